@@ -1,0 +1,263 @@
+"""The builder: the one emission point of the graph language. Folding and common subexpressions happen here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from weft.ir.graph import Block, Graph, Node, Operand, Value
+from weft.ops.methods import OperatorMethods
+from weft.ops.op import Op
+from weft.ops.route import default_route
+from weft.support.locations import Location, user_location
+from weft.types import shape_env
+from weft.types.dims import Dim, Expr
+from weft.types.dtype import DType
+from weft.types.shape_env import ShapeEnv
+from weft.types.tensor_type import FLOAT, Type
+
+
+class Handle(OperatorMethods):
+    """A graph value that operators accept: rules written with operators emit nodes when called with it."""
+
+    __slots__ = ("value", "builder")
+    __weft_number__ = True
+
+    def __init__(self, value: Value, builder: Builder) -> None:
+        self.value, self.builder = value, builder
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        return self.value.tensor_type.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.value.tensor_type.ndim
+
+    @property
+    def dtype(self) -> DType:
+        dtype = self.value.tensor_type.dtype
+        assert dtype is not None
+        return dtype
+
+    @property
+    def device(self) -> str:
+        return self.value.tensor_type.device
+
+    @staticmethod
+    def __weft_route__(op: Op, args: tuple[Any, ...]) -> Any:
+        return _builder_of(args).call(op, args)
+
+    def __repr__(self) -> str:
+        return f"<handle {self.value!r}>"
+
+
+def _builder_of(args: Sequence[Any]) -> Builder:
+    for a in args:
+        if type(a) is Handle:
+            return a.builder
+        if type(a) is tuple:
+            for b in a:
+                if type(b) is Handle:
+                    return b.builder
+    raise AssertionError("no handle among the arguments")
+
+
+class Builder:
+    """Appends nodes to a block. `emit` is the only way a node comes into being (`emit_raw` for the parser and tests)."""
+
+    def __init__(self, name: str = "graph", env: ShapeEnv | None = None, parent: Builder | None = None) -> None:
+        self.name = name
+        self.env = env if env is not None else (parent.env if parent is not None else ShapeEnv())
+        self.parent = parent
+        self.params: list[Value] = []
+        self.nodes: list[Node] = []
+        self._memo: dict[Any, Node] = {}
+        self.where: Location | None = None
+        self.track_locations = False
+
+    # ---- parameters and results
+    def param(self, type: Type, name: str = "") -> Value:
+        """A new parameter of the block."""
+        value = Value(type, name)
+        self.params.append(value)
+        return value
+
+    def block(self, results: Sequence[Operand]) -> Block:
+        """The finished block."""
+        return Block(tuple(self.params), tuple(self.nodes), tuple(results))
+
+    def graph(self, results: Sequence[Operand], writes: Sequence[tuple[int, int]] = ()) -> Graph:
+        """The finished graph."""
+        return Graph(self.name, self.block(results), self.env, tuple(writes))
+
+    # ---- emission
+    def emit(self, op: Op, args: tuple[Operand, ...], blocks: tuple[Block, ...] = ()) -> Node:
+        """Append a node (or find an equal earlier one when the operator is pure). Types come from the entry's rule."""
+        key = None
+        if op.effect == "pure" and not blocks:
+            key = (op, memo_key(args))
+            found = self._find(key)
+            if found is not None:
+                return found
+        node = Node(op, args, self.infer(op, args), blocks, self.where or (user_location(2) if self.track_locations else None))
+        self.nodes.append(node)
+        if key is not None:
+            self._memo[key] = node
+        return node
+
+    def emit_raw(
+        self, op: Op, args: tuple[Operand, ...], types: tuple[Type, ...], blocks: tuple[Block, ...] = (), where: Location | None = None
+    ) -> Node:
+        """Append a node as it stands: no folding, no common subexpressions, types as given."""
+        node = Node(op, args, types, blocks, where or self.where)
+        self.nodes.append(node)
+        return node
+
+    def emit_like(self, node: Node, args: tuple[Operand, ...], blocks: tuple[Block, ...] = ()) -> Node:
+        """Re-emit a node with new arguments; its type rule runs again only when an argument's type changed."""
+        key = None
+        if node.op.effect == "pure" and not blocks:
+            key = (node.op, memo_key(args))
+            found = self._find(key)
+            if found is not None and len(found.outputs) == len(node.outputs):
+                return found
+        if same_types(node.args, args):
+            types = tuple(v.type for v in node.outputs)
+        else:
+            types = self.infer(node.op, args)
+        fresh = Node(node.op, args, types, blocks, node.where)
+        for old, new in zip(node.outputs, fresh.outputs):
+            new.name = old.name
+        self.nodes.append(fresh)
+        if key is not None:
+            self._memo[key] = fresh
+        return fresh
+
+    def _find(self, key: Any) -> Node | None:
+        builder: Builder | None = self
+        while builder is not None:
+            found = builder._memo.get(key)
+            if found is not None:
+                return found
+            builder = builder.parent
+        return None
+
+    def infer(self, op: Op, args: tuple[Operand, ...]) -> tuple[Type, ...]:
+        """Result types by the entry's rule (or a view's geometry)."""
+        with shape_env.using(self.env):
+            result = result_type(op, tuple(type_of_operand(a) for a in args))
+        return result if isinstance(result, tuple) else (result,)
+
+    # ---- operators called on handles
+    def handle(self, operand: Operand) -> Any:
+        """Values as Handles, through tuples; immediates as they are."""
+        kind = type(operand)
+        if kind is Value:
+            return Handle(operand, self)
+        if kind is tuple:
+            return tuple(self.handle(o) for o in operand)
+        return operand
+
+    def operand(self, handle: Any) -> Operand:
+        """The inverse of handle; ndarrays become constants."""
+        kind = type(handle)
+        if kind is Handle:
+            return handle.value
+        if kind is tuple or kind is list:
+            return tuple(self.operand(h) for h in handle)
+        if kind is np.ndarray:
+            return self.constant(handle)
+        return handle
+
+    def call(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """What a rule's operator call does: emit a node and hand back handles. Operators that only decompose stay whole (a pass opens them)."""
+        node = self.emit(op, tuple(self.operand(a) for a in args))
+        if op.schema.returns_list:
+            return tuple(Handle(v, self) for v in node.outputs)
+        if len(node.outputs) == 1:
+            return Handle(node.outputs[0], self)
+        return tuple(Handle(v, self) for v in node.outputs)
+
+    def constant(self, array: np.ndarray[Any, Any]) -> Value:
+        """A tensor constant (prim::constant holds its values in nested tuples)."""
+        from weft.ir.structure import CONSTANT  # structure defines entries whose rules need this module
+
+        dtype = _dtype_of(array)
+        flat = tuple(array.reshape(-1).tolist())
+        return self.emit(CONSTANT, (flat, tuple(array.shape), dtype)).output
+
+    @contextmanager
+    def inner(self) -> Iterator[Builder]:
+        """A builder for a nested block, which sees this one's values."""
+        yield Builder(self.name, self.env, self)
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Send factory calls of rules here, and questions about sizes to this graph's environment."""
+        with default_route(self.call), shape_env.using(self.env):
+            yield
+
+
+def _dtype_of(array: np.ndarray[Any, Any]) -> DType:
+    from weft.types import dtype as dt  # a short name for one use
+
+    return dt.from_numpy(array.dtype)
+
+
+def result_type(op: Op, types: tuple[Any, ...]) -> Any:
+    """Result type(s) of an operator from argument types (immediates stand for themselves)."""
+    if op.type is not None:
+        return op.type(*types)
+    from weft.ir.structure import view_type  # the geometry of a view gives its type
+
+    return view_type(op, types)
+
+
+def type_of_operand(operand: Operand) -> Any:
+    """What a type rule sees: a Value's type when it is a tensor, a symbolic number for a number, immediates as they are."""
+    kind = type(operand)
+    if kind is Value:
+        return NumberStandIn(operand.type) if operand.type is FLOAT or not hasattr(operand.type, "dtype") else operand.type
+    if kind is tuple:
+        return tuple([type_of_operand(o) for o in operand])
+    return operand
+
+
+class NumberStandIn:
+    """A number that is a graph value, as a type rule sees it."""
+
+    __slots__ = ("type", "__weft_number_type__")
+    __weft_number__ = True
+
+    def __init__(self, type: Type) -> None:
+        self.type = type
+        self.__weft_number_type__ = {"int": int, "bool": bool, "complex": complex}.get(str(type), float)
+
+
+def same_types(old: Operand, new: Operand) -> bool:
+    """Whether re-emission may keep the result types: Values of equal types, equal immediates."""
+    if old is new:
+        return True
+    if type(old) is not type(new):
+        return False
+    if type(old) is Value:
+        return old.type is new.type
+    if type(old) is tuple:
+        return len(old) == len(new) and all(same_types(a, b) for a, b in zip(old, new))
+    return bool(old == new)
+
+
+def memo_key(operand: Operand) -> Any:
+    """A hashable key that tells 1 from 1.0 and True, and 0.0 from -0.0."""
+    kind = type(operand)
+    if kind is Value or kind is str or kind is DType or kind is Expr or operand is None:
+        return operand
+    if kind is tuple:
+        return tuple([memo_key(o) for o in operand])
+    if kind is float:
+        return (kind, operand.hex())
+    return (kind, repr(operand) if kind is complex else operand)

@@ -1,0 +1,137 @@
+"""Graph, Block, Node, Value: ordered nodes, nested blocks, lexical scope, single assignment, functional operators only.
+
+A node's `args` are its operator's arguments in schema order. Each is an operand: a Value, or an immediate (int, float, bool, complex, str, None,
+DType, a symbolic integer Expr, or a tuple of operands). There are no attributes besides. Frozen after the builder is done with it:
+a pass makes a new graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.ops.op import Op
+from weft.support.locations import Location
+from weft.types.shape_env import ShapeEnv
+from weft.types.tensor_type import TensorType, Type
+
+Operand = Any
+
+
+class Value:
+    """One result of a node, or a parameter of a block. `name` is the user's name for it, if known."""
+
+    __slots__ = ("type", "name", "node", "index")
+
+    def __init__(self, type: Type, name: str = "", node: Node | None = None, index: int = 0) -> None:
+        self.type, self.name, self.node, self.index = type, name, node, index
+
+    @property
+    def tensor_type(self) -> TensorType:
+        """The type, which must be a tensor's."""
+        assert isinstance(self.type, TensorType), f"%{self.name} has type {self.type}, not a tensor type"
+        return self.type
+
+    def __repr__(self) -> str:
+        return f"%{self.name or '?'}: {self.type}"
+
+
+class Node:
+    """One operator call. `blocks` are the bodies of prim::If and prim::Loop."""
+
+    __slots__ = ("op", "args", "outputs", "blocks", "where")
+
+    def __init__(
+        self, op: Op, args: tuple[Operand, ...], types: tuple[Type, ...], blocks: tuple[Block, ...] = (), where: Location | None = None
+    ) -> None:
+        self.op, self.args, self.blocks, self.where = op, args, blocks, where
+        self.outputs = tuple(Value(t, "", self, i) for i, t in enumerate(types))
+
+    @property
+    def output(self) -> Value:
+        """The only result."""
+        assert len(self.outputs) == 1, f"{self.op.name} has {len(self.outputs)} results"
+        return self.outputs[0]
+
+    def arg(self, name: str) -> Operand:
+        """An argument by its schema name. Raises KeyError that lists the names."""
+        return self.args[self.op.schema.index(name)]
+
+    def inputs(self) -> Iterator[Value]:
+        """Every Value among the arguments, in order, repeats included."""
+        return values_in(self.args)
+
+    def __repr__(self) -> str:
+        return f"<node {self.op.name} -> {', '.join(map(repr, self.outputs))}>"
+
+
+class Block:
+    """A sequence of nodes with parameters and results. Inner blocks see the values of outer ones."""
+
+    __slots__ = ("params", "nodes", "results")
+
+    def __init__(self, params: tuple[Value, ...] = (), nodes: tuple[Node, ...] = (), results: tuple[Operand, ...] = ()) -> None:
+        self.params, self.nodes, self.results = params, nodes, results
+
+    def walk(self) -> Iterator[Node]:
+        """All nodes, those of inner blocks included, in order."""
+        for node in self.nodes:
+            yield node
+            for block in node.blocks:
+                yield from block.walk()
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A program: a name, its top block, and the environment of its symbols.
+
+    Parameters are the inputs; `block.results` the outputs. `writes` pairs an output's position with the parameter position whose storage receives it
+    after the last node (state that the program updates in place).
+    """
+
+    name: str
+    block: Block
+    env: ShapeEnv = field(default_factory=ShapeEnv)
+    writes: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def params(self) -> tuple[Value, ...]:
+        return self.block.params
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return self.block.nodes
+
+    @property
+    def results(self) -> tuple[Operand, ...]:
+        return self.block.results
+
+    def walk(self) -> Iterator[Node]:
+        """Every node in order, nested ones after their owner."""
+        return self.block.walk()
+
+    def __str__(self) -> str:
+        from weft.ir.printer import print_graph  # the printer imports this module
+
+        return print_graph(self)
+
+
+def values_in(operand: Operand) -> Iterator[Value]:
+    """The Values inside an operand."""
+    kind = type(operand)
+    if kind is Value:
+        yield operand
+    elif kind is tuple:
+        for part in operand:
+            yield from values_in(part)
+
+
+def map_operand(operand: Operand, values: dict[Value, Operand]) -> Operand:
+    """The operand with Values replaced (those not in the map stay)."""
+    kind = type(operand)
+    if kind is Value:
+        return values.get(operand, operand)
+    if kind is tuple:
+        return tuple([map_operand(part, values) for part in operand])
+    return operand

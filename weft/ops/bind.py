@@ -1,0 +1,219 @@
+"""Binding a call to a schema: overloads, defaults, keyword arguments, conversions. Errors list the candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from weft.ops.op import Op
+from weft.ops.schema import Argument
+from weft.support.errors import ArgumentError
+from weft.types import dtype as dt
+from weft.types.dims import Expr
+from weft.types.sym import SymInt
+
+
+class Mismatch(Exception):
+    """An argument does not fit; the text says which and why."""
+
+
+def is_routable(value: Any) -> bool:
+    """Whether operators accept this object as a tensor (Tensor, graph handle, array handle)."""
+    return hasattr(type(value), "__weft_route__")
+
+
+def _integer(value: Any, argument: Argument) -> Any:
+    kind = type(value)
+    if kind is int or kind is Expr:
+        return value
+    if kind is SymInt:
+        return value.expr
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if is_routable(value) and value.ndim == 0 and not argument.is_list:
+        return value.item()
+    try:
+        return value.__index__()
+    except (AttributeError, TypeError):
+        raise Mismatch(f"argument '{argument.name}' must be int, not {kind.__name__}") from None
+
+
+def _number(value: Any, argument: Argument) -> Any:
+    kind = type(value)
+    if kind is float or kind is int or kind is bool or kind is complex or kind is Expr:
+        return value
+    if kind is SymInt:
+        return value.expr
+    if isinstance(value, np.generic):
+        return value.item()
+    if getattr(kind, "__weft_number__", False):
+        return value
+    if is_routable(value) and value.ndim == 0:
+        return value.item()
+    if isinstance(value, (int, float, complex)):
+        return value
+    raise Mismatch(f"argument '{argument.name}' must be Number, not {kind.__name__}")
+
+
+def _float(value: Any, argument: Argument) -> Any:
+    number = _number(value, argument)
+    if isinstance(number, complex):
+        raise Mismatch(f"argument '{argument.name}' must be float, not complex")
+    return float(number) if isinstance(number, (int, float)) else number
+
+
+def _bool(value: Any, argument: Argument) -> Any:
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, int) and value in (0, 1):
+        return bool(value)
+    raise Mismatch(f"argument '{argument.name}' must be bool, not {type(value).__name__}")
+
+
+def _str(value: Any, argument: Argument) -> Any:
+    if isinstance(value, str):
+        return value
+    raise Mismatch(f"argument '{argument.name}' must be str, not {type(value).__name__}")
+
+
+def _dtype(value: Any, argument: Argument) -> Any:
+    try:
+        return dt.as_dtype(value)
+    except (dt.DTypeError, TypeError):
+        raise Mismatch(f"argument '{argument.name}' must be a dtype, not {type(value).__name__}") from None
+
+
+def _device(value: Any, argument: Argument) -> Any:
+    return value if isinstance(value, str) else str(value)
+
+
+def _any(value: Any, argument: Argument) -> Any:
+    return value
+
+
+def _tensor(value: Any, argument: Argument) -> Any:
+    if is_routable(value):
+        return value
+    raise Mismatch(f"argument '{argument.name}' must be Tensor, not {type(value).__name__}")
+
+
+def _tensor_or_number(value: Any, argument: Argument) -> Any:
+    return value if is_routable(value) else _number(value, argument)
+
+
+_CONVERT: dict[str, Callable[[Any, Argument], Any]] = {
+    "Tensor": _tensor, "Scalar": _number, "int": _integer, "float": _float, "bool": _bool, "str": _str, "ScalarType": _dtype,
+    "Device": _device, "Layout": _any, "MemoryFormat": _any, "Generator": _any, "Object": _any,
+}
+
+
+def _list(value: Any, argument: Argument, one: Callable[[Any, Argument], Any]) -> tuple[Any, ...]:
+    if isinstance(value, (list, tuple)):
+        if argument.element_optional:
+            return tuple(None if v is None else one(v, argument) for v in value)
+        return tuple([one(v, argument) for v in value])
+    if argument.list_size is not None or (argument.kind == "int" and isinstance(value, (int, SymInt, Expr))):
+        return (one(value, argument),) * (argument.list_size or 1)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(one(v, argument) for v in value)
+    raise Mismatch(f"argument '{argument.name}' must be a list of {argument.kind}, not {type(value).__name__}")
+
+
+def convert(value: Any, argument: Argument, numbers: bool) -> Any:
+    """The value as the schema wants it. Raises Mismatch."""
+    if value is None:
+        if argument.is_optional:
+            return None
+        raise Mismatch(f"argument '{argument.name}' must be {argument.type_text}, not None")
+    one = _CONVERT[argument.kind]
+    if argument.is_list:
+        return _list(value, argument, one)
+    if numbers and argument.kind == "Tensor":
+        return _tensor_or_number(value, argument)
+    return one(value, argument)
+
+
+_SYNONYMS = {"input": "self", "axis": "dim", "keepdims": "keepdim", "x": "self", "x1": "self", "x2": "other"}
+
+
+@lru_cache(maxsize=None)
+def _positional_count(op: Op) -> int:
+    return sum(not a.keyword_only for a in op.schema.arguments)
+
+
+@lru_cache(maxsize=None)
+def _names(op: Op) -> Mapping[str, int]:
+    found = {a.name: i for i, a in enumerate(op.schema.arguments)}
+    for synonym, name in _SYNONYMS.items():
+        if name in found and synonym not in found:
+            found[synonym] = found[name]
+    return found
+
+
+def bind(op: Op, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Arguments in schema order, defaults filled, values converted. Raises Mismatch."""
+    arguments = op.schema.arguments
+    limit = _positional_count(op)
+    if len(args) > limit:
+        args = _gather_varargs(op, args, limit)
+    values: list[Any] = list(args) + [_MISSING] * (len(arguments) - len(args))
+    names = _names(op)
+    for name, value in kwargs.items():
+        at = names.get(name)
+        if at is None:
+            raise Mismatch(f"got an unexpected keyword argument '{name}'")
+        if values[at] is not _MISSING:
+            raise Mismatch(f"got multiple values for argument '{name}'")
+        values[at] = value
+    numbers = op.numbers
+    for i, argument in enumerate(arguments):
+        value = values[i]
+        if value is _MISSING:
+            if not argument.has_default:
+                raise Mismatch(f"missing argument '{argument.name}'")
+            values[i] = argument.default
+        else:
+            values[i] = convert(value, argument, numbers)
+    return tuple(values)
+
+
+_MISSING = object()
+
+
+def _gather_varargs(op: Op, args: tuple[Any, ...], limit: int) -> tuple[Any, ...]:
+    """`x.view(2, 3)`: the integers from the first int list on are that list."""
+    for i, a in enumerate(op.schema.arguments[:limit]):
+        if a.is_list and a.kind in ("int", "Tensor") and a.list_size is None and i == limit - 1:
+            return args[:i] + (tuple(args[i:]),)
+    raise Mismatch(f"takes {limit} positional arguments but {len(args)} were given")
+
+
+def bind_any(name: str, candidates: Sequence[Op], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Op, tuple[Any, ...]]:
+    """The first overload that fits, with its bound arguments. Raises ArgumentError that lists the candidates."""
+    problems: list[str] = []
+    for op in candidates:
+        try:
+            return op, bind(op, args, kwargs)
+        except Mismatch as problem:
+            if op.schema.arguments and op.schema.arguments[-1].kind == "int" and op.schema.arguments[-1].is_list:
+                try:
+                    return op, bind(op, _spread(op, args), kwargs)
+                except Mismatch:
+                    pass
+            problems.append(f"  {op.schema}\n      {problem}")
+    got = ", ".join([type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()])
+    if len(problems) == 1:
+        reason = problems[0].split("\n      ")[1]
+        raise ArgumentError(f"{name}(): {reason}; got ({got}), expected {candidates[0].schema}")
+    raise ArgumentError(f"{name}(): no overload fits ({got}); candidates:\n" + "\n".join(problems))
+
+
+def _spread(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`x.permute(0, 1)` with as many integers as there are positional arguments."""
+    i = _positional_count(op) - 1
+    if i < 0 or len(args) <= i or not all(isinstance(a, (int, SymInt, Expr, np.integer)) for a in args[i:]):
+        raise Mismatch("not a list of integers")
+    return args[:i] + (tuple(args[i:]),)

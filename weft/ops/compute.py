@@ -1,0 +1,211 @@
+"""The NumPy value of any entry: `evaluate(op, args)` on ndarrays, out of place. Eager mode, the interpreter and foreign segments share it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from weft.ops.geometry import Geometry
+from weft.ops.op import Op
+from weft.ops.rules import Pointwise, normalize_dims
+from weft.ops.scalar_numpy import NUMPY
+from weft.support.errors import StateError
+from weft.types import dtype as dt
+from weft.types.dtype import DType
+from weft.types.tensor_type import TensorType, tensor_type
+
+Array = np.ndarray[Any, Any]
+_rule_runner: list[Callable[[Any, tuple[Any, ...]], Any]] = []
+
+
+def install_rule_runner(runner: Callable[[Any, tuple[Any, ...]], Any]) -> None:
+    """Give `evaluate` the way to run decompositions on arrays (ops/array.py installs it)."""
+    _rule_runner[:] = [runner]
+
+
+def type_of(value: Any) -> Any:
+    """What a type rule sees for an argument: TensorType for an ndarray, through tuples; other values as they are."""
+    if isinstance(value, np.ndarray):
+        return tensor_type(dt.from_numpy(value.dtype), value.shape)
+    if type(value) is tuple or type(value) is list:
+        return tuple(type_of(v) for v in value)
+    return value
+
+
+def evaluate(op: Op, args: tuple[Any, ...]) -> Any:
+    """The operator's value on ndarrays in schema order: an ndarray, or a tuple of them. Views share memory with their base.
+
+    Floating point exceptions are silent, as in PyTorch. Raises what the type rule raises.
+    """
+    return _EVALUATE[op.how](op, args)
+
+
+def _evaluate_scalar(op: Op, args: tuple[Any, ...]) -> Array:
+    rule = op.type
+    types = tuple(type_of(a) for a in args)
+    result: TensorType = rule(*types)  # type: ignore[misc]
+    compute = dt.compute_dtype(rule.compute_dtype(types)) if isinstance(rule, Pointwise) else None
+    keep = rule.keep if isinstance(rule, Pointwise) else ()
+    operands = []
+    for argument, value in zip(op.schema.arguments, args):
+        if argument.kind == "Scalar" and is_default(value, argument.default):
+            operands.append(None)
+            continue
+        operands.append(_operand(argument.kind, value, None if argument.name in keep else compute))
+    with np.errstate(all="ignore"):
+        out = op.scalar(NUMPY, *operands)  # type: ignore[misc]
+        assert result.dtype is not None
+        out = NUMPY.cast(np.asarray(out), result.dtype)
+    if out.shape != result.dims:
+        out = np.broadcast_to(out, result.dims).copy()  # type: ignore[arg-type]
+    return np.asarray(out)
+
+
+def is_default(value: Any, default: Any) -> bool:
+    """Whether a Scalar argument literally has its default; bodies then receive None, so that they can leave the work out."""
+    return default is not None and type(value) in (int, float, bool) and value == default
+
+
+def _operand(kind: str, value: Any, compute: DType | None) -> Any:
+    if isinstance(value, np.ndarray):
+        return value if compute is None else NUMPY.cast(value, compute)
+    if kind in ("Tensor", "Scalar") and value is not None and compute is not None:
+        return NUMPY.const(value, compute)
+    return value
+
+
+_COMBINE: dict[str, Callable[..., Any]] = {
+    "sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "any": np.any, "all": np.all,
+}
+
+
+def _evaluate_reduce(op: Op, args: tuple[Any, ...]) -> Array:
+    result: TensorType = op.type(*(type_of(a) for a in args))  # type: ignore[misc]
+    x, dim, keepdim = reduce_arguments(op, args)
+    assert op.reduce is not None and result.dtype is not None
+    combine = op.reduce.combine
+    if combine in ("argmax", "argmin"):
+        return _arg_reduce(combine, x, dim, keepdim)
+    axes = normalize_dims(op.base, dim, x.ndim)
+    with np.errstate(all="ignore"):
+        compute = dt.compute_dtype(result.dtype)
+        if combine in ("sum", "prod"):
+            operand = x.astype(compute.numpy) if x.dtype != compute.numpy else x
+            out = _COMBINE[combine](operand, axis=axes, keepdims=keepdim, dtype=compute.numpy)
+        else:
+            out = _COMBINE[combine](x != 0 if combine in ("any", "all") else x, axis=axes, keepdims=keepdim)
+        return np.asarray(out).astype(result.dtype.numpy, copy=False)
+
+
+def reduce_arguments(op: Op, args: tuple[Any, ...]) -> tuple[Any, Any, bool]:
+    """(self, dim, keepdim) of a reduction, whichever of them its schema has."""
+    named = {a.name: v for a, v in zip(op.schema.arguments, args)}
+    return args[0], named.get("dim"), bool(named.get("keepdim", False))
+
+
+def _arg_reduce(combine: str, x: Array, dim: int | None, keepdim: bool) -> Array:
+    find = np.argmax if combine == "argmax" else np.argmin
+    if x.dtype.kind == "V":
+        x = x.astype(np.float32)
+    if dim is None:
+        out = np.asarray(find(x), np.int64)
+        return out.reshape((1,) * x.ndim) if keepdim else out
+    if x.ndim == 0:
+        return np.zeros((), np.int64)
+    return np.asarray(find(x, axis=dim, keepdims=keepdim), np.int64)
+
+
+def _evaluate_kernel(op: Op, args: tuple[Any, ...]) -> Any:
+    if op.type is not None:
+        op.type(*(type_of(a) for a in args))
+    with np.errstate(all="ignore"):
+        return op.kernel(*args)  # type: ignore[misc]
+
+
+def _evaluate_view(op: Op, args: tuple[Any, ...]) -> Any:
+    view = op.view
+    assert view is not None
+    source: Array = args[0]
+    if view.numpy is not None:
+        fast = view.numpy(source, *args[1:])
+        if fast is not None:
+            return fast
+    shape = view.geometry(geometry_of(source), *args[1:])
+    if shape is None:
+        copied = np.ascontiguousarray(source)
+        shape = view.geometry(geometry_of(copied), *args[1:])
+        source = copied
+    if isinstance(shape, tuple):
+        return tuple(strided(source, g) for g in shape)
+    return strided(source, shape)
+
+
+def geometry_of(x: Array) -> Geometry:
+    """Dims and element strides of an array; offset 0 is its first element."""
+    size = x.dtype.itemsize
+    return Geometry(x.shape, tuple(s // size for s in x.strides), 0)
+
+
+def strided(x: Array, g: Geometry) -> Array:
+    """The view of `x`'s memory with this geometry, offset counted from x's first element."""
+    size = x.dtype.itemsize
+    root = root_of(x)
+    start = address(x) - address(root) + int(g.offset) * size
+    strides = tuple(int(s) * size for s in g.strides)
+    return np.ndarray(tuple(map(int, g.dims)), x.dtype, buffer=root, offset=start, strides=strides)
+
+
+def root_of(x: Array) -> Array:
+    """The contiguous array that owns (or stands for) x's memory."""
+    while isinstance(x.base, np.ndarray):
+        x = x.base
+    return x
+
+
+def address(x: Array) -> int:
+    """Address of x's first element."""
+    return int(x.__array_interface__["data"][0])
+
+
+def _evaluate_decompose(op: Op, args: tuple[Any, ...]) -> Any:
+    if op.type is not None:
+        op.type(*(type_of(a) for a in args))
+    if not _rule_runner:
+        raise StateError("no runner for decompositions is installed; import weft")
+    return _rule_runner[0](op.decompose, args)
+
+
+_EVALUATE: dict[str, Callable[[Op, tuple[Any, ...]], Any]] = {
+    "scalar": _evaluate_scalar, "reduce": _evaluate_reduce, "kernel": _evaluate_kernel, "view": _evaluate_view,
+    "decompose": _evaluate_decompose,
+}
+
+
+@lru_cache(maxsize=None)
+def single_ufunc(op: Op) -> Any:
+    """The ufunc of a pointwise entry whose whole body is one method that is a ufunc on like dtypes, else None (eager's fast path)."""
+    if op.scalar is None:
+        return None
+    calls: list[tuple[str, tuple[Any, ...]]] = []
+
+    class Probe:
+        def __getattr__(self, name: str) -> Any:
+            def method(*args: Any) -> Any:
+                calls.append((name, args))
+                return object()
+
+            return method
+
+    markers = [object() if a.kind in ("Tensor", "Scalar") else a.default for a in op.schema.arguments]
+    try:
+        op.scalar(Probe(), *markers)
+    except Exception:  # a body that looks at its operands is not a single ufunc
+        return None
+    tensors = [m for m, a in zip(markers, op.schema.arguments) if a.kind in ("Tensor", "Scalar")]
+    if len(calls) != 1 or list(calls[0][1]) != tensors:
+        return None
+    found = getattr(NUMPY, calls[0][0])
+    return found if isinstance(found, np.ufunc) else None

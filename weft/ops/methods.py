@@ -1,0 +1,161 @@
+"""The operators of Python's syntax, as methods that any routable class inherits: Tensor, ir.Handle, ops.Array.
+
+Named methods (`x.sum()`) are added to the same class from the entries (`install_methods`), so a rule written with operators runs on all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.ops.op import Op, on_define
+from weft.ops.packet import Packet, aten
+
+
+class OperatorMethods:
+    """Arithmetic and comparison syntax on anything that operators accept."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Any:
+        return _binary(aten.add, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _binary(aten.add, self, other)
+
+    def __sub__(self, other: Any) -> Any:
+        return _binary(aten.sub, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _binary(aten.rsub, self, other)
+
+    def __mul__(self, other: Any) -> Any:
+        return _binary(aten.mul, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _binary(aten.mul, self, other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _binary(aten.div, self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _binary(_reversed_div, self, other)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _binary(aten.floor_divide, self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return aten.floor_divide(aten.full_like(self, other), self)
+
+    def __mod__(self, other: Any) -> Any:
+        return _binary(aten.remainder, self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return aten.remainder(aten.full_like(self, other), self)
+
+    def __pow__(self, other: Any) -> Any:
+        return _binary(aten.pow, self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return aten.pow(other, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return _binary(aten.matmul, self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return aten.matmul(other, self)
+
+    def __neg__(self) -> Any:
+        return aten.neg(self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return aten.abs(self)
+
+    def __invert__(self) -> Any:
+        return aten.bitwise_not(self)
+
+    def __and__(self, other: Any) -> Any:
+        return _binary(aten.bitwise_and, self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Any:
+        return _binary(aten.bitwise_or, self, other)
+
+    __ror__ = __or__
+
+    def __xor__(self, other: Any) -> Any:
+        return _binary(aten.bitwise_xor, self, other)
+
+    __rxor__ = __xor__
+
+    def __lshift__(self, other: Any) -> Any:
+        return _binary(aten.bitwise_left_shift, self, other)
+
+    def __rshift__(self, other: Any) -> Any:
+        return _binary(aten.bitwise_right_shift, self, other)
+
+    def __eq__(self, other: Any) -> Any:
+        return _compare(aten.eq, self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return _compare(aten.ne, self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return _compare(aten.lt, self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _compare(aten.le, self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _compare(aten.gt, self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _compare(aten.ge, self, other)
+
+    __hash__ = object.__hash__
+
+
+def _is_operand(value: Any) -> bool:
+    return (
+        isinstance(value, (int, float, complex))
+        or hasattr(type(value), "__weft_route__")
+        or hasattr(type(value), "__weft_number__")
+        or hasattr(value, "__index__")
+        or hasattr(value, "dtype")
+    )
+
+
+def _binary(packet: Any, x: Any, other: Any) -> Any:
+    return packet(x, other) if _is_operand(other) else NotImplemented
+
+
+def _compare(packet: Any, x: Any, other: Any) -> Any:
+    return packet(x, other) if _is_operand(other) else NotImplemented
+
+
+def _reversed_div(x: Any, other: Any) -> Any:
+    return aten.reciprocal(x) * other
+
+
+def _method(packet: Packet) -> Any:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return packet(self, *args, **kwargs)
+
+    method.__name__ = method.__qualname__ = packet.__name__
+    method.__doc__ = packet.__doc__
+    return method
+
+
+def install_methods() -> None:
+    """Add the named methods of every entry that is public on Tensor, now and for entries defined later."""
+
+    def add(op: Op) -> None:
+        if "Tensor" not in op.public or op.schema.namespace != "aten":
+            return
+        if op.base not in OperatorMethods.__dict__:
+            setattr(OperatorMethods, op.base, _method(getattr(aten, op.base)))
+
+    on_define(add)

@@ -1,0 +1,177 @@
+"""The entry: an operator written down once. Every other part of weft reads it.
+
+How an operator is computed is exactly one of
+    scalar     the value of one element, over the scalar protocol (ops/scalar.py)
+    reduce     a combination over axes (Reduce)
+    kernel     a NumPy kernel over arrays (loops/ may know a native lowering for it)
+    view       strides in, strides out (View); its scatter follows
+    decompose  a rule in terms of other operators
+A `vjp` is a mapping from input name to formula, or `joint(...)`; a formula's parameter names say what is saved:
+    g                 the cotangent (a tuple of them when the operator has several differentiable results: name it `gs`)
+    <input>           that argument, saved (tensors) or kept (everything else)
+    result, result1   the operator's own results, saved
+    <input>_dims      the sizes of an input, without saving it;   <input>_dtype its dtype
+An entry with `decompose` and no `vjp` is opened before autograd sees it; one with both keeps its named node.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from weft.ops.schema import Schema, parse_schema
+from weft.support.errors import ValueProblem
+
+Rule = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Joint:
+    """One formula for several inputs: `rule(g, needs, ...)` returns a tuple in the order of `inputs`; entries not needed may be None."""
+
+    inputs: tuple[str, ...]
+    rule: Rule
+
+
+def joint(inputs: tuple[str, ...], rule: Rule) -> Joint:
+    """Share the work of several inputs' gradients; `needs` tells which are wanted."""
+    return Joint(inputs, rule)
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """A reduction over axes: `combine` names an associative operation with an identity.
+
+    combine: "sum", "prod", "max", "min", "any", "all", "argmax", "argmin".
+    Arguments by name in the schema: `dim` (int, int list or None for all), `keepdim` (optional). The result's dtype comes from the type
+    rule; operands are cast to it first (argmax and argmin excepted). Empty reductions of max, min, argmax, argmin are refused by the type rule.
+    """
+
+    combine: str
+
+
+@dataclass(frozen=True)
+class View:
+    """A view: `geometry(Geometry, *other arguments) -> Geometry` (a tuple of them for several results).
+
+    Raises ShapeError where the request is wrong; returns None where strides cannot express it (`reshape` then copies).
+    `numpy(array, *other arguments)`, if given, makes the same view faster in eager mode.
+    """
+
+    geometry: Rule
+    numpy: Rule | None = None
+
+
+NOT_DIFFERENTIABLE: Mapping[str, Rule] = {}
+HOWS = ("scalar", "reduce", "kernel", "view", "decompose")
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One operator. Compare and hash by identity.
+
+    Args:
+        schema: names, defaults, aliasing, overload.
+        doc: one or more sentences: what it computes.
+        type: types in -> TensorType out (a tuple for several results); the source of every shape and dtype error.
+            Views may leave it out: it follows from the geometry.
+        vjp: formulas per input name, `joint(...)`, NOT_DIFFERENTIABLE, or None (only with `decompose`, or for views whose gradient follows).
+        effect: "pure", "random", "raises", "io" or "python": what passes must respect.
+        public: where users find it: "weft", "Tensor", "nn.functional", "linalg", "special", "fft".
+        inplace: whether `name_` is derived (the functional result is written back to `self`).
+        out: whether an `out=` argument is derived.
+        numbers: whether Python numbers are welcome where the schema says Tensor.
+        reference: an independent NumPy oracle over arrays in schema order; samples: `samples(rng) -> list of (args, kwargs)`.
+        batch, jvp: written only where they do not follow.
+    """
+
+    schema: Schema
+    doc: str
+    type: Rule | None = None
+    scalar: Rule | None = None
+    reduce: Reduce | None = None
+    kernel: Rule | None = None
+    view: View | None = None
+    decompose: Rule | None = None
+    vjp: Mapping[str, Rule] | Joint | None = None
+    effect: str = "pure"
+    public: tuple[str, ...] = ("weft", "Tensor")
+    inplace: bool = False
+    out: bool = False
+    numbers: bool = False
+    reference: Rule | None = None
+    samples: Rule | None = None
+    batch: Rule | None = None
+    jvp: Rule | None = None
+    how: str = field(init=False)
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        given = [h for h in HOWS if getattr(self, h) is not None]
+        if len(given) != 1:
+            raise ValueProblem(f"{self.schema.name}: give exactly one of {', '.join(HOWS)}; got {given or 'none'}")
+        object.__setattr__(self, "how", given[0])
+        object.__setattr__(self, "name", self.schema.name)
+        object.__setattr__(self, "tensor_positions", tuple(
+            i for i, a in enumerate(self.schema.arguments) if a.is_tensor and not a.is_list))
+        object.__setattr__(self, "tensor_list_positions", tuple(
+            i for i, a in enumerate(self.schema.arguments) if a.is_tensor and a.is_list))
+        object.__setattr__(self, "number_positions", tuple(
+            i for i, a in enumerate(self.schema.arguments) if a.kind == "Scalar"))
+
+    tensor_positions: tuple[int, ...] = field(init=False)
+    tensor_list_positions: tuple[int, ...] = field(init=False)
+    number_positions: tuple[int, ...] = field(init=False)
+
+    @property
+    def base(self) -> str:
+        return self.schema.base
+
+    @property
+    def is_view(self) -> bool:
+        return self.view is not None
+
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether autograd makes a node for it (an operator opened above autograd has none of its own)."""
+        return self.view is not None if self.vjp is None else bool(self.vjp)
+
+    @property
+    def opens_above_autograd(self) -> bool:
+        return self.decompose is not None and self.vjp is None
+
+    def __repr__(self) -> str:
+        return f"<op {self.schema}>"
+
+
+def formula_names(rule: Rule) -> tuple[str, ...]:
+    """Parameter names of a formula, without the leading cotangent."""
+    return tuple(inspect.signature(rule).parameters)
+
+
+SchemaLike = Union[str, Schema]
+OPS: dict[str, Op] = {}
+PACKETS: dict[str, list[Op]] = {}
+_listeners: list[Callable[[Op], None]] = []
+
+
+def define(schema: SchemaLike, doc: str, **fields: Any) -> Op:
+    """Write an operator into the catalogue and return its entry. Raises ValueProblem if the name is taken or a field is missing."""
+    parsed = parse_schema(schema) if isinstance(schema, str) else schema
+    op = Op(parsed, doc, **fields)
+    if op.name in OPS:
+        raise ValueProblem(f"{op.name} is already defined; an operator is written down once")
+    OPS[op.name] = op
+    PACKETS.setdefault(f"{parsed.namespace}::{parsed.base}", []).append(op)
+    for listener in _listeners:
+        listener(op)
+    return op
+
+
+def on_define(listener: Callable[[Op], None]) -> None:
+    """Call `listener` for every entry, those already defined included."""
+    for op in OPS.values():
+        listener(op)
+    _listeners.append(listener)

@@ -1,0 +1,61 @@
+"""Packets: what users and rules call. `ops.aten.mul(x, y)` binds one of the overloads named mul and routes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.ops import bind as binding
+from weft.ops.op import PACKETS, Op
+from weft.ops.route import call
+
+
+class Packet:
+    """All overloads of one name, callable. An attribute is one overload: `aten.max.dim`."""
+
+    __name__: str
+
+    def __init__(self, name: str, overloads: list[Op]) -> None:
+        self.__name__, self.overloads = name, overloads
+        self.__doc__ = "\n\n".join(f"{op.schema}\n\n{op.doc}" for op in overloads)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        overloads = self.overloads
+        if len(overloads) == 1:
+            try:
+                op = overloads[0]
+                bound = binding.bind(op, args, kwargs)
+            except binding.Mismatch:
+                op, bound = binding.bind_any(self.__name__, overloads, args, kwargs)
+            return call(op, bound)
+        op, bound = binding.bind_any(self.__name__, overloads, args, kwargs)
+        return call(op, bound)
+
+    def __getattr__(self, overload: str) -> Packet:
+        for op in object.__getattribute__(self, "overloads"):
+            if op.schema.overload == overload:
+                return Packet(op.name, [op])
+        raise AttributeError(f"{self.__name__} has no overload {overload!r}")
+
+    def __repr__(self) -> str:
+        return f"<operator {self.__name__}>"
+
+
+class Namespace:
+    """`aten`, `prim`, ...: packets by attribute, found when first asked so that entries may refer to later ones."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, base: str) -> Packet:
+        if base.startswith("__"):
+            raise AttributeError(base)
+        overloads = PACKETS.get(f"{self._name}::{base}")
+        if overloads is None:
+            raise AttributeError(f"no operator {self._name}::{base}")
+        packet = Packet(base, overloads)
+        setattr(self, base, packet)
+        return packet
+
+
+aten = Namespace("aten")
+prim = Namespace("prim")

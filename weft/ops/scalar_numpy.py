@@ -1,0 +1,208 @@
+"""The NumPy handler of the scalar protocol: arrays in place of scalars. It is the reference that native code is compared with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.ops import special
+from weft.types import dtype as dt
+from weft.types.dtype import DType
+
+Array = Any
+
+_INT_BITS = {4: np.int32, 8: np.int64}
+
+
+def _is_float(x: Array) -> bool:
+    return bool(x.dtype.kind in "fV" or x.dtype.kind == "f")
+
+
+class NumpyScalar:
+    """Evaluates a pointwise body over arrays (or NumPy scalars)."""
+
+    def const(self, value: Any, dtype: DType) -> Array:
+        if dtype.category == dt.INT and isinstance(value, int) and not isinstance(value, bool):
+            bits = dtype.bits
+            value &= (1 << bits) - 1
+            if dtype.is_signed and value >= 1 << (bits - 1):
+                value -= 1 << bits
+        return dtype.numpy.type(value)
+
+    def cast(self, x: Array, dtype: DType) -> Array:
+        target = dtype.numpy
+        if x.dtype == target:
+            return x
+        if x.dtype.kind == "c" and not dtype.is_complex:
+            x = x.real
+        if dtype is dt.bool_:
+            return x != 0
+        if dtype.category == dt.INT and x.dtype.kind == "f":
+            return _float_to_int(x, dtype)
+        return x.astype(target)
+
+    def dtype(self, x: Array) -> DType:
+        return dt.from_numpy(x.dtype)
+
+    def bits(self, x: Array) -> Array:
+        return np.asarray(x).view(_INT_BITS[x.dtype.itemsize])
+
+    def from_bits(self, x: Array, dtype: DType) -> Array:
+        return np.asarray(x).view(dtype.numpy)
+
+    add = staticmethod(np.add)
+    mul = staticmethod(np.multiply)
+    div = staticmethod(np.true_divide)
+    neg = staticmethod(np.negative)
+
+    def sub(self, x: Array, y: Array) -> Array:
+        return np.subtract(x, y)
+
+    def floordiv(self, x: Array, y: Array) -> Array:
+        return np.floor(np.true_divide(x, y)) if x.dtype.kind == "f" and False else _floordiv(x, y)
+
+    def truncdiv(self, x: Array, y: Array) -> Array:
+        if x.dtype.kind == "f":
+            return np.trunc(np.true_divide(x, y))
+        quotient = np.floor_divide(x, y)
+        inexact = (quotient * y != x) & ((x < 0) != (y < 0))
+        return (quotient + inexact).astype(x.dtype)
+
+    def remainder(self, x: Array, y: Array) -> Array:
+        return np.remainder(x, y)
+
+    def fmod(self, x: Array, y: Array) -> Array:
+        return np.fmod(x, y)
+
+    def abs(self, x: Array) -> Array:
+        return np.abs(x) if x.dtype.kind != "b" else x
+
+    def sign(self, x: Array) -> Array:
+        if x.dtype.kind == "b":
+            return x
+        if x.dtype.kind == "c":
+            size = np.abs(x)
+            return np.where(size == 0, x.dtype.type(0), x / np.where(size == 0, 1, size).astype(size.dtype))
+        return np.sign(x)
+
+    def pow(self, x: Array, y: Array) -> Array:
+        return _integer_pow(x, y) if x.dtype.kind in "iub" else np.power(x, y)
+
+    floor = staticmethod(np.floor)
+    ceil = staticmethod(np.ceil)
+    trunc = staticmethod(np.trunc)
+    round = staticmethod(np.rint)
+    sqrt = staticmethod(np.sqrt)
+
+    def rsqrt(self, x: Array) -> Array:
+        return np.true_divide(x.dtype.type(1), np.sqrt(x))
+
+    exp = staticmethod(np.exp)
+    exp2 = staticmethod(np.exp2)
+    expm1 = staticmethod(np.expm1)
+    log = staticmethod(np.log)
+    log2 = staticmethod(np.log2)
+    log10 = staticmethod(np.log10)
+    log1p = staticmethod(np.log1p)
+    sin = staticmethod(np.sin)
+    cos = staticmethod(np.cos)
+    tan = staticmethod(np.tan)
+    asin = staticmethod(np.arcsin)
+    acos = staticmethod(np.arccos)
+    atan = staticmethod(np.arctan)
+    atan2 = staticmethod(np.arctan2)
+    sinh = staticmethod(np.sinh)
+    cosh = staticmethod(np.cosh)
+    tanh = staticmethod(np.tanh)
+    asinh = staticmethod(np.arcsinh)
+    acosh = staticmethod(np.arccosh)
+    atanh = staticmethod(np.arctanh)
+
+    def sigmoid(self, x: Array) -> Array:
+        one = x.dtype.type(1)
+        return one / (one + np.exp(-x))
+
+    def erf(self, x: Array) -> Array:
+        return special.erf(x)
+
+    def erfc(self, x: Array) -> Array:
+        return special.erfc(x)
+
+    def erfinv(self, x: Array) -> Array:
+        return special.erfinv(x)
+
+    copysign = staticmethod(np.copysign)
+    maximum = staticmethod(np.maximum)
+    minimum = staticmethod(np.minimum)
+    eq = staticmethod(np.equal)
+    ne = staticmethod(np.not_equal)
+    lt = staticmethod(np.less)
+    le = staticmethod(np.less_equal)
+    gt = staticmethod(np.greater)
+    ge = staticmethod(np.greater_equal)
+    isnan = staticmethod(np.isnan)
+    isinf = staticmethod(np.isinf)
+    isfinite = staticmethod(np.isfinite)
+    signbit = staticmethod(np.signbit)
+    bit_and = staticmethod(np.bitwise_and)
+    bit_or = staticmethod(np.bitwise_or)
+    bit_xor = staticmethod(np.bitwise_xor)
+    bit_not = staticmethod(np.invert)
+
+    def shl(self, x: Array, y: Array) -> Array:
+        bits = 8 * x.dtype.itemsize
+        inside = (y >= 0) & (y < bits)
+        return np.where(inside, np.left_shift(x, np.where(inside, y, 0).astype(x.dtype)), x.dtype.type(0))
+
+    def shr(self, x: Array, y: Array) -> Array:
+        bits = 8 * x.dtype.itemsize
+        inside = (y >= 0) & (y < bits)
+        return np.right_shift(x, np.where(inside, y, bits - 1).astype(x.dtype)) if x.dtype.kind == "i" else np.where(
+            inside, np.right_shift(x, np.where(inside, y, 0).astype(x.dtype)), x.dtype.type(0))
+
+    where = staticmethod(np.where)
+
+    def complex(self, real: Array, imag: Array) -> Array:
+        out = np.empty(np.broadcast(real, imag).shape, np.result_type(real, 1j) if real.dtype == np.float64 else np.complex64)
+        out.real, out.imag = real, imag
+        return out
+
+    def real(self, x: Array) -> Array:
+        return x.real
+
+    def imag(self, x: Array) -> Array:
+        return x.imag
+
+    conj = staticmethod(np.conjugate)
+
+    def angle(self, x: Array) -> Array:
+        if x.dtype.kind == "c":
+            return np.angle(x)
+        return np.where(np.isnan(x), x, np.where(x < 0, x.dtype.type(np.pi), x.dtype.type(0)))
+
+
+def _floordiv(x: Array, y: Array) -> Array:
+    """NumPy's floor division, except that a float quotient by zero follows IEEE division."""
+    out = np.floor_divide(x, y)
+    if x.dtype.kind == "f":
+        zero = y == 0
+        if np.any(zero):
+            out = np.where(zero, np.true_divide(x, y), out)
+    return out
+
+
+def _float_to_int(x: Array, dtype: DType) -> Array:
+    """Truncate; what does not fit wraps through int64 as x86 conversions do."""
+    return x.astype(np.int64).astype(dtype.numpy)
+
+
+def _integer_pow(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "b":
+        return x | ~y
+    power = np.power(x, np.where(y < 0, 0, y).astype(y.dtype))
+    negative = np.where(x == 1, 1, np.where(x == -1, np.where(y % 2 == 0, 1, -1), 0)) if x.dtype.kind == "i" else (x == 1)
+    return np.where(y < 0, negative, power).astype(x.dtype)
+
+
+NUMPY = NumpyScalar()

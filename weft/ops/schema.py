@@ -1,0 +1,160 @@
+"""Schemas: `aten::sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`, parsed once."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from weft.support.errors import ParseError
+
+KINDS = (
+    "Tensor", "Scalar", "int", "float", "bool", "str", "ScalarType", "Device", "Layout", "MemoryFormat", "Generator", "Object",
+)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument: its kind (`Tensor`, `int`, ...), whether it is a list and of which fixed size, optional, keyword only."""
+
+    name: str
+    kind: str
+    is_list: bool = False
+    list_size: int | None = None
+    is_optional: bool = False
+    element_optional: bool = False
+    default: Any = None
+    has_default: bool = False
+    keyword_only: bool = False
+    alias: str = ""
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.kind == "Tensor"
+
+    @property
+    def type_text(self) -> str:
+        text = self.kind + (f"({self.alias})" if self.alias else "") + ("?" if self.element_optional else "")
+        if self.is_list:
+            text += f"[{self.list_size or ''}]"
+        return text + ("?" if self.is_optional else "")
+
+    def __str__(self) -> str:
+        text = f"{self.type_text} {self.name}"
+        return text + (f"={_default_text(self.default)}" if self.has_default else "")
+
+
+def _default_text(value: Any) -> str:
+    return str(list(value)) if isinstance(value, tuple) else repr(value)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The contract of an operator."""
+
+    namespace: str
+    base: str
+    overload: str
+    arguments: tuple[Argument, ...]
+    returns: tuple[Argument, ...]
+
+    @property
+    def name(self) -> str:
+        """`aten::max.dim`."""
+        return f"{self.namespace}::{self.base}" + (f".{self.overload}" if self.overload else "")
+
+    @property
+    def returns_list(self) -> bool:
+        return len(self.returns) == 1 and self.returns[0].is_list
+
+    def index(self, name: str) -> int:
+        """Position of an argument. Raises KeyError that lists the names."""
+        for i, a in enumerate(self.arguments):
+            if a.name == name:
+                return i
+        raise KeyError(f"{self.name} has no argument {name!r}; it has {', '.join(a.name for a in self.arguments)}")
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        starred = False
+        for a in self.arguments:
+            if a.keyword_only and not starred:
+                parts.append("*")
+                starred = True
+            parts.append(str(a))
+        results = [r.type_text + (f" {r.name}" if r.name else "") for r in self.returns]
+        return f"{self.name}({', '.join(parts)}) -> {results[0] if len(results) == 1 else '(' + ', '.join(results) + ')'}"
+
+
+_HEAD = re.compile(r"^\s*(\w+)::(\w+)(?:\.(\w+))?\s*\((.*)\)\s*->\s*(.+?)\s*$", re.S)
+_TYPE = re.compile(r"^(\w+)(?:\(([a-z!|*> ]+)\))?(\?)?(?:\[(\d*)\])?(\?)?$")
+
+
+def parse_schema(text: str) -> Schema:
+    """Parse a schema. Raises ParseError with the part that is not understood."""
+    match = _HEAD.match(text)
+    if match is None:
+        raise ParseError(f"schema {text!r} is not of the form ns::name(arguments) -> result")
+    namespace, base, overload, inside, result = match.groups()
+    arguments: list[Argument] = []
+    keyword_only = False
+    for part in _split(inside):
+        if part == "*":
+            keyword_only = True
+            continue
+        arguments.append(_argument(part, keyword_only, text))
+    return Schema(namespace, base, overload or "", tuple(arguments), _returns(result, text))
+
+
+def _split(text: str) -> list[str]:
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        if c in "[(":
+            depth += 1
+        elif c in "])":
+            depth -= 1
+        elif c == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    parts.append(text[start:].strip())
+    return [p for p in parts if p]
+
+
+def _argument(part: str, keyword_only: bool, schema: str) -> Argument:
+    declaration, _, default = part.partition("=")
+    words = declaration.split()
+    if len(words) != 2:
+        raise ParseError(f"schema {schema!r}: argument {part!r} is not `type name`")
+    kind, alias, element_optional, size, is_list, is_optional = _type(words[0], schema)
+    has_default = bool(default)
+    value = _default(default.strip(), is_list) if has_default else None
+    return Argument(words[1], kind, is_list, size, is_optional, element_optional, value, has_default, keyword_only, alias)
+
+
+def _type(text: str, schema: str) -> tuple[str, str, bool, int | None, bool, bool]:
+    match = _TYPE.match(text)
+    if match is None or match[1] not in KINDS:
+        raise ParseError(f"schema {schema!r}: {text!r} is not a type; kinds are {', '.join(KINDS)}")
+    kind, alias, q1, size, q2 = match.groups()
+    is_list = size is not None
+    element_optional = bool(q1) and is_list
+    is_optional = bool(q2) or (bool(q1) and not is_list)
+    return kind, alias or "", element_optional, int(size) if size else None, is_list, is_optional
+
+
+def _default(text: str, is_list: bool) -> Any:
+    value = ast.literal_eval(text)
+    return tuple(value) if isinstance(value, list) else ((value,) if is_list and value is not None else value)
+
+
+def _returns(text: str, schema: str) -> tuple[Argument, ...]:
+    if text == "()":
+        return ()
+    parts = _split(text[1:-1]) if text.startswith("(") else [text]
+    found = []
+    for part in parts:
+        type_text, _, name = part.partition(" ")
+        kind, alias, element_optional, size, is_list, is_optional = _type(type_text, schema)
+        found.append(Argument(name.strip(), kind, is_list, size, is_optional, element_optional, alias=alias))
+    return tuple(found)

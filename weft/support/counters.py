@@ -1,0 +1,45 @@
+"""Counters of work done: captures, compiles, kernels, calls. Tests count work, not only values."""
+
+from __future__ import annotations
+
+
+class Counters:
+    """`weft.counters`: plain integers, set back to zero by `reset()`.
+
+    captures        functions captured by weft.compile (re-captures included)
+    guard_misses    calls that found a guard changed
+    llvm_compiles   modules handed to LLVM for code generation (a disk cache hit is not one)
+    kernels         native kernels launched
+    native_calls    entries into native code
+    foreign_segments  segments run by NumPy or Python between native ones
+    allocations     buffers allocated by compiled programs, outputs that escape included
+    """
+
+    NAMES = ("captures", "guard_misses", "llvm_compiles", "kernels", "native_calls", "foreign_segments", "allocations")
+    __slots__ = NAMES
+
+    captures: int
+    guard_misses: int
+    llvm_compiles: int
+    kernels: int
+    native_calls: int
+    foreign_segments: int
+    allocations: int
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Set every counter to zero."""
+        for name in self.NAMES:
+            setattr(self, name, 0)
+
+    def as_dict(self) -> dict[str, int]:
+        """The counters by name."""
+        return {name: getattr(self, name) for name in self.NAMES}
+
+    def __repr__(self) -> str:
+        return "counters(" + ", ".join(f"{k}={v}" for k, v in self.as_dict().items()) + ")"
+
+
+counters = Counters()

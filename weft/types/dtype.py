@@ -1,0 +1,164 @@
+"""Element types: twelve dtypes, each one interned object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.support.errors import DTypeError
+
+BOOL, INT, FLOAT, COMPLEX = 0, 1, 2, 3  # promotion categories, in order
+
+
+class DType:
+    """An element type. Compare by identity; `str(weft.float32) == "weft.float32"`."""
+
+    __slots__ = ("name", "short", "category", "itemsize", "bits", "is_signed", "_numpy")
+
+    def __init__(self, name: str, short: str, category: int, itemsize: int, is_signed: bool = True) -> None:
+        self.name, self.short, self.category, self.itemsize, self.is_signed = name, short, category, itemsize, is_signed
+        self.bits = 8 * itemsize
+        self._numpy: np.dtype[Any] | None = None
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype (bfloat16 comes from ml_dtypes)."""
+        if self._numpy is None:
+            self._numpy = _numpy_dtype(self)
+            _BY_NUMPY[self._numpy] = self
+        return self._numpy
+
+    @property
+    def is_floating_point(self) -> bool:
+        return self.category == FLOAT
+
+    @property
+    def is_complex(self) -> bool:
+        return self.category == COMPLEX
+
+    @property
+    def is_differentiable(self) -> bool:
+        return self.category >= FLOAT
+
+    def to_real(self) -> DType:
+        """The dtype of the real part."""
+        return {complex64: float32, complex128: float64}.get(self, self)
+
+    def to_complex(self) -> DType:
+        """The complex dtype with parts of this precision."""
+        return {float64: complex128, float32: complex64}.get(self, self if self.is_complex else complex64)
+
+    def __repr__(self) -> str:
+        return f"weft.{self.name}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (by_name, (self.name,))
+
+    def __deepcopy__(self, memo: object) -> DType:
+        return self
+
+    def __copy__(self) -> DType:
+        return self
+
+
+def _numpy_dtype(dtype: DType) -> np.dtype[Any]:
+    if dtype.name == "bfloat16":
+        import ml_dtypes  # deferred: costs import time, and few programs use bfloat16
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(dtype.name)
+
+
+bool_ = DType("bool", "b1", BOOL, 1, False)
+uint8 = DType("uint8", "u8", INT, 1, False)
+int8 = DType("int8", "i8", INT, 1)
+int16 = DType("int16", "i16", INT, 2)
+int32 = DType("int32", "i32", INT, 4)
+int64 = DType("int64", "i64", INT, 8)
+float16 = DType("float16", "f16", FLOAT, 2)
+bfloat16 = DType("bfloat16", "bf16", FLOAT, 2)
+float32 = DType("float32", "f32", FLOAT, 4)
+float64 = DType("float64", "f64", FLOAT, 8)
+complex64 = DType("complex64", "c64", COMPLEX, 8)
+complex128 = DType("complex128", "c128", COMPLEX, 16)
+
+ALL: tuple[DType, ...] = (
+    bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128,
+)
+_BY_NAME: dict[str, DType] = {d.name: d for d in ALL} | {
+    "half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,
+    "cfloat": complex64, "cdouble": complex128,
+}
+_BY_SHORT: dict[str, DType] = {d.short: d for d in ALL}
+_BY_NUMPY: dict[np.dtype[Any], DType] = {}
+for _d in ALL:
+    if _d is not bfloat16:
+        _BY_NUMPY[_d.numpy] = _d
+
+
+def by_name(name: str) -> DType:
+    """The dtype of this name (`float32`). Raises DTypeError."""
+    try:
+        return _BY_NAME[name]
+    except KeyError:
+        raise DTypeError(f"no dtype named {name!r}; there are {', '.join(d.name for d in ALL)}") from None
+
+
+def by_short(short: str) -> DType | None:
+    """The dtype of a text form (`f32`), or None."""
+    return _BY_SHORT.get(short)
+
+
+def from_numpy(dtype: np.dtype[Any]) -> DType:
+    """The weft dtype of a NumPy dtype. Raises DTypeError for one that weft has not."""
+    found = _BY_NUMPY.get(dtype)
+    if found is not None:
+        return found
+    if dtype.name == "bfloat16":
+        return bfloat16 if bfloat16.numpy == dtype else bfloat16
+    native = _BY_NUMPY.get(dtype.newbyteorder("="))
+    if native is not None:
+        return native
+    raise DTypeError(
+        f"can't convert np.ndarray of type {dtype}. The only supported types are: {', '.join(d.name for d in ALL)}"
+    )
+
+
+_PYTHON: dict[type, DType] = {bool: bool_, int: int64, float: float32, complex: complex64}
+
+
+def as_dtype(value: Any) -> DType:
+    """A DType from a DType, a Python type (float means the default dtype) or a NumPy dtype."""
+    if isinstance(value, DType):
+        return value
+    if value is float:
+        return get_default()
+    if value is complex:
+        return get_default().to_complex()
+    if value in _PYTHON:
+        return _PYTHON[value]
+    if isinstance(value, (np.dtype, type)):
+        return from_numpy(np.dtype(value))
+    raise DTypeError(f"{value!r} is not a dtype")
+
+
+_default = float32
+
+
+def get_default() -> DType:
+    """The dtype of tensors made from Python floats."""
+    return _default
+
+
+def set_default(dtype: DType) -> None:
+    """Set the default dtype; it must be a floating point dtype."""
+    global _default
+    if not dtype.is_floating_point:
+        raise DTypeError(f"set_default_dtype: only floating-point types are supported as the default type, got {dtype}")
+    _default = dtype
+
+
+def compute_dtype(dtype: DType) -> DType:
+    """The dtype in which arithmetic on `dtype` is done: half precisions compute in float32."""
+    return float32 if dtype is float16 or dtype is bfloat16 else dtype

@@ -1,0 +1,191 @@
+"""ShapeEnv: where symbols come from, what their example values are, and every question that was answered from them (guards)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from weft.support.errors import CaptureError
+from weft.support.locations import Location, user_location
+from weft.types import dims
+from weft.types.dims import Dim, Expr
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A question about symbols in normal form: `expr == 0` (op "==") or `expr < 0` (op "<")."""
+
+    op: str
+    expr: Expr
+
+    def holds(self, values: dict[str, int]) -> bool:
+        value = dims.evaluate(self.expr, values)
+        return value == 0 if self.op == "==" else value < 0
+
+    def __str__(self) -> str:
+        return _relation_text(self.op, self.expr)
+
+
+def _relation_text(op: str, expr: Expr) -> str:
+    left = {m: c for m, c in expr.terms if c > 0}
+    right = {m: -c for m, c in expr.terms if c < 0}
+    side = lambda t: str(Expr(t)) if t else "0"  # noqa: E731
+    return f"{side(left)} {op} {side(right)}"
+
+
+@dataclass(frozen=True)
+class ShapeGuard:
+    """An answer that the program depends on: the relation, the answer, the user's line that asked."""
+
+    relation: Relation
+    answer: bool
+    where: Location | None
+
+    def holds(self, values: dict[str, int]) -> bool:
+        return self.relation.holds(values) is self.answer
+
+    def __str__(self) -> str:
+        text = str(self.relation)
+        if not self.answer:
+            text = text.replace("==", "!=") if self.relation.op == "==" else text.replace("<", ">=")
+        return text
+
+
+@dataclass
+class ShapeEnv:
+    """Symbols with example values. `s*` are sizes bound on entry (>= 0), `i*` integers bound on entry, `u*` bound while running."""
+
+    examples: dict[str, int] = field(default_factory=dict)
+    guards: dict[Relation, ShapeGuard] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def fresh(self, kind: str, example: int | None = None) -> Expr:
+        """A new symbol of kind "s", "i" or "u"."""
+        number = self.counts.get(kind, 0)
+        self.counts[kind] = number + 1
+        name = f"{kind}{number}"
+        if example is not None:
+            self.examples[name] = example
+        return dims.symbol(name)
+
+    def equal(self, a: Dim, b: Dim) -> bool:
+        """Whether a == b; recorded as a guard when only the example answers."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a == b
+        if a == b:
+            return True
+        difference = a - b
+        if isinstance(difference, int):
+            return difference == 0
+        return self._ask(Relation("==", _positive_first(difference)))
+
+    def less(self, a: Dim, b: Dim) -> bool:
+        """Whether a < b; recorded as a guard when only the example answers."""
+        difference = a - b
+        if isinstance(difference, int):
+            return difference < 0
+        return self._ask(Relation("<", difference))
+
+    def proves_equal(self, a: Dim, b: Dim) -> bool:
+        """Whether a == b is certain from structure or from a guard that is already recorded. Records nothing."""
+        if a == b:
+            return True
+        difference = a - b
+        if isinstance(difference, int):
+            return difference == 0
+        known = self.guards.get(Relation("==", _positive_first(difference)))
+        return known is not None and known.answer
+
+    def _ask(self, relation: Relation) -> bool:
+        proven = self._prove(relation)
+        if proven is not None:
+            return proven
+        known = self.guards.get(relation)
+        if known is not None:
+            return known.answer
+        missing = [s for s in relation.expr.symbols() if s not in self.examples]
+        if missing:
+            raise CaptureError(
+                f"the answer to `{relation}` depends on {', '.join(sorted(missing))}, a size that is only known while the "
+                "program runs; use weft.cond, or avoid the question"
+            )
+        answer = relation.holds(self.examples)
+        self.guards[relation] = ShapeGuard(relation, answer, user_location(2))
+        return answer
+
+    def _prove(self, relation: Relation) -> bool | None:
+        least = lower_bound_of
+        low = dims.lower_bound(relation.expr, least)
+        high = dims.lower_bound(-relation.expr, least)
+        if relation.op == "==":
+            if (low is not None and low > 0) or (high is not None and high > 0):
+                return False
+            return None
+        if low is not None and low >= 0:
+            return False
+        return True if high is not None and high > 0 else None
+
+    def hint(self, d: Dim) -> int:
+        """The value of a dim in the example."""
+        return dims.evaluate(d, self.examples)
+
+
+def lower_bound_of(name: str) -> int | None:
+    """Sizes are never negative; other integers may be anything."""
+    return 0 if name[0] in "su" else None
+
+
+def _positive_first(difference: Expr) -> Expr:
+    if difference.terms[0][1] < 0:
+        flipped = -difference
+        assert isinstance(flipped, Expr)
+        return flipped
+    return difference
+
+
+class _Current(threading.local):
+    env: ShapeEnv | None = None
+
+
+_current = _Current()
+
+
+def current_env() -> ShapeEnv | None:
+    """The environment that answers questions on this thread, or None outside of any capture or pass."""
+    return _current.env
+
+
+@contextmanager
+def using(env: ShapeEnv | None) -> Iterator[ShapeEnv | None]:
+    """Answer questions from `env` within a block."""
+    previous = _current.env
+    _current.env = env
+    try:
+        yield env
+    finally:
+        _current.env = previous
+
+
+def equal(a: Dim, b: Dim) -> bool:
+    """Whether two dims are equal, asked of the current environment when it hangs on symbols."""
+    if a is b:
+        return True
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    return _required(a, b).equal(a, b)
+
+
+def less(a: Dim, b: Dim) -> bool:
+    """Whether a < b, asked of the current environment when it hangs on symbols."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a < b
+    return _required(a, b).less(a, b)
+
+
+def _required(a: Dim, b: Dim) -> ShapeEnv:
+    env = _current.env
+    if env is None:
+        env = ShapeEnv()  # nothing to ask: structure alone must answer
+    return env

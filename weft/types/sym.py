@@ -1,0 +1,146 @@
+"""SymInt: the integer that Python code sees where a size is a symbol. Arithmetic stays symbolic, questions become guards."""
+
+from __future__ import annotations
+
+from typing import Any, Union
+
+from weft.types import dims
+from weft.types.dims import Dim, Expr
+from weft.types.shape_env import ShapeEnv
+
+IntLike = Union[int, "SymInt"]
+
+
+class SymInt:
+    """A symbolic integer. `x.shape[0] * 2` is again symbolic; `x.shape[0] > 8` answers from the example and records a guard."""
+
+    __slots__ = ("expr", "env")
+
+    def __init__(self, expr: Expr, env: ShapeEnv) -> None:
+        self.expr, self.env = expr, env
+
+    def _wrap(self, value: Dim) -> IntLike:
+        return wrap(value, self.env)
+
+    def __add__(self, other: Any) -> Any:
+        return self._wrap(self.expr + to_dim(other)) if is_int_like(other) else _number(self, other, "__add__")
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self._wrap(self.expr - to_dim(other)) if is_int_like(other) else _number(self, other, "__sub__")
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._wrap(to_dim(other) - self.expr) if is_int_like(other) else _number(self, other, "__rsub__")
+
+    def __mul__(self, other: Any) -> Any:
+        return self._wrap(self.expr * to_dim(other)) if is_int_like(other) else _number(self, other, "__mul__")
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._wrap(dims.floordiv(self.expr, to_dim(other))) if is_int_like(other) else NotImplemented
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._wrap(dims.floordiv(to_dim(other), self.expr)) if is_int_like(other) else NotImplemented
+
+    def __mod__(self, other: Any) -> Any:
+        return self._wrap(dims.mod(self.expr, to_dim(other))) if is_int_like(other) else NotImplemented
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._wrap(dims.mod(to_dim(other), self.expr)) if is_int_like(other) else NotImplemented
+
+    def __neg__(self) -> IntLike:
+        return self._wrap(-self.expr)
+
+    def __pos__(self) -> IntLike:
+        return self
+
+    def __abs__(self) -> IntLike:
+        return -self if self < 0 else self
+
+    def __pow__(self, power: Any) -> Any:
+        if isinstance(power, int) and power >= 0:
+            return self._wrap(dims.product([self.expr] * power))
+        return _number(self, power, "__pow__")
+
+    def __rpow__(self, base: Any) -> Any:
+        return _number(self, base, "__rpow__")
+
+    def __truediv__(self, other: Any) -> Any:
+        return _number(self, other, "__truediv__")
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _number(self, other, "__rtruediv__")
+
+    def __eq__(self, other: object) -> bool:
+        if not is_int_like(other):
+            return bool(isinstance(other, float)) and int(self) == other
+        return self.env.equal(self.expr, to_dim(other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __lt__(self, other: Any) -> bool:
+        return self.env.less(self.expr, to_dim(other)) if is_int_like(other) else int(self) < other
+
+    def __gt__(self, other: Any) -> bool:
+        return self.env.less(to_dim(other), self.expr) if is_int_like(other) else int(self) > other
+
+    def __le__(self, other: Any) -> bool:
+        return not self > other
+
+    def __ge__(self, other: Any) -> bool:
+        return not self < other
+
+    def __bool__(self) -> bool:
+        return not self.env.equal(self.expr, 0)
+
+    def __int__(self) -> int:
+        """The example's value, with a guard that it stays so: for `range(n)`, list sizes and the like."""
+        value = self.env.hint(self.expr)
+        self.env.equal(self.expr, value)
+        return value
+
+    __index__ = __int__
+
+    def __float__(self) -> float:
+        return float(int(self))
+
+    def __hash__(self) -> int:
+        return hash(int(self))
+
+    def __repr__(self) -> str:
+        return str(self.expr)
+
+
+def _number(value: SymInt, other: Any, method: str) -> Any:
+    """Arithmetic with a float: through a symbolic float where a builder offers one, else through the guarded value."""
+    make = _float_maker[0]
+    lifted = make(value) if make is not None else None
+    if lifted is None:
+        lifted = float(int(value))
+    return getattr(lifted, method)(int(other) if isinstance(other, SymInt) else other)
+
+
+_float_maker: list[Any] = [None]
+
+
+def install_float_maker(make: Any) -> None:
+    """Let capture turn a SymInt into a symbolic float (the builder emits the conversion)."""
+    _float_maker[0] = make
+
+
+def is_int_like(value: object) -> bool:
+    """int (bool included), SymInt or a bare expression."""
+    return isinstance(value, (int, SymInt, Expr))
+
+
+def to_dim(value: Any) -> Dim:
+    """The dim behind an int or SymInt."""
+    return value.expr if isinstance(value, SymInt) else value
+
+
+def wrap(value: Dim, env: ShapeEnv) -> IntLike:
+    """A dim as Python code sees it."""
+    return SymInt(value, env) if isinstance(value, Expr) else value

@@ -1,0 +1,226 @@
+"""TensorType: what is known about a tensor, from nothing (`Tensor`) through `f32[*, *]` and `f32[s0, 128]` to `f32[3, 4]`."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from weft.types import dims as dm
+from weft.types.dims import Dim
+from weft.types.dtype import DType
+
+Dims = tuple[Optional[Dim], ...]
+
+
+class Type:
+    """A type of the graph language. Interned: equal types are the same object."""
+
+    __slots__ = ("text", "__weakref__")
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+    def is_subtype_of(self, other: Type) -> bool:
+        """Whether every value of this type is a value of the other."""
+        return self is other or other is ANY
+
+
+class TensorType(Type):
+    """dtype, device and dims of a tensor; None means unknown, dims None means unknown rank. Build with `tensor_type`."""
+
+    __slots__ = ("dtype", "dims", "device")
+    dtype: DType | None
+    dims: Dims | None
+    device: str
+
+    @property
+    def ndim(self) -> int:
+        assert self.dims is not None, f"the rank of {self} is not known"
+        return len(self.dims)
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """The dims, all of them known."""
+        assert self.dims is not None and None not in self.dims, f"the dims of {self} are not all known"
+        return self.dims  # type: ignore[return-value]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether dtype and all dims are known (symbols count as known)."""
+        return self.dtype is not None and self.dims is not None and None not in self.dims
+
+    @property
+    def numel(self) -> Dim:
+        return dm.product(self.shape)
+
+    def with_dims(self, dims: Dims) -> TensorType:
+        return tensor_type(self.dtype, dims, self.device)
+
+    def with_dtype(self, dtype: DType | None) -> TensorType:
+        return self if dtype is self.dtype else tensor_type(dtype, self.dims, self.device)
+
+    def is_subtype_of(self, other: Type) -> bool:
+        if self is other or other is ANY:
+            return True
+        if not isinstance(other, TensorType):
+            return isinstance(other, OptionalType) and self.is_subtype_of(other.inner)
+        if other.dtype is not None and other.dtype is not self.dtype:
+            return False
+        if other.dims is None:
+            return True
+        if self.dims is None or len(self.dims) != len(other.dims):
+            return False
+        return all(b is None or a == b for a, b in zip(self.dims, other.dims))
+
+
+_TENSORS: dict[tuple[DType | None, Dims | None, str], TensorType] = {}
+
+
+def tensor_type(dtype: DType | None, dims: Dims | None = None, device: str = "cpu") -> TensorType:
+    """The interned TensorType of these facts."""
+    key = (dtype, dims, device)
+    found = _TENSORS.get(key)
+    if found is None:
+        found = TensorType()
+        found.dtype, found.dims, found.device = dtype, dims, device
+        found.text = _tensor_text(dtype, dims, device)
+        _TENSORS[key] = found
+    return found
+
+
+def _tensor_text(dtype: DType | None, dims: Dims | None, device: str) -> str:
+    if dtype is None and dims is None:
+        return "Tensor"
+    head = dtype.short if dtype is not None else "Tensor"
+    body = "[...]" if dims is None else "[" + ", ".join("*" if d is None else str(d) for d in dims) + "]"
+    return head + body + ("" if device == "cpu" else f"@{device}")
+
+
+class SimpleType(Type):
+    """A type without parameters: int, float, bool, str, None, Device, DType, Layout, Number, Generator, Object, Any."""
+
+    __slots__ = ()
+
+    def is_subtype_of(self, other: Type) -> bool:
+        if self is other or other is ANY:
+            return True
+        if isinstance(other, OptionalType):
+            return self is NONE or self.is_subtype_of(other.inner)
+        return other is NUMBER and self in (INT, FLOAT, BOOL, COMPLEX)
+
+
+class OptionalType(Type):
+    """None or a value of the inner type. Build with `optional`."""
+
+    __slots__ = ("inner",)
+    inner: Type
+
+    def is_subtype_of(self, other: Type) -> bool:
+        return self is other or other is ANY or (isinstance(other, OptionalType) and self.inner.is_subtype_of(other.inner))
+
+
+class ListType(Type):
+    """A list of elements of one type. Build with `list_of`."""
+
+    __slots__ = ("element",)
+    element: Type
+
+    def is_subtype_of(self, other: Type) -> bool:
+        return self is other or other is ANY or (isinstance(other, ListType) and self.element.is_subtype_of(other.element))
+
+
+class TupleType(Type):
+    """A tuple of given element types. Build with `tuple_of`."""
+
+    __slots__ = ("elements",)
+    elements: tuple[Type, ...]
+
+    def is_subtype_of(self, other: Type) -> bool:
+        if self is other or other is ANY:
+            return True
+        return (
+            isinstance(other, TupleType)
+            and len(self.elements) == len(other.elements)
+            and all(a.is_subtype_of(b) for a, b in zip(self.elements, other.elements))
+        )
+
+
+def _simple(text: str) -> SimpleType:
+    made = SimpleType()
+    made.text = text
+    return made
+
+
+ANY, INT, FLOAT, BOOL, COMPLEX, STR, NONE = map(_simple, ("Any", "int", "float", "bool", "complex", "str", "None"))
+DEVICE, DTYPE, LAYOUT, NUMBER, GENERATOR, OBJECT = map(
+    _simple, ("Device", "DType", "Layout", "Number", "Generator", "Object")
+)
+SIMPLE: dict[str, SimpleType] = {
+    t.text: t for t in (ANY, INT, FLOAT, BOOL, COMPLEX, STR, NONE, DEVICE, DTYPE, LAYOUT, NUMBER, GENERATOR, OBJECT)
+}
+TENSOR = tensor_type(None, None)
+_COMPOUND: dict[tuple[object, ...], Type] = {}
+
+
+def optional(inner: Type) -> Type:
+    """Optional[inner]; of an Optional, itself."""
+    if isinstance(inner, OptionalType) or inner in (NONE, ANY):
+        return inner
+    key = ("optional", inner)
+    if key not in _COMPOUND:
+        made = OptionalType()
+        made.inner, made.text = inner, f"{inner}?"
+        _COMPOUND[key] = made
+    return _COMPOUND[key]
+
+
+def list_of(element: Type) -> Type:
+    """The type of lists of `element`."""
+    key = ("list", element)
+    if key not in _COMPOUND:
+        made = ListType()
+        made.element, made.text = element, f"{element}[]" if isinstance(element, SimpleType) else f"List({element})"
+        _COMPOUND[key] = made
+    return _COMPOUND[key]
+
+
+def tuple_of(*elements: Type) -> Type:
+    """The type of tuples with these elements."""
+    key = ("tuple", elements)
+    if key not in _COMPOUND:
+        made = TupleType()
+        made.elements, made.text = elements, "(" + ", ".join(map(str, elements)) + ")"
+        _COMPOUND[key] = made
+    return _COMPOUND[key]
+
+
+def unify(a: Type, b: Type) -> Type:
+    """The join: the most that is known about a value that is of one type or the other."""
+    if a is b or b.is_subtype_of(a):
+        return a
+    if a.is_subtype_of(b):
+        return b
+    if isinstance(a, TensorType) and isinstance(b, TensorType):
+        return _unify_tensors(a, b)
+    if NONE in (a, b):
+        return optional(b if a is NONE else a)
+    if isinstance(a, OptionalType) or isinstance(b, OptionalType):
+        inner_a = a.inner if isinstance(a, OptionalType) else a
+        inner_b = b.inner if isinstance(b, OptionalType) else b
+        return optional(unify(inner_a, inner_b))
+    if isinstance(a, ListType) and isinstance(b, ListType):
+        return list_of(unify(a.element, b.element))
+    if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.elements) == len(b.elements):
+        return tuple_of(*(unify(x, y) for x, y in zip(a.elements, b.elements)))
+    numbers = (INT, FLOAT, BOOL, COMPLEX, NUMBER)
+    return NUMBER if a in numbers and b in numbers else ANY
+
+
+def _unify_tensors(a: TensorType, b: TensorType) -> TensorType:
+    dtype = a.dtype if a.dtype is b.dtype else None
+    device = a.device if a.device == b.device else "cpu"
+    if a.dims is None or b.dims is None or len(a.dims) != len(b.dims):
+        return tensor_type(dtype, None, device)
+    return tensor_type(dtype, tuple(x if x == y else None for x, y in zip(a.dims, b.dims)), device)
