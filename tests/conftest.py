@@ -1,0 +1,31 @@
+"""What every test shares: a seed drawn for the run and printed, a disk cache of its own, and Hypothesis without deadlines."""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+SEED = int(os.environ.get("WEFT_TEST_SEED") or random.SystemRandom().randrange(2**32))
+
+# Set before weft is imported, so that a run neither reads nor fills the user's own cache.
+_cache = tempfile.TemporaryDirectory(prefix="weft-test-cache-", ignore_cleanup_errors=True)
+os.environ.setdefault("WEFT_CACHE", _cache.name)
+
+settings.register_profile("weft", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile("weft")
+
+
+def pytest_report_header() -> str:
+    return f"weft: sizes and seeds of this run from WEFT_TEST_SEED={SEED}"
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Random numbers of this test and this run; WEFT_TEST_SEED repeats a run."""
+    return np.random.default_rng([SEED, zlib.crc32(request.node.nodeid.encode())])
