@@ -1,0 +1,77 @@
+"""The other commands, and every command's help."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import SMALL, weft_command
+
+COMMANDS = ("train", "generate", "explain", "knobs")
+
+
+def test_alone_it_says_what_there_is() -> None:
+    done = weft_command()
+    assert done.returncode == 0 and done.stdout == weft_command("--help").stdout
+    assert all(f"\n    {name} " in done.stdout for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str) -> None:
+    done = weft_command(name, "--help")
+    assert done.returncode == 0 and done.stdout.startswith(f"usage: python -m weft {name}")
+
+
+def test_an_unknown_command_is_refused() -> None:
+    done = weft_command("trian")
+    assert done.returncode == 2 and "invalid choice: 'trian'" in done.stderr
+
+
+def test_knobs_are_all_listed_with_their_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    import weft
+
+    monkeypatch.setenv("WEFT_FUEL", "12")
+    done = weft_command("knobs")
+    assert done.returncode == 0
+    assert all(f"{variable} = " in done.stdout for variable, *_ in weft.knobs.describe())
+    assert "WEFT_FUEL = 12   (default: -1)" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "text").write_text("abcdefgh " * 60)
+    done = weft_command("train", *SMALL, "--data", folder / "text", "--steps", 150, "--mode", "eager", "--out", folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_text_is_continued_past_the_context(trained: Path) -> None:
+    options = ("generate", trained, "--prompt", "abcdefgh abc", "--temperature", 0, "--length", 40)
+    done = weft_command(*options)
+    assert done.returncode == 0, done.stderr
+    text = done.stdout.split("\n\n")[0]
+    assert len(text) == 52 and text.startswith("abcdefgh abcdefgh")  # it has learnt the alphabet, and goes on past 12 bytes
+    assert weft_command(*options).stdout.split("\n\n")[0] == text
+
+
+def test_a_seed_repeats_a_text(trained: Path) -> None:
+    def drawn(seed: int) -> str:
+        return weft_command("generate", trained, "--temperature", 2, "--seed", seed).stdout.split("\n\n(")[0]
+
+    assert drawn(1) == drawn(1) != drawn(2)
+
+
+def test_stored_pytorch_results_belong_to_the_demo_as_it_is() -> None:
+    from weft.cli import training
+    from weft.cli.checkpoint import Settings
+    from weft.cli.text import Text
+
+    records = json.loads(Path(training.__file__).with_name("torch_reference.json").read_text())
+    for record in records:
+        settings = Settings(text_sha256=record["sha256"])
+        text = type("Stored", (Text,), {"sha256": record["sha256"]})("topics", b"")
+        assert training.torch_held_out(settings, text) == record["held_out"] < 1.8
+        assert training.torch_held_out(Settings(seed=1, text_sha256=record["sha256"]), text) is None

@@ -1,0 +1,93 @@
+"""Bad input: one clear message with the file, exit code 2, no traceback, nothing half-written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import SMALL, weft_command
+
+
+def refused(*arguments: object, cwd: Path | None = None) -> str:
+    """The one line on standard error of a command that must be refused."""
+    done = weft_command(*arguments, cwd=cwd)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr and done.stderr.count("\n") == 1 and not done.stdout
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot be read"),
+        (b"", "is empty"),
+        (b"\x7fELF\x02\x00\x00", "not a text file"),
+        (b"\xff\xfe nonsense" * 100, "not UTF-8 text"),
+        (b"far too short", "too short"),
+    ],
+)
+def test_a_data_file_that_cannot_be_trained_on(tmp_path: Path, content: bytes | None, message: str) -> None:
+    path = tmp_path / "data"
+    if content is not None:
+        path.write_bytes(content)
+    error = refused("train", "--data", path, "--out", tmp_path / "out")
+    assert str(path) in error and message in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert str(tmp_path / "file") in refused("train", "--out", tmp_path / "file" / "out")
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_checkpoints_that_are_none(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.safetensors"
+    bad.write_bytes(b"\x10\x00\x00\x00\x00\x00\x00\x00{}")
+    for command in (("generate", bad), ("train", "--resume", bad)):
+        assert str(bad) in refused(*command)
+    assert "there is no such checkpoint" in refused("generate", cwd=tmp_path)
+    assert os.listdir(tmp_path) == ["bad.safetensors"]
+
+
+def test_a_run_goes_on_only_as_it_began(tmp_path: Path) -> None:
+    data, other = tmp_path / "data", tmp_path / "other"
+    data.write_bytes(b"one text, and a good one. " * 20)
+    other.write_bytes(b"another one, quite as good. " * 20)
+    out = tmp_path / "out"
+    done = weft_command("train", *SMALL, "--data", data, "--steps", 2, "--mode", "eager", "--out", out)
+    assert done.returncode == 0, done.stderr
+    before = (out / "checkpoint.safetensors").read_bytes()
+    assert "trained with --batch 3; a run cannot go on with --batch 4" in refused("train", "--resume", out, "--batch", 4)
+    assert "not the text that the checkpoint was trained on" in refused("train", "--resume", out, "--data", other)
+    assert "--steps 1: must be at least 2" in refused("train", "--resume", out, "--steps", 1)
+    data.unlink()
+    assert f"{data}: cannot be read" in refused("train", "--resume", out)
+    truncated = out / "cut.safetensors"
+    truncated.write_bytes(before[:-7])
+    assert f"{truncated}: not a checkpoint, or cut short" in refused("generate", truncated)
+    assert (out / "checkpoint.safetensors").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("train", "--steps", 0), "--steps 0"),
+        (("train", "--batch", 0), "--batch"),
+        (("train", "--heads", 3), "width 128 does not divide into 3 heads"),
+        (("train", "--dropout", 1), "--dropout"),
+        (("train", "--learning-rate", "nan"), "--learning-rate"),
+        (("train", "--seed", -1), "--seed"),
+        (("train", "--prompt", ""), "--prompt"),
+        (("train", "--threads", 0), "--threads"),
+        (("generate", "--prompt", ""), "--prompt"),
+        (("generate", "--length", 0), "--length"),
+        (("generate", "--temperature", -1), "--temperature"),
+        (("generate", "--seed", -1), "--seed"),
+    ],
+)
+def test_numbers_that_make_no_sense(tmp_path: Path, arguments: tuple[object, ...], message: str) -> None:
+    assert message in refused(*arguments, cwd=tmp_path)
+    assert not os.listdir(tmp_path)
