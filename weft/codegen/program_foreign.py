@@ -1,0 +1,101 @@
+"""Foreign segments: a node of the graph as a Python function over arrays and numbers, with NumPy doing the work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.ir.graph import Block, Node, Operand, Value, values_in
+from weft.ops import array as _rule_runner  # noqa: F401  # lets evaluate run decompositions
+from weft.ops.compute import evaluate, is_default
+from weft.ops.op import Op
+from weft.ops.rules import Pointwise
+from weft.ops.scalar_numpy import NUMPY
+from weft.runtime.program import ForeignFunction
+from weft.types import dims as dm
+from weft.types import dtype as dt
+from weft.types.dims import Expr
+
+NUMBERS = (int, float, bool)
+
+
+def node_inputs(node: Node) -> tuple[Value, ...]:
+    """The Values that a node needs from outside, in order of first use: its operands, and what its blocks use of outer blocks."""
+    found = dict.fromkeys(values_in(node.args))
+    for block in node.blocks:
+        for value in _free_values(block):
+            found[value] = None
+    return tuple(found)
+
+
+def _free_values(block: Block) -> list[Value]:
+    inside = set(block.params)
+    used: list[Value] = []
+    for node in block.nodes:
+        used += [v for v in node_inputs(node) if v not in inside]
+        inside.update(node.outputs)
+    return used + [v for v in values_in(block.results) if v not in inside]
+
+
+def foreign_function(node: Node) -> ForeignFunction:
+    """`f(values of node_inputs(node), symbols) -> values of its outputs`."""
+    inputs = node_inputs(node)
+    if node.blocks:
+        return _block_function(node, inputs)
+    places = {value: i for i, value in enumerate(inputs)}
+
+    def run(values: Sequence[Any], symbols: Mapping[str, int]) -> Sequence[Any]:
+        args = tuple([_resolved(a, places, values, symbols) for a in node.args])
+        result = evaluate_node(node.op, args)
+        return result if isinstance(result, (tuple, list)) else (result,)
+
+    return run
+
+
+def _block_function(node: Node, inputs: tuple[Value, ...]) -> ForeignFunction:
+    from weft.ir.interpreter import run_node  # deferred: only programs with control flow in Python need it
+
+    def run(values: Sequence[Any], symbols: Mapping[str, int]) -> Sequence[Any]:
+        return run_node(node, dict(zip(inputs, values)), symbols)
+
+    return run
+
+
+def _resolved(operand: Operand, places: Mapping[Value, int], values: Sequence[Any], symbols: Mapping[str, int]) -> Any:
+    kind = type(operand)
+    if kind is Value:
+        return values[places[operand]]
+    if kind is tuple:
+        return tuple([_resolved(o, places, values, symbols) for o in operand])
+    return dm.evaluate(operand, symbols) if kind is Expr else operand
+
+
+def evaluate_node(op: Op, args: tuple[Any, ...]) -> Any:
+    """The operator's value; of numbers alone, a number, computed as Python does (64 bits)."""
+    if op.scalar is not None and isinstance(op.type, Pointwise) and all(isinstance(a, NUMBERS) for a in args):
+        return evaluate_number(op, args)
+    return evaluate(op, args)
+
+
+def evaluate_number(op: Op, args: tuple[Any, ...]) -> Any:
+    """A pointwise entry on Python numbers: a Python number."""
+    assert op.scalar is not None and isinstance(op.type, Pointwise)
+    compute = number_compute_dtype(op.type, args)
+    operands = []
+    for argument, value in zip(op.schema.arguments, args):
+        if argument.kind == "Scalar" and is_default(value, argument.default):
+            operands.append(None)
+        elif argument.kind in ("Tensor", "Scalar"):
+            operands.append(np.bool_(value) if argument.name in op.type.keep else NUMPY.const(value, compute))
+        else:
+            operands.append(value)
+    with np.errstate(all="ignore"):
+        return op.scalar(NUMPY, *operands).item()
+
+
+def number_compute_dtype(rule: Pointwise, args: tuple[Any, ...]) -> dt.DType:
+    """The dtype in which a pointwise body runs on numbers: floats are doubles, integers 64 bits wide."""
+    dtype = rule.compute_dtype(args)
+    return dt.float64 if dtype.is_floating_point else dtype

@@ -1,0 +1,119 @@
+"""The layout of a program without native code: one foreign segment for each node (WEFT_BACKEND=numpy, and the oracle of the native one)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weft.codegen.program_foreign import node_inputs
+from weft.ir.graph import Graph, Node, Operand, Value, values_in
+from weft.runtime.segments import HEADER, Bind, Commit, ForeignSegment, Layout, NumberSlot, ObjectSlot, Result, Slot, TensorSlot
+from weft.types import dims as dm
+from weft.types.dims import Expr
+from weft.types.tensor_type import BOOL, FLOAT, INT, TensorType
+
+_KINDS = {FLOAT: "float", INT: "int", BOOL: "bool"}
+
+
+def numpy_layout(graph: Graph) -> Layout:
+    """The whole graph as foreign segments; writes happen after the last of them."""
+    return _Plan(graph).layout()
+
+
+def graph_symbols(graph: Graph) -> tuple[tuple[str, ...], int]:
+    """Every symbol of the graph, those bound on entry first (in the order of their creation), and how many these are."""
+    given = tuple(name for name in graph.env.examples if name[0] != "u")
+    late: dict[str, None] = {}
+    for node in graph.walk():
+        for output in node.outputs:
+            late.update(dict.fromkeys(s for s in type_symbols(output) if s[0] == "u"))
+    return given + tuple(late), len(given)
+
+
+def type_symbols(value: Value) -> Iterable[str]:
+    """Symbols in the dims of a value's type, in order."""
+    if isinstance(value.type, TensorType) and value.type.dims is not None:
+        for d in value.type.dims:
+            if isinstance(d, Expr):
+                yield from sorted(dm.symbols(d))
+
+
+def late_binds(node: Node, known: set[str], word: dict[str, int]) -> tuple[Bind, ...]:
+    """The symbols that a node's results determine: dims that are a bare `u` symbol not known before. `known` is extended."""
+    binds = []
+    for position, output in enumerate(node.outputs):
+        if not isinstance(output.type, TensorType) or output.type.dims is None:
+            continue
+        for axis, d in enumerate(output.type.dims):
+            name = d.symbol_name if isinstance(d, Expr) else None
+            if name is not None and name[0] == "u" and name not in known:
+                known.add(name)
+                binds.append(Bind(word[name], position, axis))
+    return tuple(binds)
+
+
+class _Plan:
+    """Roots and words, handed out in order."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.slots: dict[Value, Slot] = {}
+        self.roots = 0
+        values = [*graph.params, *(v for n in graph.nodes for v in n.outputs)]
+        self.symbols, self.given = graph_symbols(graph)
+        self.symbol_word = HEADER + len(values)
+        self.words = self.symbol_word + len(self.symbols)
+        for value in values:
+            self.slots[value] = self._slot(value)
+        self.known: set[str] = set(self.symbols[: self.given])
+        self.word_of = {name: self.symbol_word + i for i, name in enumerate(self.symbols)}
+
+    def _slot(self, value: Value) -> Slot:
+        root, self.roots = self.roots, self.roots + 1
+        if isinstance(value.type, TensorType):
+            dtype = value.type.dtype
+            return TensorSlot(root, dtype.name if dtype is not None else "")
+        if value.type in _KINDS:
+            self.words += 1
+            return NumberSlot(self.words - 1, _KINDS[value.type])
+        return ObjectSlot(root)
+
+    def layout(self) -> Layout:
+        graph = self.graph
+        last = self._last_uses()
+        segments = tuple(self._segment(i, node, last) for i, node in enumerate(graph.nodes))
+        written = {param for _, param in graph.writes}
+        position = {value: i for i, value in enumerate(graph.params)}
+        targets = dict(graph.writes)
+        results = tuple(self._result(i, operand, targets, written, position) for i, operand in enumerate(graph.results))
+        commits = tuple(Commit(self.slots[graph.results[o]].root, p) for o, p in graph.writes if graph.results[o] is not graph.params[p])  # type: ignore[union-attr]
+        return Layout(
+            tuple(self.slots[p] for p in graph.params), results, segments, self.roots, self.words, (), self.symbols, self.given,
+            self.symbol_word, "", tuple(sorted(written)), commits, notes=tuple(f"numpy {n.op.name}" for n in graph.nodes))
+
+    def _segment(self, index: int, node: Node, last: dict[Value, int]) -> ForeignSegment:
+        inputs = node_inputs(node)
+        dying = [v for v in (*inputs, *node.outputs) if last.get(v, -1) <= index and v.node is not None]
+        drops = tuple(dict.fromkeys(self.slots[v].root for v in dying if isinstance(v.type, TensorType)))  # type: ignore[union-attr]
+        binds = late_binds(node, self.known, self.word_of)
+        return ForeignSegment(index, tuple(self.slots[v] for v in inputs), tuple(self.slots[v] for v in node.outputs), binds, False, drops)
+
+    def _last_uses(self) -> dict[Value, int]:
+        """Index of the last node that reads a value; results live for ever."""
+        last: dict[Value, int] = {}
+        for i, node in enumerate(self.graph.nodes):
+            last.update(dict.fromkeys(node_inputs(node), i))
+        end = len(self.graph.nodes)
+        last.update(dict.fromkeys(values_in(self.graph.results), end))
+        return last
+
+    def _result(self, index: int, operand: Operand, targets: dict[int, int], written: set[int], position: dict[Value, int]) -> Result:
+        if type(operand) is not Value:
+            return Result("value", None, operand)
+        if index in targets:
+            return Result("given", self.slots[self.graph.params[targets[index]]])
+        slot = self.slots[operand]
+        if isinstance(slot, NumberSlot):
+            return Result("number", slot)
+        if operand in position:
+            return Result("copied" if position[operand] in written else "given", slot)
+        return Result("held", slot)

@@ -1,0 +1,269 @@
+"""A program: runs a Layout. Native segments are one call each over a frame; foreign ones are Python between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from weft.runtime.frame import Array, Frame
+from weft.runtime.segments import TOTAL, Check, ForeignSegment, Layout, NativeSegment, ObjectSlot, Result, Segment, TensorSlot
+from weft.support.counters import counters
+from weft.support.errors import IndexBoundsError
+from weft.types import dims as dm
+from weft.types import dtype as dt
+from weft.types.dims import Expr
+
+Symbols = Mapping[str, int] | Sequence[int]
+ForeignFunction = Callable[[Sequence[Any], Mapping[str, int]], Sequence[Any]]
+KEPT_FRAMES = 4  # frames beyond this many concurrent calls are not kept
+
+
+@dataclass(frozen=True)
+class Description:
+    """What `explain` shows of a program for given symbols. arena_bytes is None where sizes are not planned (no native code)."""
+
+    backend: str
+    segments: int
+    native_segments: int
+    foreign_segments: int
+    kernels: int
+    arena_bytes: int | None
+    steps: tuple[str, ...]
+
+
+class Program:
+    """A compiled graph. `run` may be called from several threads, and again from a foreign segment of itself.
+
+    layout    what to do
+    calls     the native functions by name, each `call(frame address) -> status`; they keep their code alive
+    foreign   index of a node -> the Python function that computes it
+    pool      (address of the worker pool, address of weft_parallel); `owner` keeps them alive
+    where     index of a node -> the user's line, or None
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        calls: Mapping[str, Callable[[int], int]],
+        foreign: Callable[[int], ForeignFunction],
+        pool: tuple[int, int] = (0, 0),
+        owner: object = None,
+        where: Callable[[int], Any] = lambda node: None,
+    ) -> None:
+        self.layout, self._pool, self._owner, self._where = layout, pool, owner, where
+        self._plan = calls.get(layout.plan)
+        self._segments = tuple(_runnable(s, calls, foreign) for s in layout.segments)
+        self._native_calls = sum(isinstance(s, NativeSegment) for s in layout.segments)
+        self._foreign_runs = sum(not native for native, _ in groupby(isinstance(s, NativeSegment) for s in layout.segments))
+        self._constants = tuple((c.root, _constant(c)) for c in layout.constants)
+        self._transient = _transient_roots(layout)
+        self._fresh = tuple((r.slot, dt.by_name(r.slot.dtype).numpy) for r in layout.results if r.kind == "fresh")  # type: ignore[union-attr]
+        self._only_native = all(isinstance(s, NativeSegment) and not s.plan for s in layout.segments)
+        self._frames: list[Frame] = []
+
+    # ---- running
+    def run(self, inputs: Sequence[Any], symbols: Symbols = ()) -> list[Any]:
+        """Compute the results, in order. State that the program writes is written in the arrays of its parameters, or, if anything raises,
+        not at all.
+
+        inputs: row-major, aligned arrays (Python numbers for number parameters) in the order of the graph's parameters.
+        symbols: the values of `layout.symbols[:layout.given]`, by name or in that order.
+        Raises IndexBoundsError where a bounds check fails.
+        """
+        frame = self._take()
+        try:
+            frame.fill(inputs)
+            values = self._symbol_values(symbols)
+            if values != frame.symbols:
+                self._size(frame, values)
+            for slot, dtype in self._fresh:
+                frame.hold(slot.root, np.empty(frame.dims(slot), dtype))  # type: ignore[union-attr, arg-type]
+            for segment in self._segments:
+                segment.run(self, frame)
+            results = self._results(frame)
+            self._count()
+            return results
+        finally:
+            frame.release(self._transient)
+            self._give_back(frame)
+
+    def _size(self, frame: Frame, values: tuple[int, ...]) -> None:
+        """Compute everything that depends on the symbols alone."""
+        frame.bind(values)
+        if self._plan is not None:
+            self._plan(frame.address)
+            frame.reserve()
+        frame.symbols = values  # only now: had there been no memory, the next call would have to try again
+
+    def _symbol_values(self, symbols: Symbols) -> tuple[int, ...]:
+        if isinstance(symbols, tuple):
+            return symbols
+        if isinstance(symbols, Mapping):
+            return tuple([symbols[name] for name in self.layout.symbols[: self.layout.given]])
+        return tuple(symbols)
+
+    def _take(self) -> Frame:
+        try:
+            return self._frames.pop()  # atomic: no two threads get the same one
+        except IndexError:
+            return Frame(self.layout, self._constants, self._pool)
+
+    def _give_back(self, frame: Frame) -> None:
+        if len(self._frames) < KEPT_FRAMES:
+            self._frames.append(frame)
+
+    def _count(self) -> None:
+        counters.native_calls += self._native_calls
+        counters.kernels += self.layout.kernels
+        counters.foreign_segments += self._foreign_runs
+        counters.allocations += len(self._fresh)
+
+    def failed(self, status: int) -> IndexBoundsError:
+        """The error of a bounds check, with the operator and the user's line."""
+        check = self.layout.checks[status - 1]
+        return IndexBoundsError(_bounds_text(check, self._where(check.node)))
+
+    # ---- results
+    def _results(self, frame: Frame) -> list[Any]:
+        made: dict[int, Array] = {}
+        results = [self._result(r, frame, made) for r in self.layout.results]
+        if self.layout.commits:
+            self._commit(frame)
+        return results
+
+    def _result(self, result: Result, frame: Frame, made: dict[int, Array]) -> Any:
+        kind, slot = result.kind, result.slot
+        if kind in ("fresh", "given"):
+            return frame.held[slot.root]  # type: ignore[union-attr]
+        if kind == "number":
+            return frame.read(slot)  # type: ignore[arg-type]
+        if kind == "value":
+            return dm.evaluate(result.value, frame.values) if isinstance(result.value, Expr) else result.value
+        if isinstance(slot, ObjectSlot) and not isinstance(frame.held[slot.root], np.ndarray):
+            return frame.held[slot.root]
+        root = slot.root  # type: ignore[union-attr]
+        if root not in made:
+            made[root] = self._escaping(frame.read(slot), frame, kind == "copied")  # type: ignore[arg-type]
+        return made[root]
+
+    def _escaping(self, value: Array, frame: Frame, must_copy: bool) -> Array:
+        """The array itself if nobody else sees its memory, else a copy; always row-major."""
+        inputs = frame.held[: len(self.layout.params)]
+        if must_copy or not value.flags.c_contiguous or _shares(value, inputs):
+            counters.allocations += 1
+            return value.copy(order="C")
+        return value
+
+    def _commit(self, frame: Frame) -> None:
+        """Write foreign results into state. All sources are read before the first write, for one may show another's old bytes."""
+        held = frame.held
+        written = [held[c.param] for c in self.layout.commits]
+        sources = [held[c.source] for c in self.layout.commits]
+        sources = [s.copy() if _shares(s, written) else s for s in sources]
+        for target, source in zip(written, sources):
+            np.copyto(target, source.reshape(target.shape), casting="no")
+
+    # ---- looking at it
+    def arena_bytes(self, symbols: Symbols = ()) -> int | None:
+        """Size of the arena for these symbols; None where there is no plan."""
+        if self._plan is None:
+            return None
+        frame = Frame(self.layout, self._constants, self._pool)
+        frame.bind(self._symbol_values(symbols))
+        self._plan(frame.address)
+        return frame.words[TOTAL]
+
+    def describe(self, symbols: Symbols | None = None) -> Description:
+        """Steps, kernels, segments; the arena's size too where symbols are given."""
+        arena = None if symbols is None else self.arena_bytes(symbols)
+        backend = "llvm" if self._native_calls else "numpy"
+        count = self._native_calls + self._foreign_runs
+        return Description(backend, count, self._native_calls, self._foreign_runs, self.layout.kernels, arena, self.layout.notes)
+
+
+class _Native:
+    """A native segment with its functions."""
+
+    __slots__ = ("buffers", "call", "plan")
+
+    def __init__(self, segment: NativeSegment, calls: Mapping[str, Callable[[int], int]]) -> None:
+        self.call = calls[segment.entry]
+        self.plan = calls[segment.plan] if segment.plan else None
+        self.buffers = segment.buffers
+
+    def run(self, program: Program, frame: Frame) -> None:
+        if self.plan is not None:
+            self.plan(frame.address)
+            for slot in self.buffers:
+                frame.hold(slot.root, np.empty(frame.dims(slot), dt.by_name(slot.dtype).numpy))
+            counters.allocations += len(self.buffers)
+        status = self.call(frame.address)
+        if status:
+            raise program.failed(status)
+
+
+class _Foreign:
+    """A foreign segment with its Python function."""
+
+    __slots__ = ("function", "segment")
+
+    def __init__(self, segment: ForeignSegment, foreign: Callable[[int], ForeignFunction]) -> None:
+        self.segment = segment
+        self.function = foreign(segment.node)
+
+    def run(self, program: Program, frame: Frame) -> None:
+        segment = self.segment
+        inputs = [frame.read(slot) for slot in segment.inputs]
+        outputs = self.function(inputs, frame.values)
+        counters.allocations += len(segment.outputs)
+        for slot, value in zip(segment.outputs, outputs):
+            if isinstance(slot, TensorSlot):
+                value = _exposed(value, inputs) if segment.exposed else np.asarray(value)
+            frame.write(slot, value)
+        for bind in segment.binds:
+            frame.bind_late(bind.word, outputs[bind.output].shape[bind.axis])
+        for root in segment.drops:
+            frame.held[root] = None
+
+
+def _runnable(segment: Segment, calls: Mapping[str, Callable[[int], int]], foreign: Callable[[int], ForeignFunction]) -> _Native | _Foreign:
+    return _Native(segment, calls) if isinstance(segment, NativeSegment) else _Foreign(segment, foreign)
+
+
+def _exposed(value: Any, inputs: Sequence[Any]) -> Array:
+    """Row-major, aligned, and apart from every input: memory that native code may read at any time and nobody writes."""
+    array = np.asarray(value)
+    if not (array.flags.c_contiguous and array.flags.aligned) or _shares(array, inputs):
+        return array.copy(order="C")
+    return array
+
+
+def _shares(value: Array, others: Sequence[Any]) -> bool:
+    return any(isinstance(o, np.ndarray) and np.may_share_memory(value, o) for o in others)
+
+
+def _constant(constant: Any) -> Array:
+    values = np.frombuffer(bytes.fromhex(constant.data), dt.by_name(constant.dtype).numpy)
+    return values.reshape(constant.dims).copy()
+
+
+def _slots(layout: Layout) -> list[Any]:
+    slots: list[Any] = [*layout.params, *(r.slot for r in layout.results if r.slot is not None)]
+    for segment in layout.segments:
+        slots += segment.buffers if isinstance(segment, NativeSegment) else (*segment.inputs, *segment.outputs)
+    return slots
+
+
+def _transient_roots(layout: Layout) -> tuple[int, ...]:
+    """Roots whose arrays belong to one call: everything held but parameters and constants."""
+    kept = {*range(len(layout.params)), *(c.root for c in layout.constants)}
+    return tuple(sorted({slot.root for slot in _slots(layout) if hasattr(slot, "root")} - kept))
+
+
+def _bounds_text(check: Check, where: Any) -> str:
+    line = f" at {where}" if where is not None else ""
+    return f"{check.op}: index out of range{line}; an index must be smaller than the size of the dim it selects from"
