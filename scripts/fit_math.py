@@ -106,10 +106,11 @@ ERF_SPLIT, ERF_END = R("0.93"), R("3.95")
 FITS: dict[str, tuple[str, Function, Real, Real, dict[int, int]]] = {
     "EXP": ("(exp(r) - 1 - r) / r**2 for |r| <= ln(2)/2", lambda r: (mp.expm1(r) - r) / r**2, -HALF_LN2, HALF_LN2, {32: 5, 64: 10}),
     "EXP2": ("(2**r - 1) / r for |r| <= 1/2", lambda r: (mp.power(2, r) - 1) / r, R("-0.5001"), R("0.50013"), {32: 7, 64: 12}),
+    "EXP2_SHORT": ("the same to 2**-32, for single precision pow", lambda r: (mp.power(2, r) - 1) / r, R("-0.5001"), R("0.50013"), {64: 7}),
     "LOG": ("(log(1+f) - f + f**2/2) / f**3 for 1+f in [sqrt(1/2), sqrt(2)]",
             lambda f: (mp.log1p(f) - f + f * f / 2) / f**3, mp.sqrt(2) / 2 - R("1.00001"), mp.sqrt(2) - R("0.99999"), {32: 9}),
     "LOG_RATIO": ("(log((1+s)/(1-s)) - 2s) / s**3 in s**2", log_ratio, R("1e-9"), S2, {64: 7}),
-    "LOG2_RATIO": ("log2((1+s)/(1-s)) / s in s**2, for single precision pow", log2_ratio, R("1e-9"), S2, {32: 6}),
+    "LOG2_RATIO": ("log2((1+s)/(1-s)) / s in s**2, for single precision pow", log2_ratio, R("1e-9"), S2, {64: 6}),
     "TANH": ("(tanh(x) - x) / x**3 in x**2 for x <= 0.55", odd(mp.tanh), R("1e-9"), R("0.3026"), {32: 5}),
     "SIN": ("(sin(r) - r) / r**3 in r**2 for r <= pi/4", odd(mp.sin), R("1e-9"), QUARTER, {32: 3, 64: 6}),
     "COS": ("(cos(r) - 1 + r**2/2) / r**4 in r**2 for r <= pi/4",
@@ -130,7 +131,7 @@ def table(name: str, comment: str, by_bits: dict[int, list[Real]]) -> str:
     rows = []
     for bits, coefficients in by_bits.items():
         kind = np.float32 if bits == 32 else np.float64
-        numbers = [repr(float(kind(mp.nstr(c, 30)))) if bits == 64 or name == "LOG2_RATIO" else
+        numbers = [repr(float(kind(mp.nstr(c, 30)))) if bits == 64 else
                    np.format_float_scientific(np.float32(mp.nstr(c, 30)), unique=True) for c in coefficients]
         lines = [", ".join(numbers[i: i + 4]) for i in range(0, len(numbers), 4)]
         rows.append(f"    {bits}: (\n        " + ",\n        ".join(lines) + ",\n    ),")

@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import importlib.util
 import json
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -121,11 +122,11 @@ def train_step(model: GPT, optimizer: torch.optim.Optimizer, step: int, x: Any, 
     return float(loss.detach())
 
 
-def default_text() -> bytes:
-    """The text that the demo trains on when it is given none; weft/cli/data.py makes the same bytes."""
-    from pydoc_data.topics import topics
-
-    return "\n\n".join(topics[name].strip() for name in sorted(topics)).encode() + b"\n"
+def default_text(python: str = sys.executable) -> bytes:
+    """The text that the demo trains on when it is given none, as that Python has it; weft/cli/text.py makes the same bytes."""
+    code = """import sys; from pydoc_data.topics import topics
+sys.stdout.buffer.write("\\n\\n".join(topics[name].strip() for name in sorted(topics)).encode() + b"\\n")"""
+    return subprocess.run([python, "-c", code], check=True, capture_output=True).stdout
 
 
 # ---------------------------------------------------------------- 20 steps
@@ -172,8 +173,8 @@ def run_steps(size: Any, dtype: str, name: str, batches: list[Any]) -> tuple[lis
 # ---------------------------------------------------------------- the demo's whole run
 
 
-def write_held_out(steps: int) -> None:
-    text, size, batch, seed = default_text(), recipe.GPTSize(), 16, 0
+def write_held_out(steps: int, python: str) -> None:
+    text, size, batch, seed = default_text(python), recipe.GPTSize(), 16, 0
     tokens, tail = recipe.split(text)
     model = make_model(size, seed, "float32")
     optimizer = make_optimizer(model, "adamw")
@@ -216,12 +217,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("steps", "held-out"))
     parser.add_argument("--steps", type=int, default=1000, help="length of the held-out run")
+    parser.add_argument("--python", default=sys.executable, help="whose reference topics to train on: they differ by version")
     arguments = parser.parse_args()
     torch.set_num_threads(2)
     if arguments.what == "steps":
         write_steps()
     else:
-        write_held_out(arguments.steps)
+        write_held_out(arguments.steps, arguments.python)
 
 
 if __name__ == "__main__":
