@@ -10,4 +10,5 @@ internal.py    operators that rules need and users do not
 Importing the package defines every entry. Rules call operators through `weft.ops.packet.aten`.
 """
 
-from weft.catalogue import pointwise, reductions, views  # noqa: F401
+from weft.catalogue import casts, choice, comparison, extrema, factories, math, pointwise, reductions, scans, statistics  # noqa: F401
+from weft.catalogue import views  # noqa: F401

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from weft.ops.op import Joint, Op, View, define
+from weft.ops.op import Joint, Op, define
+from weft.ops.packet import aten
+from weft.ops.route import call
 from weft.ops.rules import Pointwise
 from weft.ops.schema import parse_schema
 from weft.types.dtype import DType
@@ -25,18 +27,38 @@ def pointwise(
     accepts: Callable[[DType], bool] | None = None,
     wants: str = "",
     keep: tuple[str, ...] = (),
+    rule: type[Pointwise] = Pointwise,
     **fields: Any,
 ) -> Op:
     """An operator given by the value of one element. In-place and out= variants and Python numbers come with it."""
     parsed = parse_schema(schema)
-    rule = Pointwise(parsed, over, compute, result, accepts, wants, keep)
+    checked = rule(parsed, over, compute, result, accepts, wants, keep)
     fields = {"inplace": True, "out": True, "numbers": True, **fields}
-    return define(parsed, doc, type=rule, scalar=scalar, vjp=vjp, **fields)
+    return define(parsed, doc, type=checked, scalar=scalar, vjp=vjp, **fields)
 
 
-def view(schema: str, doc: str, geometry: Callable[..., Any], numpy: Callable[..., Any] | None = None, **fields: Any) -> Op:
-    """A view operator: its type, gradient (through its scatter), `_copy` and `_scatter` twins follow from the geometry."""
-    return define(parse_schema(schema), doc, view=View(geometry, numpy), **fields)
+def alias(schema: str, target: Op, **fields: Any) -> Op:
+    """A second name for an entry: it opens to a call of `target`, whose type rule it shares (argument order must agree)."""
+    fields = {"inplace": target.inplace, "out": target.out, "numbers": target.numbers, "public": target.public,
+              "reference": target.reference, "samples": target.samples, **fields}
+    return define(parse_schema(schema), target.doc, type=target.type, decompose=lambda *args: call(target, args), **fields)
+
+
+def dtype_of(x: Any) -> DType | None:
+    """The dtype of a tensor operand; None for a number, lifted ones included."""
+    try:
+        found = x.dtype
+    except (AttributeError, AssertionError):
+        return None
+    return found if isinstance(found, DType) else None
+
+
+def conjugate(x: Any) -> Any:
+    """The complex conjugate of a formula's operand; real tensors and numbers come back as they are, without a node."""
+    if type(x) is complex:
+        return x.conjugate()
+    dtype = dtype_of(x)
+    return aten.conj(x) if dtype is not None and dtype.is_complex else x
 
 
 def is_one(value: Any) -> bool:

@@ -1,0 +1,202 @@
+"""Scans: cumulative sums, products and extrema along a dim, and the linear recurrence that their gradients are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.catalogue.families import conjugate
+from weft.ops.op import define
+from weft.ops.packet import aten
+from weft.ops.rules import normalize_dim, same_dims
+from weft.support.errors import ShapeError
+from weft.types import dtype as dt
+from weft.types.dtype import DType
+from weft.types.tensor_type import TensorType
+
+Array = Any
+
+
+def _scan_type(name: str) -> Callable[..., TensorType]:
+    def rule(self: TensorType, dim: int, dtype: DType | None = None) -> TensorType:
+        if self.dims is not None:
+            normalize_dim(name, dim, self.ndim)
+        if dtype is None and self.dtype is not None:
+            dtype = self.dtype if self.dtype.is_differentiable else dt.int64
+        return self.with_dtype(dtype)
+
+    return rule
+
+
+def _cumulate(accumulate: Callable[..., Array]) -> Callable[..., Array]:
+    """A kernel by a NumPy accumulation; half precisions accumulate in float32, integers in int64."""
+
+    def kernel(x: Array, dim: int, dtype: DType | None = None) -> Array:
+        source = dt.from_numpy(x.dtype)
+        target = dtype or (source if source.is_differentiable else dt.int64)
+        x = x.astype(dt.compute_dtype(target).numpy)
+        out = accumulate(x, axis=dim) if x.ndim else x
+        return out.astype(target.numpy, copy=False)
+
+    return kernel
+
+
+cumsum = define(
+    "aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+    "Sums of the elements up to and including each one along `dim`.",
+    type=_scan_type("cumsum"),
+    kernel=_cumulate(np.add.accumulate),
+    vjp={"self": lambda g, dim: aten.flip(aten.cumsum(aten.flip(g, (dim,)), dim), (dim,)) if g.ndim else g},
+    inplace=True,
+    out=True,
+    reference=lambda x, dim, dtype: np.cumsum(x, dim) if x.ndim else x,
+)
+
+
+def _cumprod_gradient(g: Any, self: Any, dim: int) -> Any:
+    """out[i] = self[i] * out[i-1], run backwards; right also where elements are 0."""
+    if not self.ndim:
+        return g
+    factor = conjugate(self)
+    reached = aten._linear_scan(aten._shift(factor, dim, -1), g, dim, True)
+    return reached * aten._exclusive_cumprod(factor, dim)
+
+
+cumprod = define(
+    "aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+    "Products of the elements up to and including each one along `dim`.",
+    type=_scan_type("cumprod"),
+    kernel=_cumulate(np.multiply.accumulate),
+    vjp={"self": _cumprod_gradient},
+    inplace=True,
+    out=True,
+    reference=lambda x, dim, dtype: np.cumprod(x, dim) if x.ndim else x,
+)
+
+
+def _exclusive(x: Array, dim: int) -> Array:
+    out = np.ones_like(x)
+    if x.ndim and x.shape[dim] > 1:
+        np.multiply.accumulate(_part(x, dim, None, -1), axis=dim, out=_part(out, dim, 1, None))
+    return out
+
+
+def _part(x: Array, dim: int, start: int | None, stop: int | None) -> Array:
+    return x[(slice(None),) * (dim % x.ndim) + (slice(start, stop),)]
+
+
+exclusive_cumprod = define(
+    "aten::_exclusive_cumprod(Tensor self, int dim) -> Tensor",
+    "Products of the elements before each one along `dim`; 1 for the first.",
+    type=lambda self, dim: self,
+    kernel=_exclusive,
+    vjp={"self": lambda g, self, result, dim: aten._shift(
+        aten._linear_scan(conjugate(self), g, dim, True), dim, -1) * conjugate(result)},
+    public=(),
+    reference=lambda x, dim: np.stack([np.prod(x.take(range(i), dim), dim) for i in range(x.shape[dim])], dim),
+)
+
+
+def _shifted(x: Array, dim: int, by: int) -> Array:
+    out = np.zeros_like(x)
+    if x.ndim and abs(by) < x.shape[dim]:
+        source, target = ((None, -by), (by, None)) if by > 0 else ((-by, None), (None, by or None))
+        _part(out, dim, *target)[...] = _part(x, dim, *source)
+    return out
+
+
+shift = define(
+    "aten::_shift(Tensor self, int dim, int by) -> Tensor",
+    "The elements moved `by` places along `dim`, zeros moved in.",
+    type=lambda self, dim, by: self,
+    kernel=_shifted,
+    vjp={"self": lambda g, dim, by: aten._shift(g, dim, -by)},
+    public=(),
+)
+
+
+def _linear_scan_type(coefficient: TensorType, value: TensorType, dim: int, reverse: bool) -> TensorType:
+    if coefficient.is_complete and value.is_complete and not same_dims(coefficient.shape, value.shape):
+        raise ShapeError(f"_linear_scan: sizes {coefficient} and {value} differ")
+    return value
+
+
+def _linear_scan(coefficient: Array, value: Array, dim: int, reverse: bool) -> Array:
+    out = np.array(value)
+    if not out.ndim:
+        return out
+    rows, factors = np.moveaxis(out, dim, 0), np.moveaxis(coefficient, dim, 0)
+    if reverse:
+        rows, factors = rows[::-1], factors[::-1]
+    for i in range(1, len(rows)):
+        rows[i] += factors[i] * rows[i - 1]
+    return out
+
+
+linear_scan = define(
+    "aten::_linear_scan(Tensor coefficient, Tensor value, int dim, bool reverse=False) -> Tensor",
+    "h[i] = value[i] + coefficient[i] * h[i-1] along `dim` (i+1 where reversed); h is 0 before the first.",
+    type=_linear_scan_type,
+    kernel=_linear_scan,
+    vjp={
+        "coefficient": lambda g, coefficient, result, dim, reverse: _scan_adjoint(g, coefficient, dim, reverse)
+        * conjugate(aten._shift(result, dim, -1 if reverse else 1)),
+        "value": lambda g, coefficient, dim, reverse: _scan_adjoint(g, coefficient, dim, reverse),
+    },
+    public=(),
+)
+
+
+def _scan_adjoint(g: Any, coefficient: Any, dim: int, reverse: bool) -> Any:
+    """The recurrence transposed: it runs the other way, with the coefficients of the neighbour."""
+    return aten._linear_scan(aten._shift(conjugate(coefficient), dim, 1 if reverse else -1), g, dim, not reverse)
+
+
+def _cumulative_extremum(choose: Callable[..., Array]) -> Callable[..., tuple[Array, Array]]:
+    """Running extrema with the index of the last element that reached each."""
+
+    def kernel(x: Array, dim: int) -> tuple[Array, Array]:
+        if not x.ndim:
+            return x.copy(), np.zeros((), np.int64)
+        values = choose.accumulate(x, axis=dim)  # type: ignore[attr-defined]
+        places = np.arange(x.shape[dim], dtype=np.int64).reshape((-1,) + (1,) * (x.ndim - 1 - dim % x.ndim))
+        reached = (x == values) | ((x != x) & (values != values))
+        return values, np.maximum.accumulate(np.where(reached, places, 0), axis=dim)
+
+    return kernel
+
+
+def _cumulative_extremum_type(self: TensorType, dim: int) -> tuple[TensorType, TensorType]:
+    if self.dims is not None:
+        normalize_dim("cummax", dim, self.ndim)
+    return self, self.with_dtype(dt.int64)
+
+
+for _name, _choose in (("cummax", np.maximum), ("cummin", np.minimum)):
+    define(
+        f"aten::{_name}(Tensor self, int dim) -> (Tensor values, Tensor indices)",
+        f"Running {'maxima' if _name == 'cummax' else 'minima'} along `dim`, and where each was last reached.",
+        type=_cumulative_extremum_type,
+        kernel=_cumulative_extremum(_choose),
+        vjp={"self": lambda g, result1, dim: aten.scatter_add(aten.zeros_like(g), dim, result1, g)},
+        reference=lambda x, dim, choose=_choose: (choose.accumulate(x, dim),),
+    )
+
+
+def _logcumsumexp(x: Array, dim: int) -> Array:
+    wide = x.astype(np.float64) if x.dtype.kind != "c" else x.astype(np.complex128)
+    return (np.logaddexp.accumulate(wide, axis=dim) if x.ndim else wide).astype(x.dtype)
+
+
+logcumsumexp = define(
+    "aten::logcumsumexp(Tensor self, int dim) -> Tensor",
+    "log of the sums of exponentials of the elements up to and including each one along `dim`.",
+    type=lambda self, dim: self,
+    kernel=_logcumsumexp,
+    vjp={"self": lambda g, self, result, dim: aten.flip(aten.cumsum(aten.flip(
+        g * aten.exp(-result), (dim,)), dim), (dim,)) * aten.exp(self) if g.ndim else g},
+    out=True,
+    reference=lambda x, dim: np.log(np.cumsum(np.exp(x), dim)),
+)
