@@ -60,8 +60,8 @@ def _evaluate_scalar(op: Op, args: tuple[Any, ...]) -> Array:
         assert result.dtype is not None
         out = NUMPY.cast(np.asarray(out), result.dtype)
     if out.shape != result.dims:
-        out = np.broadcast_to(out, result.dims).copy()  # type: ignore[arg-type]
-    return np.asarray(out)
+        return np.broadcast_to(out, result.dims).copy()  # type: ignore[arg-type]
+    return out.copy(order="K") if out.base is not None or any(out is a for a in args) else out  # results never share an operand's memory
 
 
 def is_default(value: Any, default: Any) -> bool:
@@ -152,10 +152,21 @@ def geometry_of(x: Array) -> Geometry:
 def strided(x: Array, g: Geometry) -> Array:
     """The view of `x`'s memory with this geometry, offset counted from x's first element."""
     size = x.dtype.itemsize
-    root = root_of(x)
+    root = dense_root(x)
     start = address(x) - address(root) + int(g.offset) * size
     strides = tuple(int(s) * size for s in g.strides)
-    return np.ndarray(tuple(map(int, g.dims)), x.dtype, buffer=root, offset=start, strides=strides)
+    dims = tuple(map(int, g.dims))
+    if 0 in dims:
+        return np.ndarray(dims, x.dtype, strides=strides, buffer=root, offset=min(start, root.nbytes)) if root.nbytes else np.empty(dims, x.dtype)
+    return np.ndarray(dims, x.dtype, buffer=root, offset=start, strides=strides)
+
+
+def dense_root(x: Array) -> Array:
+    """x's memory as one flat array (roots that are dense in another order than row-major are read in memory order)."""
+    root = root_of(x)
+    if not root.flags.c_contiguous:
+        root = root.ravel(order="K")
+    return root
 
 
 def root_of(x: Array) -> Array:
@@ -199,12 +210,12 @@ def single_ufunc(op: Op) -> Any:
 
             return method
 
-    markers = [object() if a.kind in ("Tensor", "Scalar") else a.default for a in op.schema.arguments]
+    markers = [object() if a.kind == "Tensor" or (a.kind == "Scalar" and not a.has_default) else None for a in op.schema.arguments]
     try:
         op.scalar(Probe(), *markers)
     except Exception:  # a body that looks at its operands is not a single ufunc
         return None
-    tensors = [m for m, a in zip(markers, op.schema.arguments) if a.kind in ("Tensor", "Scalar")]
+    tensors = [m for m in markers if m is not None]
     if len(calls) != 1 or list(calls[0][1]) != tensors:
         return None
     found = getattr(NUMPY, calls[0][0])

@@ -1,0 +1,131 @@
+"""weft: tensors with PyTorch's programming model, and a compiler that turns a whole training step into one native program.
+
+The public names are gathered here; operators are looked up in the catalogue when first asked for (`weft.matmul`, `weft.zeros`, ...).
+Start reading at docs/tour.md, or at weft/layers/walk.py (how a line of Python behaves) and weft/compile/driver.py (how it becomes a program).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft.catalogue  # noqa: F401  (defines every operator)
+from weft.autograd import hooks as _hooks  # noqa: F401
+from weft.autograd import views as _views  # noqa: F401
+from weft.layers import fast as _fast
+from weft.layers import methods as _methods
+from weft.layers import variants as _variants
+from weft.layers import walk as _walk  # noqa: F401
+from weft.layers.factories import FACTORIES as _FACTORIES
+from weft.ops import array as _array  # noqa: F401
+from weft.ops.methods import install_methods as _install_methods
+from weft.ops.op import PACKETS as _PACKETS
+from weft.ops.packet import Packet as _Packet
+from weft.ops.packet import aten as _aten
+from weft.support.counters import counters
+from weft.support.errors import WeftError
+from weft.support.knobs import knobs
+from weft.tensor.creation import as_tensor, from_numpy, tensor
+from weft.tensor.device import Device as device
+from weft.tensor.modes import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from weft.tensor.printing import set_printoptions
+from weft.tensor.size import Size
+from weft.tensor.tensor import Tensor
+from weft.types.dtype import (
+    DType as dtype,
+)
+from weft.types.dtype import (
+    bfloat16,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
+from weft.types.dtype import bool_ as bool  # noqa: A004
+from weft.types.dtype import get_default as get_default_dtype
+from weft.types.dtype import set_default as set_default_dtype
+
+_install_methods()
+_variants.install_inplace()
+_methods.install()
+_fast.install()
+
+float = float32  # noqa: A001
+double, half = float64, float16
+int, long, short = int32, int64, int16  # noqa: A001
+cfloat, cdouble = complex64, complex128
+strided = "weft.strided"
+contiguous_format, preserve_format, channels_last = "contiguous_format", "preserve_format", "channels_last"
+__version__ = "0.1.0"
+
+_LAZY = {
+    "nn": "weft.nn", "optim": "weft.optim", "func": "weft.func", "autograd": "weft.autograd", "linalg": "weft.linalg", "special": "weft.special",
+    "fft": "weft.fft", "utils": "weft.utils", "random": "weft.random", "testing": "weft.testing", "jit": "weft.jit", "lazy": "weft.lazy",
+}
+_LAZY_NAMES = {
+    "compile": ("weft.compile.api", "compile"), "explain": ("weft.compile.api", "explain"), "cond": ("weft.compile.control", "cond"),
+    "while_loop": ("weft.compile.control", "while_loop"), "manual_seed": ("weft.random", "manual_seed"),
+    "Generator": ("weft.runtime.generator", "Generator"), "default_generator": ("weft.random", "default_generator"),
+    "set_num_threads": ("weft.runtime.pool", "set_num_threads"), "get_num_threads": ("weft.runtime.pool", "get_num_threads"),
+    "save": ("weft.interop.files", "save"), "load": ("weft.interop.files", "load"),
+    "get_rng_state": ("weft.random", "get_rng_state"), "set_rng_state": ("weft.random", "set_rng_state"),
+    "initial_seed": ("weft.random", "initial_seed"), "from_dlpack": ("weft.interop.dlpack", "from_dlpack"),
+    "is_tensor": ("weft.layers.predicates", "is_tensor"), "numel": ("weft.layers.predicates", "numel"),
+    "is_floating_point": ("weft.layers.predicates", "is_floating_point"), "is_complex": ("weft.layers.predicates", "is_complex"),
+    "result_type": ("weft.layers.predicates", "result_type"), "promote_types": ("weft.types.promotion", "promote"),
+    "can_cast": ("weft.types.promotion", "can_cast"), "broadcast_shapes": ("weft.layers.predicates", "broadcast_shapes"),
+    "finfo": ("weft.types.limits", "finfo"), "iinfo": ("weft.types.limits", "iinfo"),
+}
+_FUNCTIONS: dict[str, Any] = dict(_FACTORIES)
+
+
+def __getattr__(name: str) -> Any:
+    """Operators, and packages that are imported when first used."""
+    import importlib
+
+    if name in _LAZY:
+        module = importlib.import_module(_LAZY[name])
+        globals()[name] = module
+        return module
+    if name in _LAZY_NAMES:
+        where, attribute = _LAZY_NAMES[name]
+        value = getattr(importlib.import_module(where), attribute)
+        globals()[name] = value
+        return value
+    if name in _FUNCTIONS:
+        globals()[name] = _FUNCTIONS[name]
+        return _FUNCTIONS[name]
+    overloads = _PACKETS.get(f"aten::{name}")
+    if overloads is not None and any("weft" in op.public for op in overloads):
+        value = _variants.with_out(getattr(_aten, name))
+        globals()[name] = value
+        return value
+    if name.endswith("_") and hasattr(Tensor, name) and f"aten::{name[:-1]}" in _PACKETS:
+        return lambda self, *args, **kwargs: getattr(self, name)(*args, **kwargs)
+    raise AttributeError(f"module 'weft' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    operators = [key[6:] for key, ops in _PACKETS.items() if key.startswith("aten::") and any("weft" in op.public for op in ops)]
+    return sorted({*globals(), *_LAZY, *_LAZY_NAMES, *_FUNCTIONS, *operators})
+
+
+__all__ = [
+    "DType", "Size", "Tensor", "WeftError", "as_tensor", "bfloat16", "bool", "complex128", "complex64", "counters", "device", "dtype", "enable_grad",
+    "float16", "float32", "float64", "from_numpy", "get_default_dtype", "inference_mode", "int16", "int32", "int64", "int8", "is_grad_enabled",
+    "is_inference_mode_enabled", "knobs", "no_grad", "set_default_dtype", "set_grad_enabled", "set_printoptions", "tensor", "uint8",
+]
+DType = dtype
+assert _Packet is not None

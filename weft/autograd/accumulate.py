@@ -1,0 +1,115 @@
+"""AccumulateGrad: the node of a leaf. Steals, clones or adds, by PyTorch's identity and layout rules."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import Any
+
+import numpy as np
+
+from weft.autograd.node import InputMetadata, Node
+from weft.ops.geometry import contiguous_strides
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+
+ndarray = np.ndarray
+
+
+class AccumulateGrad(Node):
+    """Adds the incoming gradient to `.grad` of its leaf."""
+
+    __slots__ = ("variable_ref", "variable_alive")
+
+    def __init__(self, variable: Tensor) -> None:
+        super().__init__(())
+        self.sequence = sys.maxsize  # leaves accumulate as soon as they are ready
+        self.variable_alive = variable
+        self.metadata_of_inputs = [InputMetadata(variable.dims, variable.dtype)]
+
+    @property
+    def variable(self) -> Tensor:
+        """The leaf."""
+        return self.variable_alive
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        gradient = grads[0]
+        if gradient is not None:
+            capture = modes.capture
+            if capture is not None:
+                capture.accumulate(self.variable, gradient)
+            else:
+                accumulate(self.variable, gradient)
+            self._after()
+        return ()
+
+    def _after(self) -> None:
+        state = self.variable._autograd
+        if state is not None and state.post_accumulate:
+            for hook in list(state.post_accumulate.values()):
+                hook(self.variable)
+
+
+def accumulator_of(variable: Tensor) -> AccumulateGrad:
+    """The leaf's AccumulateGrad node, one while it is in use."""
+    state = variable._state()
+    node = state.accumulate() if state.accumulate is not None else None
+    if node is None:
+        node = AccumulateGrad(variable)
+        state.accumulate = weakref.ref(node)
+    return node
+
+
+def accumulate(variable: Tensor, gradient: Tensor) -> None:
+    """`variable.grad += gradient`: in place when there is a gradient and grad mode is off, else a new object."""
+    state = variable._state()
+    present = state.grad
+    if present is None:
+        state.grad = _first(variable, gradient)
+    elif modes.grad:
+        state.grad = present + gradient
+    else:
+        present.add_(gradient)
+
+
+def _first(variable: Tensor, gradient: Tensor) -> Tensor:
+    if modes.grad:
+        return gradient.clone() if _shares_layout(variable, gradient) is False else gradient
+    data = gradient._data
+    if type(data) is ndarray and _may_steal(gradient, data) and _shares_layout(variable, gradient):
+        return gradient.detach() if gradient._autograd is not None else gradient
+    out = Tensor(_laid_out_like(variable, gradient.detach()._array("grad")))
+    return out
+
+
+def _may_steal(gradient: Tensor, data: Any) -> bool:
+    """Nobody else can see the bytes: a fresh array that is held by this gradient alone (base None or an unshared base)."""
+    if gradient._view is not None or data.base is not None or gradient._storage is not None:
+        return False
+    return sys.getrefcount(data) <= 4 and sys.getrefcount(gradient) <= 7
+
+
+def _shares_layout(variable: Tensor, gradient: Tensor) -> bool:
+    return gradient.geometry().strides == _layout(variable)
+
+
+def _layout(variable: Tensor) -> tuple[Any, ...]:
+    """The strides that .grad must have: the variable's own when it is dense, else row-major."""
+    g = variable.geometry()
+    order = sorted(range(g.ndim), key=lambda i: (-g.strides[i], i))
+    expected: Any = 1
+    for i in reversed(order):
+        if g.dims[i] == 1:
+            continue
+        if g.strides[i] != expected:
+            return contiguous_strides(g.dims)
+        expected = expected * g.dims[i]
+    return g.strides
+
+
+def _laid_out_like(variable: Tensor, data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    strides = tuple(s * data.dtype.itemsize for s in _layout(variable))
+    out = np.empty(data.size, data.dtype)
+    shaped = np.ndarray(data.shape, data.dtype, out, 0, strides) if data.size else np.empty(data.shape, data.dtype)
+    shaped[...] = data
+    return shaped

@@ -1,0 +1,77 @@
+"""Anomaly mode: remember the forward line of every node, and stop at the first node that makes a NaN."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from typing import Any
+
+import numpy as np
+
+from weft.support.errors import StateError
+from weft.support.locations import is_internal, user_location
+from weft.tensor.tensor import Tensor
+
+
+class _Anomaly:
+    enabled = False
+    check_nan = True
+
+
+anomaly = _Anomaly()
+
+
+class detect_anomaly:
+    """Within the block, backward names the forward line of a failing node and refuses NaN gradients."""
+
+    def __init__(self, check_nan: bool = True) -> None:
+        self.check = check_nan
+
+    def __enter__(self) -> None:
+        self.previous = (anomaly.enabled, anomaly.check_nan)
+        anomaly.enabled, anomaly.check_nan = True, self.check
+
+    def __exit__(self, *error: Any) -> None:
+        anomaly.enabled, anomaly.check_nan = self.previous
+
+
+class set_detect_anomaly(detect_anomaly):
+    """Switch anomaly mode at once; also a context manager."""
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self.previous = (anomaly.enabled, anomaly.check_nan)
+        anomaly.enabled, anomaly.check_nan = mode, check_nan
+
+    def __enter__(self) -> None:
+        return None
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on."""
+    return anomaly.enabled
+
+
+def remember_forward(node: Any) -> None:
+    """Keep the user's forward line (always cheap; the whole stack in anomaly mode)."""
+    node.where = user_location(2)
+    frames = [f for f in traceback.extract_stack() if not is_internal(f.filename)]
+    node.forward_trace = "".join(traceback.format_list(frames))
+
+
+def describe_failure(node: Any, error: BaseException) -> None:
+    """Say where the forward of a failing node was, in anomaly mode."""
+    if anomaly.enabled and node.forward_trace:
+        warnings.warn(
+            f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{node.forward_trace}", stacklevel=2
+        )
+
+
+def check_nan(node: Any, out: tuple[Any, ...]) -> None:
+    """Raise StateError if a gradient holds a NaN."""
+    for i, gradient in enumerate(out):
+        if not isinstance(gradient, Tensor) or type(gradient._data) is not np.ndarray:
+            continue
+        if bool(np.isnan(gradient._data).any()):
+            describe_failure(node, StateError())
+            where = f" (forward at {node.where})" if node.where else ""
+            raise StateError(f"Function '{node.name()}' returned nan values in its {i}th output.{where}")

@@ -1,0 +1,78 @@
+"""weft.autograd.backward and weft.autograd.grad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.autograd.engine import run_backward
+from weft.ops.packet import aten
+from weft.support.errors import StateError
+from weft.tensor.tensor import Tensor
+
+Tensors = Any
+
+
+def _tuple(value: Tensors) -> tuple[Any, ...]:
+    return (value,) if isinstance(value, Tensor) or value is None else tuple(value)
+
+
+def backward(
+    tensors: Tensors, grad_tensors: Tensors = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Tensors = None
+) -> None:
+    """Accumulate the gradients of the leaves that `tensors` depend on (of `inputs` only, when given)."""
+    roots = _tuple(tensors)
+    seeds = (None,) * len(roots) if grad_tensors is None else _tuple(grad_tensors)
+    if len(seeds) != len(roots):
+        raise StateError(f"got {len(roots)} tensors and {len(seeds)} gradients")
+    run_backward(roots, seeds, retain_graph, create_graph, None if inputs is None else _tuple(inputs), True)
+
+
+def grad(
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Tensors = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """Gradients of `outputs` with respect to `inputs`, returned and not accumulated.
+
+    Raises StateError for an input that the outputs do not depend on, unless allow_unused (None is returned) or materialize_grads (zeros).
+    """
+    if materialize_grads and allow_unused is False:
+        raise StateError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+    roots, wanted = _tuple(outputs), _tuple(inputs)
+    seeds = (None,) * len(roots) if grad_outputs is None else _tuple(grad_outputs)
+    if is_grads_batched:
+        return _batched(roots, wanted, seeds, retain_graph, create_graph, bool(allow_unused))
+    found = run_backward(roots, seeds, retain_graph, create_graph, wanted, False)
+    return _complete(found, wanted, bool(allow_unused), materialize_grads)
+
+
+def _complete(found: Sequence[Any], wanted: Sequence[Tensor], allow_unused: bool, materialize: bool) -> tuple[Any, ...]:
+    out = []
+    for gradient, tensor in zip(found, wanted):
+        if gradient is None and materialize:
+            gradient = aten.zeros_like(tensor)
+        if gradient is None and not allow_unused:
+            raise StateError(
+                "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior."
+            )
+        out.append(gradient)
+    return tuple(out)
+
+
+def _batched(
+    roots: Sequence[Tensor], wanted: Sequence[Tensor], seeds: Sequence[Tensor], retain: bool | None, create: bool, allow_unused: bool
+) -> tuple[Any, ...]:
+    """One walk per entry of the leading dim of the seeds; results stacked."""
+    count = int(seeds[0].shape[0])
+    rows = []
+    for i in range(count):
+        last = i == count - 1
+        rows.append(run_backward(roots, [s[i] for s in seeds], bool(retain) or create or not last, create, wanted, False))
+    stacked = [None if any(g is None for g in column) else aten.stack(tuple(column)) for column in zip(*rows)]
+    return _complete(stacked, wanted, allow_unused, False)

@@ -1,0 +1,387 @@
+"""The engine: a ready queue by sequence number, input buffers, hooks in their order, and a check on every edge.
+
+A compiler may be installed (`install`): it then runs nodes, checks and sums in the engine's place (see Evaluator), so that a walk over the graph
+records instead of computing. The engine never imports one.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from weft.autograd.accumulate import AccumulateGrad
+from weft.autograd.accumulate import accumulate as accumulate_into
+from weft.autograd.anomaly import anomaly, check_nan, describe_failure
+from weft.autograd.node import Edge, InputMetadata, Node
+from weft.autograd.record import gradient_edge
+from weft.autograd.validate import validate
+from weft.support import seams
+from weft.support.errors import StateError
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+
+MAX_DEPTH = 40  # nested backward calls on one Python stack; deeper ones continue on a fresh thread
+
+
+class Evaluator:
+    """How a walk computes. A compiler overrides these to record."""
+
+    def run(self, node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        """The gradients of a node's edges."""
+        return node.apply(grads, needs)
+
+    def validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:
+        """The gradient made to fit the tensor it belongs to (`index` is the edge's number)."""
+        return validate(node.name(), index, gradient, metadata)
+
+    def add(self, a: Any, b: Any) -> Any:
+        """The sum of two contributions to one slot."""
+        return a + b
+
+
+class _Local(threading.local):
+    evaluators: tuple[Evaluator, ...] = (Evaluator(),)
+    depth: int = 0
+    callbacks: list[Callable[[], None]] | None = None
+
+
+_local = _Local()
+
+
+@contextmanager
+def install(evaluator: Evaluator) -> Iterator[None]:
+    """Let a compiler run the nodes of backward calls on this thread, within a block. Blocks nest."""
+    previous = _local.evaluators
+    _local.evaluators = (*previous, evaluator)
+    try:
+        yield
+    finally:
+        _local.evaluators = previous
+
+
+def queue_callback(callback: Callable[[], None]) -> None:
+    """Run `callback` once at the end of the running backward, after all accumulation."""
+    if _local.callbacks is None:
+        raise StateError("Final callbacks can only be installed during backward pass.")
+    _local.callbacks.append(callback)
+
+
+def run_backward(
+    roots: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
+    retain_graph: bool | None,
+    create_graph: bool,
+    inputs: Sequence[Any] | None,
+    accumulate: bool,
+    allow_unused: bool = True,
+) -> tuple[Any, ...]:
+    """Walk the graph from the roots. With `inputs` and not `accumulate`, returns their gradients (None where unused)."""
+    edges, seeds = _seeds(roots, grads, create_graph)
+    keep = create_graph if retain_graph is None else retain_graph
+    wanted = None if inputs is None else [_input_edge(t) for t in inputs]
+    if inputs is not None and not inputs and accumulate:
+        raise StateError("'inputs' argument to backward() cannot be empty.")
+    walk = _Walk(edges, seeds, keep, create_graph, wanted, accumulate)
+    out = _on_fresh_thread(walk) if _local.depth >= MAX_DEPTH else _run(walk)
+    if accumulate and inputs is not None:
+        _accumulate_non_leaves(inputs, walk, create_graph)
+    return out
+
+
+def _accumulate_non_leaves(inputs: Sequence[Any], walk: _Walk, create_graph: bool) -> None:
+    """backward(inputs=[non-leaf]) adds to its .grad too."""
+    previous = modes.grad
+    modes.grad = create_graph
+    try:
+        for tensor in dict.fromkeys(inputs):
+            edge = gradient_edge(tensor)
+            if edge is not None and not isinstance(edge[0], AccumulateGrad) and walk.captured.get(edge) is not None:
+                accumulate_into(tensor, walk.captured[edge])
+    finally:
+        modes.grad = previous
+
+
+seams.run_backward.install(run_backward)
+
+
+def _run(walk: _Walk) -> tuple[Any, ...]:
+    previous_mode, previous_callbacks = modes.grad, _local.callbacks
+    _local.depth += 1
+    modes.grad = walk.create_graph
+    _local.callbacks = [] if previous_callbacks is None else previous_callbacks
+    try:
+        out = walk.run()
+        if previous_callbacks is None:
+            for callback in _drain(_local.callbacks):
+                callback()
+        return out
+    finally:
+        modes.grad, _local.callbacks = previous_mode, previous_callbacks
+        _local.depth -= 1
+
+
+def _drain(callbacks: list[Callable[[], None]]) -> Iterator[Callable[[], None]]:
+    at = 0
+    while at < len(callbacks):  # callbacks may queue callbacks
+        yield callbacks[at]
+        at += 1
+
+
+def _on_fresh_thread(walk: _Walk) -> tuple[Any, ...]:
+    """Continue deep re-entrant backward calls on another Python stack."""
+    outcome: list[Any] = []
+    state = (modes.grad, modes.inference, modes.capture, modes.special, _local.evaluators)
+
+    def body() -> None:
+        modes.grad, modes.inference, modes.capture, modes.special, _local.evaluators = state
+        try:
+            outcome.append((_run(walk), None))
+        except BaseException as error:  # carried to the caller's thread
+            outcome.append((None, error))
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    result, error = outcome[0]
+    if error is not None:
+        raise error
+    return result
+
+
+def _input_edge(value: Any) -> Edge:
+    if not isinstance(value, Tensor):
+        raise StateError(f"inputs must be Tensors, got {type(value).__name__}")
+    edge = gradient_edge(value)
+    if edge is None:
+        raise StateError("One of the differentiated Tensors does not require grad")
+    return edge
+
+
+def _seeds(roots: Sequence[Tensor], grads: Sequence[Tensor | None], create_graph: bool) -> tuple[list[Edge], list[Any]]:
+    edges: list[Edge] = []
+    seeds: list[Any] = []
+    for i, root in enumerate(roots):
+        edge = gradient_edge(root)
+        if edge is None:
+            raise StateError(f"element {i} of tensors does not require grad and does not have a grad_fn")
+        edges.append(edge)
+        seeds.append(_seed(root, grads[i], i))
+    return edges, seeds
+
+
+def _seed(root: Tensor, grad: Tensor | None, i: int) -> Tensor:
+    from weft.ops.packet import aten  # used for one factory
+
+    if grad is not None:
+        if not isinstance(grad, Tensor):
+            raise StateError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
+        if len(grad.dims) != len(root.dims) or grad.shape != root.shape:
+            raise StateError(
+                f"Mismatch in shape: grad_output[{i}] has a shape of {grad.shape} and output[{i}] has a shape of {root.shape}."
+            )
+        return grad
+    if root.numel() != 1:
+        raise StateError("grad can be implicitly created only for scalar outputs")
+    if not root.dtype.is_floating_point:
+        raise StateError(f"grad can be implicitly created only for real scalar outputs but got {root.dtype}")
+    previous = modes.grad
+    modes.grad = False
+    try:
+        return aten.ones_like(root)
+    finally:
+        modes.grad = previous
+
+
+class _Walk:
+    """One backward call: dependencies, buffers, queue."""
+
+    def __init__(
+        self, roots: list[Edge], seeds: list[Any], keep: bool, create_graph: bool, wanted: list[Edge] | None, accumulate: bool
+    ) -> None:
+        self.roots, self.seeds, self.keep, self.create_graph = roots, seeds, keep, create_graph
+        self.wanted, self.accumulate = wanted, accumulate
+        self.buffers: dict[Node, list[Any]] = {}
+        self.queue: list[tuple[int, int, Node]] = []
+        self.captured: dict[Edge, Any] = {}
+        self.dependencies = _count_dependencies([n for n, _ in roots])
+        self.needed = None if wanted is None else _reaching({n for n, _ in wanted}, self.dependencies)
+        self.evaluator = _local.evaluators[-1]
+        self.ticket = 0
+
+    def run(self) -> tuple[Any, ...]:
+        for (node, index), seed in zip(self.roots, self.seeds):
+            metadata = node.metadata_of_inputs[index] if index < len(node.metadata_of_inputs) else None
+            checked = seed if metadata is None else validate("root", index, seed, metadata)
+            self._deliver(node, index, checked)
+        for node in dict.fromkeys(n for n, _ in self.roots):
+            if self.dependencies.get(node, 0) == 0:
+                self._push(node)
+        while self.queue:
+            self._step(heapq.heappop(self.queue)[2])
+        if self.wanted is None or self.accumulate:
+            return ()
+        return tuple(self.captured.get(edge) for edge in self.wanted)
+
+    def _push(self, node: Node) -> None:
+        self.ticket += 1
+        heapq.heappush(self.queue, (-node.sequence, self.ticket, node))
+
+    def _deliver(self, node: Node, index: int, gradient: Any) -> None:
+        buffer = self.buffers.get(node)
+        if buffer is None:
+            buffer = self.buffers[node] = [None] * max(len(node.metadata_of_inputs), index + 1)
+        if gradient is None:
+            return
+        present = buffer[index]
+        buffer[index] = gradient if present is None else self.evaluator.add(present, gradient)
+
+    def _step(self, node: Node) -> None:
+        grads = self.buffers.pop(node, None) or [None] * max(1, len(node.metadata_of_inputs))
+        out = self._compute(node, grads)
+        for i, edge in enumerate(node.edges):
+            if edge is None:
+                continue
+            target, index = edge
+            if out is not None:
+                self._deliver(target, index, self._checked(node, i, out[i], target, index))
+            left = self.dependencies[target] - 1
+            self.dependencies[target] = left
+            if left == 0:
+                self._push(target)
+
+    def _checked(self, node: Node, i: int, gradient: Any, target: Node, index: int) -> Any:
+        metadata = target.metadata_of_inputs[index] if index < len(target.metadata_of_inputs) else None
+        if gradient is None or metadata is None:
+            return gradient
+        return self.evaluator.validate(node, i, gradient, metadata)
+
+    def _compute(self, node: Node, grads: list[Any]) -> tuple[Any, ...] | None:
+        """The node's gradients, or None when it does not run (only captured, or nothing flows in)."""
+        _run_tensor_hooks(node, grads)
+        if self.needed is not None:
+            self._capture(node, grads)
+            if not self.needed.get(node, False) and not (self.accumulate and self._is_wanted_leaf(node)):
+                return None
+        if node.pre_hooks:
+            grads = _run_pre_hooks(node, grads)
+        if all(g is None for g in grads) and not _runs_on_nothing(node):
+            if not self.keep:
+                node.release()
+            return None
+        needs = tuple(e is not None and (self.needed is None or self._leads_on(e)) for e in node.edges)
+        try:
+            out = self.evaluator.run(node, tuple(grads), needs)
+        except Exception as error:
+            describe_failure(node, error)
+            raise
+        if len(out) != len(node.edges):
+            raise StateError(f"Function {node.name()} returned an invalid number of gradients - got {len(out)}, but expected {len(node.edges)}")
+        if anomaly.enabled and anomaly.check_nan:
+            check_nan(node, out)
+        if node.post_hooks:
+            out = _run_post_hooks(node, out, tuple(grads))
+        if not self.keep:
+            node.release()
+        return out
+
+    def _leads_on(self, edge: Edge) -> bool:
+        assert self.needed is not None and self.wanted is not None
+        return self.needed.get(edge[0], False) or edge in self.wanted
+
+    def _capture(self, node: Node, grads: list[Any]) -> None:
+        assert self.wanted is not None
+        for edge in self.wanted:
+            if edge[0] is not node:
+                continue
+            gradient = grads[edge[1]] if edge[1] < len(grads) else None
+            self.captured[edge] = gradient
+
+    def _is_wanted_leaf(self, node: Node) -> bool:
+        assert self.wanted is not None
+        return isinstance(node, AccumulateGrad) and any(e[0] is node for e in self.wanted)
+
+
+def _runs_on_nothing(node: Node) -> bool:
+    """Custom Functions materialise missing gradients themselves."""
+    return bool(getattr(node, "runs_on_nothing", False))
+
+
+def _count_dependencies(roots: list[Node]) -> dict[Node, int]:
+    counts: dict[Node, int] = {node: 0 for node in roots}
+    stack = list(dict.fromkeys(roots))
+    seen = set(stack)
+    while stack:
+        for edge in stack.pop().edges:
+            if edge is None:
+                continue
+            target = edge[0]
+            counts[target] = counts.get(target, 0) + 1
+            if target not in seen:
+                seen.add(target)
+                stack.append(target)
+    return counts
+
+
+def _reaching(targets: set[Node], nodes: dict[Node, int]) -> dict[Node, bool]:
+    """Which nodes must run so that gradients arrive at the targets (a target itself only if another target lies behind it)."""
+    runs: dict[Node, bool] = {}
+    for node in sorted(nodes, key=_topological):
+        runs[node] = any(e is not None and (e[0] in targets or runs.get(e[0], False)) for e in node.edges)
+    return runs
+
+
+def _topological(node: Node) -> int:
+    return -1 if isinstance(node, AccumulateGrad) else node.sequence
+
+
+def _run_tensor_hooks(node: Node, grads: list[Any]) -> None:
+    hooks = node.tensor_hooks
+    if hooks:
+        for index, registered in hooks.items():
+            for hook in list(registered.values()):
+                if index >= len(grads) or grads[index] is None:
+                    continue
+                grads[index] = _replaced(hook(grads[index]), grads[index], "tensor hook", node)
+    if node.retain_hooks:
+        for index, retain in node.retain_hooks.items():
+            if grads[index] is not None:
+                retain(grads[index])
+
+
+def _replaced(result: Any, gradient: Any, what: str, node: Node) -> Any:
+    if result is None:
+        return gradient
+    if not isinstance(result, Tensor):
+        raise TypeError(f"{what} of {node.name()} returned {type(result).__name__}; expected a Tensor or None")
+    if isinstance(gradient, Tensor) and len(result.dims) == len(gradient.dims) and result.shape != gradient.shape or (
+        isinstance(gradient, Tensor) and len(result.dims) != len(gradient.dims)
+    ):
+        raise StateError(f"hook '{what}' has changed the size of value")
+    if isinstance(gradient, Tensor) and result.dtype is not gradient.dtype:
+        raise StateError(f"hook '{what}' has changed the type of value (was {gradient.dtype} got {result.dtype})")
+    return result
+
+
+def _run_pre_hooks(node: Node, grads: list[Any]) -> list[Any]:
+    assert node.pre_hooks is not None
+    current = tuple(grads)
+    for hook in list(node.pre_hooks.values()):
+        result = hook(current)
+        if result is not None:
+            current = result if isinstance(result, tuple) else (result,)
+    return list(current)
+
+
+def _run_post_hooks(node: Node, out: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    assert node.post_hooks is not None
+    for hook in list(node.post_hooks.values()):
+        result = hook(out, grads)
+        if result is not None:
+            replaced = result if isinstance(result, tuple) else (result,)
+            if len(replaced) != len(out):
+                raise StateError(f"hook of {node.name()} returned an incorrect number of values (got {len(replaced)}, but expected {len(out)})")
+            out = replaced
+    return out

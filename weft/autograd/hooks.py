@@ -1,0 +1,153 @@
+"""Hooks on tensors: registration of tensor hooks, post-accumulate hooks, retain_grad, and multi-grad hooks."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.autograd.accumulate import accumulator_of
+from weft.autograd.node import RemovableHandle
+from weft.autograd.record import gradient_edge
+from weft.support import seams
+from weft.support.errors import StateError, ValueProblem
+from weft.tensor.tensor import Tensor
+
+
+def register(tensor: Tensor, hook: Any, kind: str) -> Any:
+    """Register a hook of kind "tensor", "post_accumulate" or "retain" on a tensor."""
+    return _KINDS[kind](tensor, hook)
+
+
+def _tensor_hook(tensor: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
+    if not tensor.requires_grad:
+        raise StateError("cannot register a hook on a tensor that doesn't require gradient")
+    edge = gradient_edge(tensor)
+    assert edge is not None
+    node, index = edge
+    if node.tensor_hooks is None:
+        node.tensor_hooks = {}
+    hooks = node.tensor_hooks.setdefault(index, OrderedDict())
+    if tensor.is_leaf:
+        tensor._state().hooks = hooks
+        _keep(tensor, node)
+    return _add(hooks, hook)
+
+
+def _keep(tensor: Tensor, node: Any) -> None:
+    """A leaf with hooks keeps its accumulator alive."""
+    tensor.__dict__["_weft_accumulator"] = node
+
+
+def _post_accumulate_hook(tensor: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
+    if not tensor.requires_grad:
+        raise StateError("cannot register a hook on a tensor that doesn't require gradient")
+    if not tensor.is_leaf:
+        raise StateError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    state = tensor._state()
+    if state.post_accumulate is None:
+        state.post_accumulate = OrderedDict()
+    accumulator_of(tensor)
+    return _add(state.post_accumulate, hook)
+
+
+def _add(hooks: dict[int, Any], hook: Any) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+def _retain(tensor: Tensor, _: Any) -> None:
+    if not tensor.requires_grad:
+        raise StateError("can't retain_grad on Tensor that has requires_grad=False")
+    if tensor.is_leaf or tensor.retains_grad:
+        return
+    edge = gradient_edge(tensor)
+    assert edge is not None
+    node, index = edge
+    state = tensor._state()
+    state.retains_grad = True
+    import weakref  # only retain_grad needs it: the node must not keep the tensor alive
+
+    reference = weakref.ref(tensor)
+
+    def keep(gradient: Tensor) -> None:
+        target = reference()
+        if target is None:
+            return
+        kept = target._state()
+        kept.grad = gradient.detach() if kept.grad is None and not gradient.requires_grad else (
+            gradient if kept.grad is None else kept.grad + gradient)
+
+    if node.retain_hooks is None:
+        node.retain_hooks = {}
+    node.retain_hooks[index] = keep
+
+
+_KINDS: dict[str, Callable[[Tensor, Any], Any]] = {"tensor": _tensor_hook, "post_accumulate": _post_accumulate_hook, "retain": _retain}
+seams.register_tensor_hook.install(register)
+
+
+class _MultiHandle:
+    """Removes the hooks of register_multi_grad_hook."""
+
+    def __init__(self, handles: tuple[RemovableHandle, ...]) -> None:
+        self.handles = handles
+
+    def remove(self) -> None:
+        """Unregister all of them."""
+        for handle in self.handles:
+            handle.remove()
+
+    def __enter__(self) -> _MultiHandle:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.remove()
+
+
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., None], *, mode: str = "all") -> _MultiHandle:
+    """Call `fn(grads)` once all gradients of `tensors` were computed in a backward ("all"), or `fn(grad)` with the first ("any")."""
+    if mode not in ("all", "any"):
+        raise ValueProblem(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    if mode == "any":
+        return _any_hook(tensors, fn)
+    lock = threading.Lock()
+    buffers: list[Any] = [None] * len(tensors)
+    count = [0]
+
+    def make(i: int) -> Callable[[Tensor], None]:
+        def hook(gradient: Tensor) -> None:
+            with lock:
+                buffers[i] = gradient
+                count[0] += 1
+                complete = count[0] == len(tensors)
+                grads = list(buffers)
+                if complete:
+                    count[0] = 0
+                    buffers[:] = [None] * len(tensors)
+            if complete:
+                fn(grads)
+
+        return hook
+
+    return _MultiHandle(tuple(_tensor_hook(t, make(i)) for i, t in enumerate(tensors)))
+
+
+def _any_hook(tensors: Sequence[Tensor], fn: Callable[[Tensor], None]) -> _MultiHandle:
+    from weft.autograd.engine import queue_callback  # the engine knows hooks
+
+    fired = [False]
+
+    def again() -> None:
+        fired[0] = False
+
+    def hook(gradient: Tensor) -> None:
+        if fired[0]:
+            return
+        fired[0] = True
+        queue_callback(again)
+        fn(gradient)
+
+    return _MultiHandle(tuple(_tensor_hook(t, hook) for t in tensors))

@@ -1,0 +1,214 @@
+"""Node: one step of the backward graph, with its edges, metadata, saved tensors and hooks."""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from weft.ops.backward import ARG, DIMS, RESULT, Plan, apply_functional, plan_of
+from weft.autograd.saved import FREED, SavedTensor
+from weft.ops.op import Op
+from weft.support.errors import StateError
+from weft.types.dtype import DType
+
+Hook = Callable[..., Any]
+Edge = tuple["Node", int]
+_sequence = itertools.count()
+
+
+class InputMetadata(NamedTuple):
+    """What a gradient that flows into a node must look like."""
+
+    dims: tuple[Any, ...]
+    dtype: DType
+    device: str = "cpu"
+
+
+class RemovableHandle:
+    """Removes a hook. Usable as a context manager."""
+
+    _ids = itertools.count()
+
+    def __init__(self, hooks: dict[int, Any]) -> None:
+        self.id = next(self._ids)
+        self._hooks: dict[int, Any] | None = hooks
+
+    def remove(self) -> None:
+        """Unregister the hook; harmless when already removed."""
+        if self._hooks is not None:
+            self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.remove()
+
+    def __getstate__(self) -> Any:
+        return self.id
+
+    def __setstate__(self, state: Any) -> None:
+        self.id, self._hooks = state, None
+
+
+class Node:
+    """A function of the backward graph. Subclasses give `apply(grads, needs)`."""
+
+    __slots__ = (
+        "edges", "sequence", "metadata_of_inputs", "tensor_hooks", "retain_hooks", "pre_hooks", "post_hooks", "where", "extra", "forward_trace",
+        "__weakref__",
+    )
+
+    def __init__(self, edges: tuple[Edge | None, ...]) -> None:
+        self.edges = edges
+        self.sequence = next(_sequence)
+        self.metadata_of_inputs: list[InputMetadata | None] = []
+        self.tensor_hooks: dict[int, dict[int, Hook]] | None = None
+        self.retain_hooks: dict[int, Hook] | None = None
+        self.pre_hooks: dict[int, Hook] | None = None
+        self.post_hooks: dict[int, Hook] | None = None
+        self.where: Any = None
+        self.extra: dict[str, Any] | None = None
+        self.forward_trace: str | None = None
+
+    def name(self) -> str:
+        """`MulBackward0`."""
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """(node, input number) of every edge; (None, 0) where no gradient flows."""
+        return tuple((None, 0) if e is None else e for e in self.edges)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A dictionary for the user's own remarks."""
+        if self.extra is None:
+            self.extra = {}
+        return self.extra
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        raise StateError(f"{self.name()} has no formula")
+
+    def release(self) -> None:
+        """Free what was saved."""
+
+    def register_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(grad_inputs, grad_outputs)` after the node ran; a returned tuple replaces grad_inputs."""
+        if self.post_hooks is None:
+            self.post_hooks = OrderedDict()
+        return _register(self.post_hooks, hook)
+
+    def register_prehook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(grad_outputs)` before the node runs; a returned tuple replaces them."""
+        if self.pre_hooks is None:
+            self.pre_hooks = OrderedDict()
+        return _register(self.pre_hooks, hook)
+
+    def __call__(self, *grads: Any) -> Any:
+        out = self.apply(grads, tuple(e is not None for e in self.edges))
+        return out[0] if len(out) == 1 else out
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {hex(id(self))}>"
+
+
+def _register(hooks: dict[int, Hook], hook: Hook) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+class OpNode(Node):
+    """The node of an operator. One subclass per entry, named after it; the formula is the entry's."""
+
+    __slots__ = ("packed", "argument_counts", "needs_by_argument")
+    plan: Plan
+
+    def __init__(self, edges: tuple[Edge | None, ...], packed: tuple[Any, ...], counts: tuple[int, ...]) -> None:
+        super().__init__(edges)
+        self.packed: tuple[Any, ...] | None = packed
+        self.argument_counts = counts
+
+    def unpack(self) -> tuple[Any, ...]:
+        """The saved values, tensors with their histories."""
+        if self.packed is None:
+            raise StateError(FREED)
+        return tuple([self._unpack_one(p) for p in self.packed])
+
+    def _unpack_one(self, packed: Any) -> Any:
+        kind = type(packed)
+        if kind is SavedTensor:
+            return packed.unpack(self)
+        if kind is tuple:
+            return tuple(self._unpack_one(p) for p in packed)
+        return packed
+
+    def needs_per_argument(self, needs: tuple[bool, ...]) -> tuple[bool, ...]:
+        """One flag per differentiable argument (a tensor list has one for the whole list)."""
+        counts = self.argument_counts
+        if len(counts) == len(needs):
+            return needs
+        out, at = [], 0
+        for count in counts:
+            out.append(any(needs[at : at + count]))
+            at += count
+        return tuple(out)
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        result = apply_functional(self.plan, grads, self.needs_per_argument(needs), self.unpack())
+        return self.spread(result)
+
+    def spread(self, result: tuple[Any, ...]) -> tuple[Any, ...]:
+        """One gradient per edge from one per argument."""
+        counts = self.argument_counts
+        if all(c == 1 for c in counts) and len(self.edges) == len(result):
+            listed = [i for i, r in enumerate(result) if type(r) in (tuple, list)]
+            if not listed:
+                return result
+        out: list[Any] = []
+        for count, r in zip(counts, result):
+            if type(r) in (tuple, list):
+                out.extend(r)
+            else:
+                out.extend([None] * count if r is None else [r] * count)
+        return tuple(out)
+
+    def release(self) -> None:
+        packed = self.packed
+        if packed is not None and any(type(p) is SavedTensor or (type(p) is tuple and any(type(q) is SavedTensor for q in p)) for p in packed):
+            self.packed = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_raw_saved_"):
+            return self._saved(name[11:], raw=True)
+        if name.startswith("_saved_"):
+            return self._saved(name[7:], raw=False)
+        raise AttributeError(f"{self.name()} has no attribute {name!r}")
+
+    def _saved(self, name: str, raw: bool) -> Any:
+        plan = self.plan
+        if self.packed is None:
+            raise StateError(FREED)
+        for slot, packed in zip(plan.slots, self.packed):
+            if slot.kind == ARG and plan.op.schema.arguments[slot.position].name == name:
+                return packed if raw else self._unpack_one(packed)
+            if slot.kind == RESULT and name == (f"result{slot.position}" if slot.position else "result"):
+                return packed if raw else self._unpack_one(packed)
+            if slot.kind == DIMS and f"{plan.op.schema.arguments[slot.position].name}_sym_sizes" == name:
+                return packed
+        raise AttributeError(f"{self.name()} saved no {name!r}")
+
+
+_CLASSES: dict[Op, type[OpNode]] = {}
+
+
+def node_class(op: Op) -> type[OpNode]:
+    """The node class of an operator."""
+    found = _CLASSES.get(op)
+    if found is None:
+        plan = plan_of(op)
+        found = _CLASSES[op] = type(plan.name, (OpNode,), {"plan": plan, "__slots__": (), "__module__": "weft.autograd"})
+    return found

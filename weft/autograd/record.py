@@ -1,0 +1,142 @@
+"""Recording: an operator call that autograd sees makes a node with edges to its inputs' nodes and the values its formulas need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.autograd.accumulate import accumulator_of
+from weft.autograd.node import Edge, InputMetadata, OpNode, node_class
+from weft.ops.backward import ARG, DIMS, DTYPE, RESULT, Plan, Source, needed_slots, plan_of
+from weft.autograd.saved import SavedTensor, default_hooks
+from weft.ops.op import Op
+from weft.support import seams
+from weft.tensor.tensor import AutogradState, Tensor
+
+
+def gradient_edge(tensor: Tensor) -> Edge | None:
+    """Where this tensor's gradient flows: its node and slot, the accumulator of a leaf, or None."""
+    node = tensor.grad_fn
+    state = tensor._autograd
+    if node is not None:
+        return (node, state.index if state is not None else 0)
+    if state is not None and state.requires_grad:
+        return (accumulator_of(tensor), 0)
+    return None
+
+
+seams.gradient_edge.install(gradient_edge)
+
+
+def wants_gradient(op: Op, args: tuple[Any, ...]) -> bool:
+    """Whether any tensor argument requires grad."""
+    for i in op.tensor_positions:
+        a = args[i]
+        if isinstance(a, Tensor) and (a._autograd is not None or a._view is not None) and a.requires_grad:
+            return True
+    for i in op.tensor_list_positions:
+        for a in args[i] or ():
+            if isinstance(a, Tensor) and a.requires_grad:
+                return True
+    return False
+
+
+def prepare(op: Op, args: tuple[Any, ...], clone_self: bool = False) -> OpNode | None:
+    """The node of a call before it runs: edges, and the inputs it saves. None when no formula is wanted."""
+    plan = plan_of(op)
+    edges: list[Edge | None] = []
+    counts: list[int] = []
+    needs: list[bool] = []
+    for position in plan.differentiable:
+        value = args[position]
+        if isinstance(value, Tensor):
+            edge = gradient_edge(value) if value.dtype.is_differentiable else None
+            edges.append(edge)
+            counts.append(1)
+            needs.append(edge is not None)
+        elif type(value) is tuple:
+            listed = [gradient_edge(v) if isinstance(v, Tensor) else None for v in value]
+            edges.extend(listed)
+            counts.append(len(listed))
+            needs.append(any(e is not None for e in listed))
+        else:
+            edges.append(None)
+            counts.append(1)
+            needs.append(False)
+    if not any(needs):
+        return None
+    slots = needed_slots(plan, tuple(needs))
+    packed: list[Any] = [None] * len(plan.slots)
+    for i in slots:
+        packed[i] = _pack(plan.slots[i], args, clone_self)
+    return node_class(op)(tuple(edges), tuple(packed), tuple(counts))
+
+
+def _pack(source: Source, args: tuple[Any, ...], clone_self: bool) -> Any:
+    if source.kind == RESULT:
+        return None
+    value = args[source.position]
+    if source.kind == DIMS:
+        return tuple(v.dims for v in value) if type(value) is tuple else getattr(value, "dims", ())
+    if source.kind == DTYPE:
+        return getattr(value, "dtype", None)
+    if isinstance(value, Tensor):
+        if clone_self and source.position == 0:
+            value = _snapshot(value)
+        return SavedTensor(value)
+    if source.kind == ARG and type(value) is tuple:
+        return tuple(SavedTensor(v) if isinstance(v, Tensor) else v for v in value)
+    return value
+
+
+def _snapshot(tensor: Tensor) -> Tensor:
+    """The tensor's value and history now, out of reach of the in-place write that follows."""
+    from weft.tensor.modes import no_grad  # a mode used for one copy
+    from weft.ops.packet import aten  # idem
+
+    with no_grad():
+        copied: Tensor = aten.clone(tensor)
+    edge = gradient_edge(tensor)
+    if edge is not None and tensor.grad_fn is not None:
+        copied._autograd = AutogradState(False, *edge)
+    return copied
+
+
+def finish(node: OpNode, out: Any) -> Any:
+    """Attach the node to the results that are differentiable, and save the results that its formulas read."""
+    results: tuple[Any, ...] = out if isinstance(out, (tuple, list)) else (out,)
+    metadata = node.metadata_of_inputs
+    for i, r in enumerate(results):
+        if not isinstance(r, Tensor):
+            metadata.append(None)
+            continue
+        dtype = r.dtype
+        metadata.append(InputMetadata(r.dims, dtype))
+        if dtype.is_differentiable:
+            state = AutogradState(False, node, i)
+            if r._storage is not None:
+                state.version = r._storage.version
+            r._autograd = state
+    save_results(node, results)
+    return out
+
+
+def save_results(node: OpNode, results: tuple[Any, ...]) -> None:
+    """Fill the packed slots that hold results."""
+    plan: Plan = node.plan
+    if not any(s.kind == RESULT for s in plan.slots):
+        return
+    wanted = needed_slots(plan, node.needs_per_argument(tuple(e is not None for e in node.edges)))
+    packed = list(node.packed or ())
+    for i in wanted:
+        source = plan.slots[i]
+        if source.kind != RESULT:
+            continue
+        value = results[source.position]
+        if not isinstance(value, Tensor):
+            packed[i] = value
+            continue
+        saved = SavedTensor(value, True, source.position)
+        if default_hooks.stack:
+            saved.pack_output(value)
+        packed[i] = saved
+    node.packed = tuple(packed)

@@ -1,0 +1,149 @@
+"""Saved tensors: a snapshot of payload, version and history, checked when it is unpacked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from weft.support.errors import StateError, VersionError
+from weft.support.locations import user_location
+from weft.tensor.tensor import AutogradState, Tensor
+
+Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
+
+
+class _DefaultHooks(threading.local):
+    stack: tuple[Hooks, ...] = ()
+    disabled: str | None = None
+
+
+default_hooks = _DefaultHooks()
+
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). Saved intermediate "
+    "values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph "
+    "a second time or if you need to access saved tensors after calling backward."
+)
+
+
+class SavedTensor:
+    """A tensor kept for backward. `unpack(node)` gives it back, or raises VersionError if its bytes were written since."""
+
+    __slots__ = ("payload", "storage", "version", "leaf", "history", "is_output", "index", "packed", "unpack_hook", "is_wrapped")
+
+    def __init__(self, tensor: Tensor, is_output: bool = False, index: int = 0) -> None:
+        self.payload = tensor._data
+        self.storage = tensor._storage
+        self.version = tensor._storage.version if tensor._storage is not None else 0
+        self.is_output, self.index = is_output, index
+        if is_output and self.storage is None:
+            self.storage = tensor.storage()
+        self.packed: Any = None
+        self.unpack_hook: Any = None
+        self.leaf: Tensor | None = None
+        self.history: tuple[Any, int] | None = None
+        state = tensor._autograd
+        if is_output:
+            return
+        node = tensor.grad_fn if tensor._view is not None else (state.node if state is not None else None)
+        if node is not None:
+            self.history = (node, tensor._autograd.index if tensor._autograd is not None else 0)
+            if self.storage is None:
+                self.storage = tensor.storage()
+        elif state is not None and state.requires_grad:
+            self.leaf = tensor
+        elif tensor._storage is None:
+            self.leaf = tensor  # its storage may yet come into being: keep the tensor to see its version
+        if default_hooks.stack:
+            self._pack(tensor)
+
+    def pack_output(self, tensor: Tensor) -> None:
+        """Apply the default hooks to a saved output (after its node exists)."""
+        if default_hooks.stack:
+            self._pack(tensor)
+
+    def _pack(self, tensor: Tensor) -> None:
+        pack, unpack = default_hooks.stack[-1]
+        self.register_hooks(pack, unpack, tensor)
+
+    def register_hooks(self, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor], tensor: Tensor | None = None) -> None:
+        """Replace the kept tensor by `pack(tensor)`; `unpack` turns it back on every access."""
+        if self.unpack_hook is not None:
+            raise StateError("Calling register_hooks on a saved tensor whose hooks have already been set.")
+        kept = Tensor(self.payload)
+        kept._storage = self.storage
+        before = kept._version
+        self.packed = pack(kept if self.is_output or self.leaf is None else self.leaf)
+        if kept._version != before:
+            raise StateError("A saved tensor pack hook is modifying its input in place.")
+        self.unpack_hook = unpack
+        if self.leaf is None or self.is_output:
+            self.payload = None
+            self.storage = None
+
+    def unpack(self, node: Any) -> Tensor:
+        """The tensor, with its history."""
+        if self.unpack_hook is not None:
+            restored = self.unpack_hook(self.packed)
+            if not isinstance(restored, Tensor):
+                raise StateError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(restored).__name__}")
+            return self._with_history(restored._data, restored.storage(), node)
+        leaf = self.leaf
+        current = (leaf._version if leaf is not None else self.storage.version if self.storage is not None else 0)
+        if current != self.version:
+            raise VersionError(self._version_text(node, current))
+        if leaf is not None:
+            return leaf
+        return self._with_history(self.payload, self.storage, node)
+
+    def _with_history(self, payload: Any, storage: Any, node: Any) -> Tensor:
+        out = Tensor(payload)
+        out._storage = storage
+        if self.is_output:
+            out._autograd = AutogradState(False, node, self.index)
+        elif self.history is not None:
+            out._autograd = AutogradState(False, *self.history)
+        elif self.leaf is not None and self.leaf.requires_grad:
+            return self.leaf
+        return out
+
+    def _version_text(self, node: Any, current: int) -> str:
+        shown = Tensor(self.payload)
+        written = getattr(self.storage if self.leaf is None else self.leaf._storage, "written_at", None)
+        where = f"; it was written at {written}" if written is not None else ""
+        made = getattr(node, "where", None)
+        producer = f", which is output {self.index} of {node.name()}," if self.is_output else ""
+        return (
+            f"one of the variables needed for gradient computation has been modified by an inplace operation: [{shown.dtype} "
+            f"{list(shown.dims)}]{producer} saved by {node.name()}{f' at {made}' if made else ''} is at version {current}; expected version "
+            f"{self.version} instead{where}. Clone the tensor before the in-place operation."
+        )
+
+
+class saved_tensors_hooks:
+    """Within the block, every tensor saved for backward is replaced by `pack_hook(tensor)`, and `unpack_hook` gives it back."""
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.hooks: Hooks = (pack_hook, unpack_hook)
+
+    def __enter__(self) -> None:
+        if default_hooks.disabled is not None:
+            raise StateError(default_hooks.disabled)
+        default_hooks.stack = (*default_hooks.stack, self.hooks)
+
+    def __exit__(self, *error: Any) -> None:
+        default_hooks.stack = default_hooks.stack[:-1]
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keep copies of the saved tensors (weft's tensors are on the CPU already, so this only guards them from later writes)."""
+
+    def __init__(self, pin_memory: bool = False) -> None:
+        super().__init__(lambda t: t.detach().clone(), lambda t: t)
+
+
+def note_write(storage: Any) -> None:
+    """Remember the user's line of the latest write to a storage (for the version error)."""
+    if hasattr(type(storage), "written_at"):
+        storage.written_at = user_location(2)

@@ -1,0 +1,51 @@
+"""validate_outputs: a gradient is made to fit the tensor it belongs to: summed to its shape, cast to its dtype, or refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.autograd.node import InputMetadata
+from weft.ops.packet import aten
+from weft.support.errors import StateError
+from weft.tensor.tensor import Tensor
+from weft.types import shape_env
+from weft.types.dims import Dim
+
+
+def validate(name: str, index: int, gradient: Any, metadata: InputMetadata) -> Any:
+    """The gradient with the metadata's sizes and dtype. Raises StateError naming the node and the gradient's number."""
+    if not isinstance(gradient, Tensor):
+        raise StateError(f"Function {name} returned a {type(gradient).__name__} at index {index}; expected a Tensor or None")
+    if gradient.dims != metadata.dims:
+        gradient = _fit(name, index, gradient, metadata)
+    if gradient.dtype is not metadata.dtype:
+        gradient = _cast(gradient, metadata)
+    return gradient
+
+
+def _fit(name: str, index: int, gradient: Tensor, metadata: InputMetadata) -> Tensor:
+    if _same(gradient.dims, metadata.dims):
+        return gradient
+    if not _expandable(metadata.dims, gradient.dims):
+        raise StateError(
+            f"Function {name} returned an invalid gradient at index {index} - got {list(gradient.dims)} but expected shape compatible with "
+            f"{list(metadata.dims)}"
+        )
+    return aten.sum_to_size(gradient, metadata.dims)
+
+
+def _same(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
+    return len(a) == len(b) and all(x == y or shape_env.equal(x, y) for x, y in zip(a, b))
+
+
+def _expandable(small: tuple[Dim, ...], large: tuple[Dim, ...]) -> bool:
+    if len(small) > len(large):
+        return False
+    tail = large[len(large) - len(small) :]
+    return all(s == d or shape_env.equal(s, 1) or shape_env.equal(s, d) for s, d in zip(small, tail))
+
+
+def _cast(gradient: Tensor, metadata: InputMetadata) -> Tensor:
+    if gradient.dtype.is_complex and not metadata.dtype.is_complex:
+        gradient = aten.real(gradient)
+    return aten._to_copy(gradient, metadata.dtype)

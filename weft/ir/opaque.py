@@ -1,0 +1,92 @@
+"""Opaque backward calls: each built-in node of autograd is one operator `autograd::MulBackward0(grads, needs, packed)` until a pass opens it.
+
+All have one signature. Evaluating one runs the same formulas that eager runs; opening one runs them through a builder.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.ops.array import Array, unwrap, wrap
+from weft.ops.backward import Plan, apply_functional, plan_of
+from weft.ops.op import NOT_DIFFERENTIABLE, OPS, Op, define
+from weft.ops.packet import aten
+from weft.ops.route import default_route
+from weft.ops.rules import same_dims
+from weft.types.dims import Dim
+from weft.types.dtype import DType
+from weft.types.tensor_type import TENSOR, tensor_type
+
+_PLANS: dict[Op, Plan] = {}
+_OPAQUE: dict[Op, Op] = {}
+
+
+def opaque_op(forward: Op) -> Op:
+    """The opaque operator of a forward operator's node."""
+    found = _OPAQUE.get(forward)
+    if found is None:
+        plan = plan_of(forward)
+        name = f"autograd::{plan.name}"
+        if name in OPS:  # two namespaces may share a base name
+            name = f"{name}_{forward.schema.namespace}_{forward.schema.overload}"
+        found = define(
+            f"{name}(Object[] grads, bool[] needs, Object[] packed) -> Object[]",
+            f"The gradient of {forward.name}: cotangents, wanted inputs and saved values in; one gradient per input out.",
+            type=lambda *args: TENSOR,
+            kernel=lambda grads, needs, packed: _evaluate(plan, grads, needs, packed),
+            vjp=NOT_DIFFERENTIABLE,
+            public=(),
+        )
+        _OPAQUE[forward] = found
+        _PLANS[found] = plan
+    return found
+
+
+def plan_of_opaque(op: Op) -> Plan | None:
+    """The plan behind an opaque operator, or None for any other."""
+    return _PLANS.get(op)
+
+
+def flat_results(results: tuple[Any, ...]) -> list[Any]:
+    """Gradients in order, those of a tensor list spread."""
+    out: list[Any] = []
+    for r in results:
+        if type(r) in (tuple, list):
+            out.extend(r)
+        else:
+            out.append(r)
+    return out
+
+
+def _evaluate(plan: Plan, grads: Any, needs: Any, packed: Any) -> Any:
+    with default_route(Array.__weft_route__):
+        results = apply_functional(plan, wrap(grads), needs, wrap(packed))
+    return tuple(unwrap(r) for r in flat_results(results) if r is not None)
+
+
+def _fit(g: Any, dims: tuple[Dim, ...], dtype: DType) -> Any:
+    """A gradient summed to `dims` and cast to `dtype`, by operators."""
+    if not same_dims(g.dims, dims):
+        g = aten.sum_to_size(g, dims)
+    if g.dtype is not dtype:
+        g = aten._to_copy(aten.real(g) if g.dtype.is_complex and not dtype.is_complex else g, dtype)
+    return g
+
+
+VALIDATE = define(
+    "autograd::validate_outputs(Tensor grad, int[] dims, ScalarType dtype) -> Tensor",
+    "The gradient summed to the sizes and cast to the dtype of the tensor it belongs to.",
+    type=lambda grad, dims, dtype: tensor_type(dtype, tuple(dims)),
+    decompose=_fit,
+    vjp=NOT_DIFFERENTIABLE,
+    public=(),
+)
+
+ACCUMULATE = define(
+    "autograd::accumulate_grad(Tensor present, Object has, Tensor grad) -> Tensor",
+    "The new gradient of a leaf: present + grad if there is one already (`has`, decided when the program runs), else grad.",
+    type=lambda present, has, grad: grad,
+    decompose=lambda present, has, grad: aten.where(has, aten.add(present, grad), grad),
+    vjp=NOT_DIFFERENTIABLE,
+    public=(),
+)

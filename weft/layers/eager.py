@@ -1,0 +1,297 @@
+"""The eager back end: NumPy computes, results are wrapped, views share storage. Pointwise calls take a path cached per operand kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.ops import compute
+from weft.ops.compute import is_default
+from weft.ops.geometry import contiguous_strides
+from weft.ops.op import Op
+from weft.ops.quiet import quiet
+from weft.ops.rules import Pointwise
+from weft.ops.scalar_numpy import NUMPY
+from weft.runtime.storage import root_of
+from weft.support.errors import DTypeError, ShapeError, StateError
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor, ViewOf
+from weft.types import dtype as dt
+from weft.types import promotion
+from weft.types.dtype import DType
+from weft.types.tensor_type import TensorType, tensor_type
+
+ndarray = np.ndarray
+Array = np.ndarray[Any, Any]
+
+
+def run(op: Op, args: tuple[Any, ...]) -> Any:
+    """The operator's value on dense tensors, without history."""
+    if op.scalar is not None and isinstance(op.type, Pointwise):
+        return Tensor(pointwise(op, args))
+    if op.view is not None:
+        return run_view(op, args)
+    return wrap(compute.evaluate(op, unwrap(args)))
+
+
+def unwrap(value: Any) -> Any:
+    """Arrays out of tensors, through tuples."""
+    if isinstance(value, Tensor):
+        data = value._data
+        if type(data) is not ndarray:
+            raise StateError(f"an operator mixes a tensor on {value.device} with tensors on cpu")
+        return data
+    if type(value) is tuple:
+        return tuple([unwrap(v) for v in value])
+    return value
+
+
+def wrap(value: Any) -> Any:
+    """Tensors around arrays, through tuples; views of other arrays are copied so that results own their memory."""
+    if type(value) is ndarray:
+        return Tensor(value if value.base is None else value.copy(order="K"))
+    if isinstance(value, (tuple, list)):
+        return tuple([wrap(v) for v in value])
+    if isinstance(value, np.generic):
+        return Tensor(np.asarray(value))
+    return value
+
+
+# ---- pointwise: one plan per operand kinds
+PointwisePlan = tuple[Any, tuple[Callable[[Any], Any] | None, ...], Any]
+_PLANS: dict[Any, PointwisePlan] = {}
+
+
+def pointwise(op: Op, args: tuple[Any, ...]) -> Array:
+    """The array of a pointwise call."""
+    key = (op, tuple([_kind(a) for a in args]))
+    plan = _PLANS.get(key)
+    if plan is None or not isinstance(dt.get_default(), DType) or plan[2] is not dt.get_default():
+        plan = _PLANS[key] = _make_plan(op, args)
+    body, casts, _ = plan
+    operands = [a if c is None else c(a) for a, c in zip(args, casts)]
+    try:
+        out = quiet(body, *operands)
+    except (ValueError, TypeError):
+        op.type(*[compute.type_of(unwrap(a)) for a in args])  # type: ignore[misc]
+        raise
+    return out if type(out) is ndarray else np.asarray(out)
+
+
+def _kind(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        data = value._data
+        if type(data) is not ndarray:
+            raise StateError(f"an operator mixes a tensor on {value.device} with tensors on cpu")
+        return (data.dtype, data.ndim == 0)
+    kind = type(value)
+    return kind if kind in (int, float, complex, bool) else (kind, value)
+
+
+def _make_plan(op: Op, args: tuple[Any, ...]) -> PointwisePlan:
+    rule = op.type
+    assert isinstance(rule, Pointwise) and op.scalar is not None
+    types = tuple(_scalar_type(a) for a in args)
+    wide = dt.compute_dtype(rule.compute_dtype(types))
+    result = rule.result_dtype(types)
+    casts: list[Callable[[Any], Any] | None] = []
+    for argument, value in zip(op.schema.arguments, args):
+        casts.append(_cast_of(argument.kind, argument.name in rule.keep, value, wide))
+        if argument.kind == "Scalar" and argument.default is not None:
+            casts[-1] = _defaulted(argument.default, casts[-1])
+    return (_body(op, result, args), tuple(casts), dt.get_default())
+
+
+def _scalar_type(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        data = value._data
+        return tensor_type(dt.from_numpy(data.dtype), () if data.ndim == 0 else (1,) * data.ndim)
+    return value
+
+
+def _defaulted(default: Any, cast: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    def convert(value: Any) -> Any:
+        if is_default(value, default):
+            return None
+        return value if cast is None else cast(value)
+
+    return convert
+
+
+def _cast_of(kind: str, keeps: bool, value: Any, wide: DType) -> Callable[[Any], Any] | None:
+    if isinstance(value, Tensor):
+        if keeps or value._data.dtype == wide.numpy:
+            return _data_of
+        return lambda t: NUMPY.cast(t._data, wide)
+    if kind in ("Tensor", "Scalar") and value is not None:
+        return lambda v: NUMPY.const(v, wide)
+    return None
+
+
+def _data_of(tensor: Tensor) -> Array:
+    return tensor._data
+
+
+def _body(op: Op, result: DType, args: tuple[Any, ...]) -> Callable[..., Any]:
+    ufunc = compute.single_ufunc(op)
+    scalar = op.scalar
+    assert scalar is not None
+    target = result.numpy
+
+    def run_body(*operands: Any) -> Any:
+        out = scalar(NUMPY, *operands)
+        if type(out) is not ndarray:
+            out = np.asarray(out)
+        if out.dtype != target:
+            out = NUMPY.cast(out, result)
+        return _own(out, operands)
+
+    def run_ufunc(*operands: Any) -> Any:
+        out = ufunc(*operands)
+        return out if out.dtype == target else NUMPY.cast(out, result)
+
+    return run_ufunc if ufunc is not None else run_body
+
+
+def _own(out: Array, operands: tuple[Any, ...]) -> Array:
+    """A body may hand an operand back (or ignore one that broadcasts): results own their memory and have the joint shape."""
+    arrays = [o for o in operands if type(o) is ndarray]
+    shape = np.broadcast_shapes(*[a.shape for a in arrays]) if len(arrays) > 1 else (arrays[0].shape if arrays else ())
+    if out.shape != shape:
+        return np.broadcast_to(out, shape).copy()
+    if out.base is not None or any(out is a for a in arrays):
+        return out.copy(order="K")
+    return out
+
+
+# ---- views
+def run_view(op: Op, args: tuple[Any, ...]) -> Any:
+    """A view (or views) of the first argument; a copy where strides cannot express it."""
+    source: Tensor = args[0]
+    data = unwrap(source)
+    rest = args[1:]
+    view = op.view
+    assert view is not None
+    made = view.numpy(data, *rest) if view.numpy is not None else None
+    if made is None:
+        made = _by_geometry(op, data, rest)
+        if made is None:
+            return wrap(np.ascontiguousarray(compute.evaluate(op, (data, *rest))))
+    storage = source.storage()
+    if isinstance(made, tuple):
+        return tuple([_view_of(source, storage, m, op, rest, i) for i, m in enumerate(made)])
+    return _view_of(source, storage, made, op, rest, 0)
+
+
+def _by_geometry(op: Op, data: Array, rest: tuple[Any, ...]) -> Any:
+    assert op.view is not None
+    shape = op.view.geometry(compute.geometry_of(data), *rest)
+    if shape is None:
+        return None
+    if isinstance(shape, tuple):
+        return tuple(compute.strided(data, g) for g in shape)
+    dtype_size = data.dtype.itemsize
+    if shape.offset == 0 and data.flags.c_contiguous and shape.strides == contiguous_strides(shape.dims) and data.size:
+        return data.reshape(shape.dims)
+    del dtype_size
+    return compute.strided(data, shape)
+
+
+def _view_of(source: Tensor, storage: Any, array: Any, op: Op, rest: tuple[Any, ...], index: int) -> Tensor:
+    out = Tensor(array)
+    out._storage = storage
+    step = (op, rest, index)
+    parent = source._view
+    if modes.inference:
+        creation = "inference"
+    elif not modes.grad:
+        creation = "no_grad"
+    else:
+        creation = "multi" if op.schema.returns_list else "default"
+    if parent is None:
+        out._view = ViewOf(source, (step,), creation)
+    else:
+        out._view = ViewOf(parent.base, (*parent.path, step), creation if creation != "default" else parent.creation)
+    return out
+
+
+# ---- writes
+def write(target: Tensor, op: Op, args: tuple[Any, ...]) -> None:
+    """Put the operator's value into the bytes of `target` (which is args[0]) and raise the version."""
+    data: Array = unwrap(target)
+    _check_overlap(data)
+    ufunc = compute.single_ufunc(op) if op.scalar is not None else None
+    if ufunc is None or not _write_ufunc(ufunc, data, args):
+        value = run(op, args)
+        store(data, value._data)
+    target.storage().version += 1
+
+
+def _write_ufunc(ufunc: Any, data: Array, args: tuple[Any, ...]) -> bool:
+    """The write as one ufunc call with out=, when every operand has the target's dtype and the result its shape."""
+    operands = []
+    for a in args:
+        if isinstance(a, Tensor):
+            other = a._data
+            if other.dtype != data.dtype or other.ndim > data.ndim or (other is not data and np.may_share_memory(other, data)):
+                return False
+            operands.append(other)
+        else:
+            return False
+    if ufunc.types[0].endswith("?") or data.dtype.kind not in "fc":
+        return False
+    try:
+        quiet(ufunc, *operands, data)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def store(data: Array, value: Array) -> None:
+    """Copy an array of the right shape into `data`, converting as an in-place operator may."""
+    source, target = dt.from_numpy(value.dtype), dt.from_numpy(data.dtype)
+    if not promotion.can_cast(source, target):
+        raise DTypeError(f"result type {_name(source)} can't be cast to the desired output type {_name(target)}")
+    if value.shape != data.shape:
+        raise ShapeError(f"output with shape {list(data.shape)} doesn't match the broadcast shape {list(value.shape)}")
+    data[...] = NUMPY.cast(value, target) if value.dtype != data.dtype else value
+
+
+_CAPITALS = {
+    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "float16": "Half",
+    "bfloat16": "BFloat16", "float32": "Float", "float64": "Double", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+}
+
+
+def _name(dtype: DType) -> str:
+    return _CAPITALS[dtype.name]
+
+
+def _check_overlap(data: Array) -> None:
+    if any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape)):
+        raise StateError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor "
+            "before performing the operation."
+        )
+
+
+def type_of(value: Any) -> Any:
+    """What a type rule sees of a tensor argument."""
+    if isinstance(value, Tensor):
+        return value.type_
+    if type(value) is tuple:
+        return tuple(type_of(v) for v in value)
+    return value
+
+
+def empty_like_type(type: TensorType) -> Array:
+    """An uninitialised array of a complete type."""
+    assert type.dtype is not None
+    return np.empty(tuple(int(d) for d in type.shape), type.dtype.numpy)  # type: ignore[arg-type]
+
+
+def owns_memory(array: Array) -> bool:
+    """Whether the array is its own root."""
+    return root_of(array) is array

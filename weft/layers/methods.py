@@ -1,0 +1,140 @@
+"""Tensor methods that are not operators of their own: conversions, layout, indexing syntax, properties."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.ops.op import NOT_DIFFERENTIABLE
+from weft.ops.packet import aten
+from weft.support.errors import ArgumentError
+from weft.tensor import indexing
+from weft.tensor.device import Device
+from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
+from weft.types.dtype import DType
+
+
+def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False,
+       memory_format: Any = None) -> Tensor:
+    """The tensor with another dtype (or device; weft has the CPU). Returns self when nothing changes, unless copy=True."""
+    for a in args:
+        if isinstance(a, Tensor):
+            dtype = a.dtype
+        elif isinstance(a, DType) or a in (float, int, bool, complex):
+            dtype = a
+        elif isinstance(a, str):
+            device = a
+        elif isinstance(a, bool) or a is None:
+            continue
+        else:
+            raise ArgumentError(f"to(): expected a dtype, device or Tensor, got {type(a).__name__}")
+    if device is not None:
+        Device(device)
+    wanted = self.dtype if dtype is None else dt.as_dtype(dtype)
+    if wanted is not self.dtype:
+        return aten._to_copy(self, wanted)
+    return aten.clone(self) if copy else self
+
+
+def _caster(dtype: DType) -> Any:
+    def method(self: Tensor, memory_format: Any = None) -> Tensor:
+        return to(self, dtype)
+
+    method.__doc__ = f"The tensor as {dtype}."
+    return method
+
+
+def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+    """Self if its elements lie row-major, else a row-major copy."""
+    return self if self.is_contiguous() else aten._contiguous_copy(self)
+
+
+def type_(self: Tensor, dtype: Any = None) -> Any:
+    """The type name, or the tensor converted to a dtype."""
+    if dtype is None:
+        return f"weft.{_TYPE_NAMES[self.dtype.name]}Tensor"
+    return to(self, dtype)
+
+
+_TYPE_NAMES = {
+    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "float16": "Half",
+    "bfloat16": "BFloat16", "float32": "Float", "float64": "Double", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+}
+
+
+def getitem(self: Tensor, index: Any) -> Tensor:
+    """Indexing: basic indexing gives views, tensors and lists gather copies."""
+    return indexing.getitem(self, index)
+
+
+def setitem(self: Tensor, index: Any, value: Any) -> None:
+    """Indexed assignment: broadcasts and casts `value` into the selected elements."""
+    view, indices = indexing.setitem_plan(self, index)
+    if not isinstance(value, Tensor):
+        value = _as_value(self, value)
+    if indices is None:
+        view.copy_(_dropped(value, view))
+    else:
+        view.index_put_(indices, value if value.dtype is view.dtype else value.to(view.dtype))
+
+
+def _as_value(self: Tensor, value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return Tensor(value.astype(self.dtype.numpy))
+    return aten.full((), value, dtype=self.dtype)
+
+
+def _dropped(value: Tensor, view: Tensor) -> Tensor:
+    """Leading dims of size 1 that the destination lacks may be left out, as in assignment."""
+    while value.ndim > view.ndim and value.shape[0] == 1:
+        value = value[0]
+    return value
+
+
+def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor from data with this tensor's dtype."""
+    from weft.tensor.creation import tensor  # creation knows Tensor only
+
+    return tensor(data, dtype=dtype or self.dtype, requires_grad=requires_grad)
+
+
+def _transposed(self: Tensor) -> Tensor:
+    """All dims reversed (`x.T`)."""
+    return aten.permute(self, tuple(range(self.ndim - 1, -1, -1)))
+
+
+def _matrix_transposed(self: Tensor) -> Tensor:
+    """The last two dims swapped (`x.mT`)."""
+    return aten.transpose(self, -2, -1)
+
+
+def _conj_transposed(self: Tensor) -> Tensor:
+    """The conjugate transpose of a matrix (`x.H`)."""
+    return aten.conj(aten.transpose(self, 0, 1))
+
+
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """The tensor as other's dtype."""
+    return to(self, other.dtype)
+
+
+def reshape_as(self: Tensor, other: Tensor) -> Tensor:
+    """The tensor with other's sizes."""
+    return aten.reshape(self, other.dims)
+
+
+def install() -> None:
+    """Put the methods on Tensor."""
+    for name, dtype in (("float", dt.float32), ("double", dt.float64), ("half", dt.float16), ("bfloat16", dt.bfloat16), ("int", dt.int32),
+                        ("long", dt.int64), ("short", dt.int16), ("char", dt.int8), ("byte", dt.uint8), ("bool", dt.bool_),
+                        ("cfloat", dt.complex64), ("cdouble", dt.complex128)):
+        setattr(Tensor, name, _caster(dtype))
+    for name, method in (("to", to), ("contiguous", contiguous), ("type", type_), ("__getitem__", getitem), ("__setitem__", setitem),
+                         ("new_tensor", new_tensor), ("type_as", type_as), ("reshape_as", reshape_as)):
+        setattr(Tensor, name, method)
+    Tensor.T = property(_transposed)  # type: ignore[attr-defined]
+    Tensor.mT = property(_matrix_transposed)  # type: ignore[attr-defined]
+    Tensor.H = property(_conj_transposed)  # type: ignore[attr-defined]
+    assert NOT_DIFFERENTIABLE == {}

@@ -1,0 +1,141 @@
+"""The walk: what happens when an operator is called on Tensors. One page; every layer is a few lines here and a room elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.autograd import record
+from weft.autograd.anomaly import anomaly, remember_forward
+from weft.autograd.node import OpNode, node_class
+from weft.ops.backward import plan_of
+from weft.autograd.views import check_inplace, rebase
+from weft.layers import eager
+from weft.ops import route
+from weft.ops.op import Op
+from weft.ops.rules import Pointwise, same_dims
+from weft.support.errors import DTypeError, ShapeError
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.types import promotion
+
+ndarray = np.ndarray
+
+
+def walk(op: Op, args: tuple[Any, ...]) -> Any:
+    """Run an operator on bound arguments, from the top layer down."""
+    special = modes.special
+    if special is not None:
+        return special[-1].intercept(op, args)
+    if op.decompose is not None and op.vjp is None:
+        return op.decompose(*args)
+    if modes.grad and op.is_differentiable and record.wants_gradient(op, args):
+        return with_history(op, args)
+    return below(op, args)
+
+
+def with_history(op: Op, args: tuple[Any, ...]) -> Any:
+    """AUTOGRAD: make the node, compute below, attach."""
+    node = record.prepare(op, args)
+    if node is None:
+        return below(op, args)
+    if anomaly.enabled:
+        remember_forward(node)
+    modes.grad = False
+    try:
+        out = below(op, args)
+    finally:
+        modes.grad = True
+    if op.view is not None:
+        _mark_default(out)
+    return record.finish(node, out)
+
+
+def _mark_default(out: Any) -> None:
+    """A view made under grad mode may be written later (the no_grad of the layer below does not count)."""
+    views = out if isinstance(out, tuple) else (out,)
+    for v in views:
+        if v._view is not None and v._view.creation == "no_grad":
+            v._view.creation = "multi" if isinstance(out, tuple) else "default"
+
+
+def below(op: Op, args: tuple[Any, ...]) -> Any:
+    """FUNCTIONAL and the back end: the active capture records, else NumPy computes."""
+    capture = modes.capture
+    if capture is not None:
+        return capture.run(op, args)
+    if op.decompose is not None:
+        return op.decompose(*args)
+    return eager.run(op, args)
+
+
+def inplace(op: Op, args: tuple[Any, ...]) -> Any:
+    """`self.op_(...)`: the functional operator's value is written into self; history takes the functional form."""
+    target: Tensor = args[0]
+    special = modes.special
+    if special is not None:
+        return special[-1].intercept_inplace(op, args)
+    check_result(op, args, target)
+    wants = modes.grad and (target.dtype.is_differentiable and record.wants_gradient(op, args))
+    check_inplace(op.base, target, wants)
+    if not wants:
+        write(op, args)
+        return target
+    node = record.prepare(op, args, clone_self=True) or _blocking_node(op)
+    if anomaly.enabled:
+        remember_forward(node)
+    modes.grad = False
+    try:
+        write(op, args)
+    finally:
+        modes.grad = True
+    rebase(target, node)
+    record.save_results(node, (target,))
+    return target
+
+
+def _blocking_node(op: Op) -> OpNode:
+    """The node of a write that lets no gradient through (fill_, comparisons, random numbers)."""
+    return node_class(op)((), (None,) * len(plan_of(op).slots), ())
+
+
+def write(op: Op, args: tuple[Any, ...]) -> None:
+    """The bytes of an in-place operator, below autograd."""
+    capture = modes.capture
+    if capture is not None:
+        capture.write(op, args)
+    else:
+        eager.write(args[0], op, args)
+
+
+def check_result(op: Op, args: tuple[Any, ...], target: Tensor) -> None:
+    """The result must fit the tensor that it is written to: same sizes, and a dtype whose category does not fall."""
+    if op.type is None:
+        return
+    if isinstance(op.type, Pointwise) and modes.capture is None and _all_alike(args):
+        return
+    result = op.type(*[eager.type_of(a) for a in args])
+    if result.dtype is not target.dtype and not promotion.can_cast(result.dtype, target.dtype):
+        raise DTypeError(
+            f"result type {eager._name(result.dtype)} can't be cast to the desired output type {eager._name(target.dtype)}"
+        )
+    if not same_dims(result.shape, target.dims):
+        raise ShapeError(f"output with shape {list(target.dims)} doesn't match the broadcast shape {list(result.shape)}")
+
+
+def _all_alike(args: tuple[Any, ...]) -> bool:
+    first = args[0]._data
+    if type(first) is not ndarray or first.dtype.kind not in "fc":
+        return False
+    for a in args[1:]:
+        if isinstance(a, Tensor):
+            if type(a._data) is not ndarray or a._data.dtype != first.dtype or a._data.shape != first.shape:
+                return False
+        elif type(a) not in (int, float):
+            return False
+    return True
+
+
+Tensor.__weft_route__ = staticmethod(walk)  # type: ignore[attr-defined]
+route.install_base(walk)

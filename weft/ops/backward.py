@@ -1,0 +1,156 @@
+"""The backward plan of an operator: its formulas, and where each formula's arguments come from. One per entry, made once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from weft.ops.op import Joint, Op
+from weft.ops.packet import aten
+from weft.support.errors import ValueProblem
+
+# Where a formula's parameter comes from.
+GRAD, GRADS, NEEDS, ARG, RESULT, DIMS, DTYPE = "grad", "grads", "needs", "arg", "result", "dims", "dtype"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One formula parameter: its kind and the argument or result position it speaks of."""
+
+    kind: str
+    position: int = 0
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A rule, its parameters' sources, and the argument positions whose gradients it gives."""
+
+    rule: Callable[..., Any]
+    sources: tuple[Source, ...]
+    inputs: tuple[int, ...]
+    is_joint: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The formulas of one operator, and the slots (distinct sources) that a node packs."""
+
+    op: Op
+    name: str
+    formulas: tuple[Formula, ...]
+    slots: tuple[Source, ...]
+    differentiable: tuple[int, ...]
+
+    def slot(self, source: Source) -> int:
+        return self.slots.index(source)
+
+
+def node_name(op: Op) -> str:
+    """`aten::mul.Tensor` -> MulBackward0; overloads of one base are numbered in order of definition."""
+    words = [w for w in op.base.split("_") if w]
+    return "".join(w[:1].upper() + w[1:] for w in words) + "Backward" + str(_overload_number(op))
+
+
+def _overload_number(op: Op) -> int:
+    from weft.ops.op import PACKETS  # read when asked, after all entries exist
+
+    named = [o for o in PACKETS[f"{op.schema.namespace}::{op.base}"] if o.vjp or o.view]
+    return named.index(op) if op in named else 0
+
+
+@lru_cache(maxsize=None)
+def plan_of(op: Op) -> Plan:
+    """The plan of a differentiable operator. Raises ValueProblem for a formula with an unknown parameter."""
+    vjp = op.vjp
+    if vjp is None and op.view is not None:
+        vjp = {"self": _view_rule(op)}
+    formulas: list[Formula] = []
+    if isinstance(vjp, Joint):
+        formulas.append(_formula(op, vjp.rule, tuple(op.schema.index(n) for n in vjp.inputs), True))
+    else:
+        for name, rule in (vjp or {}).items():
+            formulas.append(_formula(op, rule, (op.schema.index(name),), False))
+    slots: list[Source] = []
+    for formula in formulas:
+        for source in formula.sources:
+            if source.kind in (ARG, RESULT, DIMS, DTYPE) and source not in slots:
+                slots.append(source)
+    inputs = tuple(i for f in formulas for i in f.inputs)
+    return Plan(op, node_name(op), tuple(formulas), tuple(slots), inputs)
+
+
+def _view_rule(op: Op) -> Callable[..., Any]:
+    """The gradient of a view by its scatter into zeros; the twin's name is `<base>_scatter`."""
+    names = [a.name for a in op.schema.arguments[1:]]
+    scatter = getattr(aten, f"{op.base}_scatter")
+    source = f"lambda g, self_dims, {', '.join(names)}: scatter(zeros(self_dims, dtype=g.dtype), g, {', '.join(names)})"
+    return eval(source, {"scatter": scatter, "zeros": aten.zeros})  # noqa: S307  (names come from our own schema)
+
+
+def _formula(op: Op, rule: Callable[..., Any], inputs: tuple[int, ...], is_joint: bool) -> Formula:
+    return Formula(rule, tuple(_source(op, name) for name in inspect.signature(rule).parameters), inputs, is_joint)
+
+
+def _source(op: Op, name: str) -> Source:
+    schema = op.schema
+    if name == "g":
+        return Source(GRAD)
+    if name == "gs":
+        return Source(GRADS)
+    if name == "needs":
+        return Source(NEEDS)
+    names = [a.name for a in schema.arguments]
+    if name in names:
+        return Source(ARG, names.index(name))
+    if name == "result":
+        return Source(RESULT, 0)
+    if name.startswith("result") and name[6:].isdigit():
+        return Source(RESULT, int(name[6:]))
+    for suffix, kind in (("_dims", DIMS), ("_dtype", DTYPE)):
+        if name.endswith(suffix) and name[: -len(suffix)] in names:
+            return Source(kind, names.index(name[: -len(suffix)]))
+    for i, r in enumerate(schema.returns):
+        if r.name == name:
+            return Source(RESULT, i)
+    raise ValueProblem(f"{op.name}: the formula parameter {name!r} is neither g, gs, needs, result, nor an argument ({', '.join(names)})")
+
+
+def apply_functional(plan: Plan, grads: tuple[Any, ...], needs: tuple[bool, ...], packed: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The pure form of every node: cotangents, which inputs want one, and unpacked slots in; one gradient per differentiable input out."""
+    values = dict(zip(plan.slots, packed))
+    out: dict[int, Any] = {}
+    wanted = dict(zip(plan.differentiable, needs))
+    for formula in plan.formulas:
+        if not any(wanted[i] for i in formula.inputs):
+            continue
+        arguments = [_argument(s, grads, needs, values) for s in formula.sources]
+        result = formula.rule(*arguments)
+        if formula.is_joint:
+            out.update((i, r if wanted[i] else None) for i, r in zip(formula.inputs, result))
+        else:
+            out[formula.inputs[0]] = result
+    return tuple(out.get(i) for i in plan.differentiable)
+
+
+def _argument(source: Source, grads: tuple[Any, ...], needs: tuple[bool, ...], values: dict[Source, Any]) -> Any:
+    if source.kind == GRAD:
+        return grads[0]
+    if source.kind == GRADS:
+        return grads
+    if source.kind == NEEDS:
+        return needs
+    return values[source]
+
+
+@lru_cache(maxsize=None)
+def needed_slots(plan: Plan, needs: tuple[bool, ...]) -> tuple[int, ...]:
+    """Indices of the slots that the formulas wanted by `needs` read."""
+    wanted = dict(zip(plan.differentiable, needs))
+    found: set[int] = set()
+    for formula in plan.formulas:
+        if any(wanted[i] for i in formula.inputs):
+            found.update(plan.slots.index(s) for s in formula.sources if s in plan.slots)
+    return tuple(sorted(found))

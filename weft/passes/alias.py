@@ -1,0 +1,76 @@
+"""Alias resolution: which buffer a value lies in, and with which geometry. Questions about strides are proved here, never recorded."""
+
+from __future__ import annotations
+
+from weft.ir.graph import Node, Value
+from weft.ops.geometry import Geometry, contiguous
+from weft.ops.op import Op
+from weft.types import dtype as dt
+from weft.types.dims import Dim
+from weft.types.dtype import DType
+from weft.types.shape_env import Relation, ShapeEnv
+from weft.types.tensor_type import BOOL, FLOAT, INT, TensorType
+
+_NUMBERS = {FLOAT: dt.float64, INT: dt.int64, BOOL: dt.bool_}
+
+
+def dims_of(value: Value) -> tuple[Dim, ...]:
+    """Dims of a tensor value; a number has none."""
+    return value.type.shape if isinstance(value.type, TensorType) else ()
+
+
+def dtype_of(value: Value) -> DType | None:
+    """dtype of a tensor value, or the dtype that a number has in memory; None for anything else."""
+    return value.type.dtype if isinstance(value.type, TensorType) else _NUMBERS.get(value.type)
+
+
+class ProvingEnv(ShapeEnv):
+    """Answers from what a graph's environment has proved or recorded; what is open counts as unequal. Records nothing.
+
+    Lowering asks whether strides are equal. Such a question must not become a guard: the answer only chooses between a view and a copy.
+    """
+
+    def __init__(self, env: ShapeEnv) -> None:
+        super().__init__(env.examples, env.guards, env.counts)
+
+    def _ask(self, relation: Relation) -> bool:
+        proven = self._prove(relation)
+        if proven is not None:
+            return proven
+        known = self.guards.get(relation)
+        if known is not None:
+            return known.answer
+        if relation.op == "==" or any(s not in self.examples for s in relation.expr.symbols()):
+            return False
+        return relation.holds(self.examples)
+
+
+def view_geometries(op: Op, source: Geometry, arguments: tuple[object, ...]) -> tuple[Geometry, ...] | None:
+    """Geometry of each result of a view of `source`, or None when strides cannot express it."""
+    assert op.view is not None
+    found = op.view.geometry(source, *arguments)
+    if found is None:
+        return None
+    return found if isinstance(found, tuple) else (found,)
+
+
+class Aliases:
+    """Values that are views of materialised buffers. `geometry[value] = (root, Geometry)`; a value without entry is a root."""
+
+    def __init__(self) -> None:
+        self.geometry: dict[Value, tuple[Value, Geometry]] = {}
+
+    def of(self, value: Value) -> tuple[Value, Geometry]:
+        """The buffer a value lies in, and how."""
+        found = self.geometry.get(value)
+        return (value, contiguous(dims_of(value))) if found is None else found
+
+    def add_view(self, node: Node) -> bool:
+        """Resolve a view node. False when strides cannot express it: its result then needs a buffer of its own."""
+        root, source = self.of(node.args[0])
+        found = view_geometries(node.op, source, node.args[1:])
+        if found is None:
+            return False
+        for value, geometry in zip(node.outputs, found):
+            self.geometry[value] = (root, geometry)
+        return True

@@ -1,0 +1,435 @@
+"""Grouping: which nodes become one kernel. Linear in the number of nodes.
+
+A group has an iteration `space` (dims). Every value computed in it has a place: for each of its dims the axis of the space that it follows, or -1 where it
+does not vary. `inner` is the set of axes that row reductions sum over; the other axes are the rows. A value varies over the whole space, or over
+rows only. A reduction over the rows, or over everything, is terminal: it is complete only after the last row, so nobody in the group reads it.
+
+Items (groups and single nodes) carry a stage, and what flows from one item to another always goes to a higher stage; so joining a group whose stage
+exceeds that of every other input can never close a cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Union
+
+from weft.ir.graph import Graph, Node, Operand, Value, values_in
+from weft.ops.compute import reduce_arguments
+from weft.ops.op import Op
+from weft.ops.rules import normalize_dims
+from weft.passes.alias import Aliases, ProvingEnv, dims_of, dtype_of
+from weft.types import shape_env
+from weft.types.dims import Dim
+
+Place = tuple[int, ...]
+MAX_NODES = 64  # larger kernels gain nothing and compile slowly
+_SAME_ORDER = frozenset(("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "alias", "detach", "view_as", "flatten", "unflatten"))
+_EXPAND = frozenset(("expand", "expand_as", "broadcast_to"))
+_FILLS = frozenset(("aten::full", "aten::zeros", "aten::ones", "aten::empty"))
+_ARG_REDUCTIONS = ("argmax", "argmin")
+
+
+@dataclass(eq=False)
+class Single:
+    """A node that is a kernel (or foreign step) of its own; also a view that needs a copy, and a leaf that someone wants in memory."""
+
+    node: Node
+    stage: int
+    order: int
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return (self.node,)
+
+
+@dataclass(eq=False)
+class Group:
+    """Nodes that run as one kernel over one space."""
+
+    space: tuple[Dim, ...]
+    stage: int
+    order: int
+    inner: frozenset[int] | None = None
+    nodes: list[Node] = field(default_factory=list)
+    places: dict[Value, Place | None] = field(default_factory=dict)
+    terminals: set[Value] = field(default_factory=set)
+    axes: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.axes = frozenset(i for i, d in enumerate(self.space) if not _is_one(d))
+
+    @property
+    def rows(self) -> frozenset[int]:
+        """The axes that are not inner."""
+        return self.axes - (self.inner or frozenset())
+
+    def place_of(self, value: Value) -> Place | None:
+        """The place of a value computed in the group, through views that only rename axes; None for values from outside."""
+        if value in self.places:
+            return self.places[value]
+        node = value.node
+        if node is None or not node.op.is_view:
+            return None
+        source = self.place_of(node.args[0])
+        place = None if source is None else _rename(node.op, source, dims_of(node.args[0]), dims_of(value))
+        if source is not None:
+            self.places[value] = place
+        return place
+
+    def is_terminal(self, value: Value) -> bool:
+        """Whether a value (or the source of a view) is a terminal of this group."""
+        while value.node is not None and value.node.op.is_view:
+            value = value.node.args[0]
+        return value in self.terminals
+
+    def accept(self, node: Node) -> bool:
+        """Add the node if it fits; its inputs' stages have been checked already."""
+        return self._accept_reduce(node) if node.op.reduce is not None else self._accept_pointwise(node)
+
+    def _accept_pointwise(self, node: Node) -> bool:
+        place = self._joint_place(node)
+        if place is None:
+            return False
+        varies = frozenset(a for a in place if a >= 0)
+        if varies != self.axes and (self.inner is None or varies != self.rows):
+            return False
+        self._add(node, place)
+        return True
+
+    def _joint_place(self, node: Node) -> Place | None:
+        dims = dims_of(node.outputs[0])
+        place = [-1] * len(dims)
+        for value in node.inputs():
+            known = self.place_of(value)
+            if known is None:
+                continue
+            if self.is_terminal(value):
+                return None
+            lead = len(dims) - len(known)
+            for i, axis in enumerate(known):
+                if axis >= 0:
+                    if place[i + lead] not in (-1, axis):
+                        return None
+                    place[i + lead] = axis
+        return self._align(place, dims)
+
+    def _align(self, place: list[int], dims: Sequence[Dim]) -> Place | None:
+        """Give the dims that no inner value fixed the axis at the same distance from the end."""
+        used = {a for a in place if a >= 0}
+        shift = len(self.space) - len(dims)
+        for i, axis in enumerate(place):
+            if axis >= 0 or _is_one(dims[i]):
+                continue
+            axis = i + shift
+            if axis < 0 or axis in used or not _same(dims[i], self.space[axis]):
+                return None
+            place[i] = axis
+            used.add(axis)
+        following = [a for a in place if a >= 0]
+        return tuple(place) if all(a < b for a, b in zip(following, following[1:])) else None
+
+    def _accept_reduce(self, node: Node) -> bool:
+        source, dim, keepdim = reduce_arguments(node.op, node.args)
+        place = self.place_of(source)
+        if place is None:
+            place = self._align([-1] * len(dims_of(source)), dims_of(source))
+        if place is None or self.is_terminal(source):
+            return False
+        over = normalize_dims(node.op.base, dim, len(place)) if place else ()
+        if any(place[i] < 0 and not _is_one(dims_of(source)[i]) for i in over):
+            return False
+        terminal = self._role(node, frozenset(place) - {-1}, frozenset(place[i] for i in over) - {-1})
+        if terminal is None:
+            return False
+        self._add(node, tuple(-1 if i in over else a for i, a in enumerate(place) if keepdim or i not in over))
+        if terminal:
+            self.terminals.add(node.outputs[0])
+        return True
+
+    def _role(self, node: Node, varies: frozenset[int], over: frozenset[int]) -> bool | None:
+        """Whether a reduction of these axes is terminal; None when the group cannot hold it. Settles `inner`."""
+        assert node.op.reduce is not None
+        is_arg = node.op.reduce.combine in _ARG_REDUCTIONS
+        if varies != self.axes:
+            fits = self.inner is not None and varies == self.rows and over == self.rows and not is_arg
+            return True if fits else None
+        if is_arg and (not over or self.inner not in (None, over)):
+            return None
+        if not over:
+            return False
+        if over == self.axes and not is_arg:
+            return True
+        last = max(self.axes)
+        if self.inner is None:
+            self.inner = over if last in over or is_arg else self.axes - over
+            return over != self.inner
+        if over == self.inner:
+            return False
+        return True if over == self.rows and not is_arg else None
+
+    def _add(self, node: Node, place: Place) -> None:
+        self.nodes.append(node)
+        self.places[node.outputs[0]] = place
+
+
+Item = Union[Group, Single]
+
+
+def _is_one(d: Dim) -> bool:
+    return isinstance(d, int) and d == 1
+
+
+def _same(a: Dim, b: Dim) -> bool:
+    return a == b or shape_env.equal(a, b)
+
+
+def _rename(op: Op, place: Place, old: Sequence[Dim], new: Sequence[Dim]) -> Place | None:
+    """The place of a view that only adds, removes or repeats dims of size 1; None for any other view."""
+    if op.base in _EXPAND:
+        lead = len(new) - len(old)
+        return tuple(-1 if i < lead else place[i - lead] for i in range(len(new)))
+    if op.base not in _SAME_ORDER:
+        return None
+    kept = [(d, a) for d, a in zip(old, place) if not _is_one(d)]
+    wanted = [d for d in new if not _is_one(d)]
+    if [d for d, _ in kept] != wanted:
+        return None
+    axes = iter(a for _, a in kept)
+    return tuple(-1 if _is_one(d) else next(axes) for d in new)
+
+
+def is_fill(node: Node) -> bool:
+    """Whether every element of the node's result is one number."""
+    if node.op.name == "prim::constant":
+        return len(node.args[0]) == 1
+    return node.op.name in _FILLS
+
+
+def is_iota(node: Node) -> bool:
+    """Whether the result counts 0, 1, 2, ..."""
+    return node.op.name == "aten::_iota"
+
+
+def is_leaf(node: Node) -> bool:
+    """Whether readers compute the value themselves instead of loading it."""
+    return is_fill(node) or is_iota(node)
+
+
+def is_fusible(node: Node) -> bool:
+    """Whether the node is pointwise or a reduction over dtypes that kernels compute with."""
+    if node.op.scalar is None and node.op.reduce is None:
+        return False
+    for value in (*node.outputs, *node.inputs()):
+        dtype = dtype_of(value)
+        if dtype is None or dtype.is_complex:
+            return False
+    return not (node.op.scalar is not None and any(type(a) is complex for a in node.args))
+
+
+@dataclass
+class Plan:
+    """The items in a valid order, the aliases, and the values that must be in memory."""
+
+    items: list[Item]
+    aliases: Aliases
+    stored: set[Value]
+
+
+def group_nodes(nodes: Iterable[Node], results: Sequence[Operand], env: ProvingEnv) -> Plan:
+    """Group a block's nodes. `env` answers questions about sizes."""
+    with shape_env.using(env):
+        grouper = _Grouper()
+        for order, node in enumerate(nodes):
+            grouper.add(node, order)
+        return grouper.finish(tuple(nodes), results)
+
+
+class _Grouper:
+    def __init__(self) -> None:
+        self.aliases = Aliases()
+        self.items: list[Item] = []
+        self.item_of: dict[Value, Item] = {}  # of roots; leaves and parameters have none
+        self.readers: dict[tuple[Value, tuple[Dim, ...]], Group] = {}
+
+    def add(self, node: Node, order: int) -> None:
+        """Place the next node."""
+        if node.op.is_view:
+            self._add_view(node, order)
+        elif is_fusible(node):
+            self._add_fusible(node, order)
+        elif not is_leaf(node):
+            self._add_single(node, order)
+
+    def _add_view(self, node: Node, order: int) -> None:
+        if any(True for a in node.args[1:] for _ in values_in(a)) or not self.aliases.add_view(node):
+            self._add_single(node, order)
+
+    def _add_single(self, node: Node, order: int) -> None:
+        item = Single(node, 1 + self._stage(node.inputs()), order)
+        for block in node.blocks:
+            for inner in block.walk():
+                item.stage = max(item.stage, 1 + self._stage(inner.inputs()))
+        self._register(item, node.outputs)
+
+    def _register(self, item: Item, outputs: Iterable[Value]) -> None:
+        if not isinstance(item, Group) or len(item.nodes) == 1:
+            self.items.append(item)
+        for value in outputs:
+            self.item_of[value] = item
+
+    def _root(self, value: Value) -> Value:
+        found = self.aliases.geometry.get(value)
+        return value if found is None else found[0]
+
+    def _stage(self, values: Iterable[Value]) -> int:
+        return max((item.stage for v in values if (item := self.item_of.get(self._root(v))) is not None), default=0)
+
+    def _add_fusible(self, node: Node, order: int) -> None:
+        space = dims_of(node.args[0]) if node.op.reduce is not None else dims_of(node.outputs[0])
+        roots = [(v, self._root(v)) for v in node.inputs()]
+        for group in self._candidates(roots, space):
+            if len(group.nodes) < MAX_NODES and self._flows_into(group, roots) and group.accept(node):
+                break
+        else:
+            group = Group(space, 1 + self._stage(node.inputs()), order)
+            if not group.accept(node):
+                self._add_single(node, order)
+                return
+        self._register(group, node.outputs)
+        for _, root in roots:
+            self.readers[root, group.space] = group
+
+    def _candidates(self, roots: list[tuple[Value, Value]], space: tuple[Dim, ...]) -> list[Group]:
+        """Groups of the producers, latest first, then groups that read the same value over the same space."""
+        found: list[Group] = []
+        for _, root in roots:
+            item = self.item_of.get(root)
+            if isinstance(item, Group) and item not in found:
+                found.append(item)
+        found.sort(key=lambda g: -g.stage)
+        for _, root in roots:
+            sibling = self.readers.get((root, space))
+            if sibling is not None and sibling not in found:
+                found.append(sibling)
+        return found
+
+    def _flows_into(self, group: Group, roots: list[tuple[Value, Value]]) -> bool:
+        for value, root in roots:
+            item = self.item_of.get(root)
+            if item is None:
+                continue
+            if item is group:
+                if group.place_of(value) is None:
+                    return False
+            elif item.stage >= group.stage:
+                return False
+        return True
+
+    def finish(self, nodes: Sequence[Node], results: Sequence[Operand]) -> Plan:
+        """Merge groups into their only readers, add leaves that must be in memory, and order everything."""
+        sink_groups(self.items, self.item_of, self._root, results)
+        live = [i for i in self.items if i.nodes]
+        stored, deps = self._flows(live, results)
+        for node in nodes:
+            if is_leaf(node) and node.outputs[0] in stored:
+                live.append(Single(node, 0, -1))
+                self.item_of[node.outputs[0]] = live[-1]
+        stored, deps = self._flows(live, results)
+        return Plan(_in_order(live, deps), self.aliases, stored)
+
+    def _flows(self, items: list[Item], results: Sequence[Operand]) -> tuple[set[Value], dict[int, list[Item]]]:
+        """Values that flow between items (or out), and what each item waits for."""
+        stored = {self._root(v) for r in results for v in values_in(r)}
+        deps: dict[int, list[Item]] = {}
+        for item in items:
+            waits = deps.setdefault(id(item), [])
+            for node in item.nodes:
+                for value in _reads(node):
+                    root = self._root(value)
+                    source = self.item_of.get(root)
+                    if source is item and isinstance(item, Group):
+                        continue
+                    if isinstance(item, Single) or source is not None:
+                        stored.add(root)
+                    if source is not None and source is not item:
+                        waits.append(source)
+        return stored, deps
+
+
+def _reads(node: Node) -> Iterable[Value]:
+    yield from node.inputs()
+    for block in node.blocks:
+        yield from (v for n in block.walk() for v in n.inputs())
+        yield from (v for r in block.results for v in values_in(r))
+
+
+def sink_groups(items: list[Item], item_of: dict[Value, Item], root_of: object, results: Sequence[Operand]) -> None:
+    """Merge each group into the only group that reads it. Always legal: its inputs have lower stages than its readers."""
+    assert callable(root_of)
+    readers: dict[int, set[int]] = {}
+    by_id = {id(i): i for i in items}
+    for item in items:
+        for node in item.nodes:
+            for value in _reads(node):
+                source = item_of.get(root_of(value))
+                if source is not None and source is not item:
+                    readers.setdefault(id(source), set()).add(id(item))
+    for item in sorted(items, key=lambda i: -i.stage):
+        targets = readers.get(id(item), set())
+        if not isinstance(item, Group) or item.terminals or len(targets) != 1:
+            continue
+        (target,) = (by_id[t] for t in targets)
+        if isinstance(target, Group) and len(target.nodes) + len(item.nodes) <= MAX_NODES:
+            _sink(item, target, item_of, readers)
+
+
+def _sink(item: Group, target: Group, item_of: dict[Value, Item], readers: dict[int, set[int]]) -> None:
+    merged = Group(target.space, target.stage, min(item.order, target.order))
+    nodes = [*item.nodes, *target.nodes]
+    if not all(merged.accept(node) for node in nodes) or (target.inner is not None and merged.inner != target.inner):
+        return
+    if merged.terminals != target.terminals or _is_misread(merged):
+        return
+    target.inner, target.nodes, target.places, target.order = merged.inner, merged.nodes, merged.places, merged.order
+    for node in item.nodes:
+        for value in node.outputs:
+            item_of[value] = target
+    for found in readers.values():
+        if id(item) in found:
+            found.discard(id(item))
+            found.add(id(target))
+    item.nodes = []
+
+
+def _is_misread(group: Group) -> bool:
+    """Whether a node reads a value of its own group in a way that the group cannot follow."""
+    inside = {v for n in group.nodes for v in n.outputs}
+    return any(_source_in(v, inside) and group.place_of(v) is None for n in group.nodes for v in n.inputs())
+
+
+def _source_in(value: Value, inside: set[Value]) -> bool:
+    while value.node is not None and value.node.op.is_view and value not in inside:
+        value = value.node.args[0]
+    return value in inside
+
+
+def _in_order(items: list[Item], deps: dict[int, list[Item]]) -> list[Item]:
+    """Items in program order as far as what they wait for allows."""
+    done: set[int] = set()
+    out: list[Item] = []
+    for item in sorted(items, key=lambda i: i.order):
+        stack: list[tuple[Item, int]] = [(item, 0)]
+        while stack:
+            current, at = stack.pop()
+            if id(current) in done:
+                continue
+            waits = deps.get(id(current), [])
+            while at < len(waits) and id(waits[at]) in done:
+                at += 1
+            if at < len(waits):
+                stack += [(current, at), (waits[at], 0)]
+                continue
+            done.add(id(current))
+            out.append(current)
+    return out

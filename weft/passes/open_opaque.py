@@ -1,0 +1,35 @@
+"""open_opaque: replace each opaque backward call by its formulas, now that shapes are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.ir.builder import Builder, Handle
+from weft.ir.graph import Graph, Node, Operand
+from weft.ir.opaque import ACCUMULATE, VALIDATE, flat_results, plan_of_opaque
+from weft.ops.backward import apply_functional
+from weft.passes.rebuild import rebuild, results_of
+
+
+def open_opaque(graph: Graph) -> Graph:
+    """The graph without autograd:: calls."""
+    return rebuild(graph, _open)
+
+
+def _open(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+    op = node.op
+    if op is VALIDATE or op is ACCUMULATE:
+        assert op.decompose is not None
+        return results_of(builder, op.decompose(*(builder.handle(a) for a in args)))
+    plan = plan_of_opaque(op)
+    if plan is None:
+        return None
+    grads, needs, packed = args
+    results = apply_functional(plan, builder.handle(grads), needs, builder.handle(packed))
+    return tuple(_operand(builder, r) for r in flat_results(results) if r is not None)
+
+
+def _operand(builder: Builder, result: Any) -> Operand:
+    if not isinstance(result, Handle):
+        raise AssertionError(f"a formula returned {type(result).__name__}, not a graph value")
+    return result.value

@@ -1,0 +1,24 @@
+"""The compiler's order on one page: what runs on a captured graph before it is grouped into kernels, and why there."""
+
+from __future__ import annotations
+
+from weft.ir.graph import Graph
+from weft.passes.dce import dce
+from weft.passes.decompose import decompose
+from weft.passes.open_opaque import open_opaque
+from weft.passes.run import Run
+from weft.passes.simplify_views import simplify_views
+
+
+def optimize(graph: Graph, run: Run | None = None) -> Graph:
+    """A captured graph made ready for a back end."""
+    run = run or Run()
+    run.keep("captured", graph)
+    graph = run.apply("dce", dce, graph)  # what the capture recorded and nobody reads: before work is spent on it
+    graph = run.apply("open_opaque", open_opaque, graph)  # shapes are known: backward formulas become operators
+    run.keep("opened", graph)
+    graph = run.apply("dce", dce, graph)  # gradients that turned out unused
+    graph = run.apply("decompose", decompose, graph)  # only scalar, reduce, view and kernel entries remain
+    graph = run.apply("simplify_views", simplify_views, graph)  # decompositions leave views that change nothing
+    graph = run.apply("dce", dce, graph)
+    return run.keep("optimized", graph)

@@ -1,0 +1,58 @@
+"""Storage: the bytes behind tensors and their version counter. The unit of state: every alias of a tensor shares one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+class Storage:
+    """One block of memory, held as the NumPy array that owns it, with a version that every in-place write raises.
+
+    `freed_by_none` storages compare by identity. `epoch` is free for owners that cache facts about the bytes.
+    """
+
+    __slots__ = ("array", "version", "_address", "__weakref__")
+
+    def __init__(self, array: Array) -> None:
+        root = root_of(array)
+        self.array = root if root.flags.c_contiguous else root.ravel(order="K")
+        self.version = 0
+        self._address: int | None = None
+
+    @property
+    def address(self) -> int:
+        """Address of the first byte, cached."""
+        if self._address is None:
+            self._address = address_of(self.array)
+        return self._address
+
+    @property
+    def nbytes(self) -> int:
+        return self.array.nbytes
+
+    def offset_of(self, view: Array) -> int:
+        """Element offset of a view into this storage."""
+        if view is self.array:
+            return 0
+        return (address_of(view) - self.address) // view.dtype.itemsize
+
+    def view(self, dims: tuple[int, ...], strides: tuple[int, ...], offset: int, dtype: np.dtype[Any]) -> Array:
+        """An array over the same memory; strides and offset in elements of `dtype`."""
+        size = dtype.itemsize
+        return np.ndarray(dims, dtype, self.array, offset * size, tuple(s * size for s in strides))
+
+
+def root_of(array: Array) -> Array:
+    """The array that owns (or first exposed) the memory, contiguous."""
+    while type(array.base) is np.ndarray:
+        array = array.base
+    return array
+
+
+def address_of(array: Array) -> int:
+    """Address of an array's first element."""
+    return int(array.__array_interface__["data"][0])

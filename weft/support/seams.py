@@ -1,0 +1,37 @@
+"""Seams: the few upward calls, as typed callbacks that a higher floor installs. A new one needs a decision note.
+
+run_backward     Tensor.backward() and autograd.grad need the engine (installed by autograd)
+history_of_view  a view whose base was written in place gets its node anew (installed by autograd)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.support.errors import StateError
+
+
+class Seam:
+    """A named callback with exactly one implementation at a time."""
+
+    __slots__ = ("name", "implementation")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.implementation: Callable[..., Any] | None = None
+
+    def install(self, implementation: Callable[..., Any]) -> None:
+        """Give the seam its implementation."""
+        self.implementation = implementation
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.implementation is None:
+            raise StateError(f"seam {self.name} has no implementation; import weft")
+        return self.implementation(*args, **kwargs)
+
+
+run_backward = Seam("run_backward")
+history_of_view = Seam("history_of_view")
+gradient_edge = Seam("gradient_edge")
+register_tensor_hook = Seam("register_tensor_hook")

@@ -1,0 +1,128 @@
+"""Tensors from data: weft.tensor, as_tensor, from_numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.support.errors import ArgumentError, DTypeError, StateError, ValueProblem
+from weft.tensor.device import Device
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
+from weft.types.dtype import DType
+from weft.types.sym import SymInt
+
+
+def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """A new tensor that owns a copy of `data` (number, nested sequences, ndarray, or tensor).
+
+    Python floats become the default dtype, integers int64, bools bool. Raises ValueProblem for ragged nesting.
+    """
+    Device(device or "cpu")
+    out = Tensor(_copied(data, dtype))
+    if modes.capture is not None:
+        out = modes.capture.lift_fresh(out)
+    return out.requires_grad_() if requires_grad else out
+
+
+def _copied(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
+    if isinstance(data, Tensor):
+        array = data.detach()._array("weft.tensor()")
+        return np.array(array, dtype=None if dtype is None else dtype.numpy, order="C")
+    if isinstance(data, (np.ndarray, np.generic)):
+        array = np.asarray(data)
+        wanted = dt.from_numpy(array.dtype) if dtype is None else dtype
+        return np.array(array, dtype=wanted.numpy, order="C")
+    plain = _plain(data)
+    if dtype is None:
+        dtype = _natural_dtype(plain)
+    try:
+        with np.errstate(all="ignore"):
+            if dtype.category == dt.INT:
+                return np.array(plain, dtype=np.int64).astype(dtype.numpy)
+            return np.array(plain, dtype=np.float64 if dtype is dt.bfloat16 else dtype.numpy).astype(dtype.numpy, copy=False)
+    except (ValueError, TypeError) as problem:
+        if "inhomogeneous" in str(problem):
+            raise ValueProblem(f"weft.tensor: {_ragged_text(plain)}") from None
+        raise ArgumentError(f"weft.tensor: cannot make a tensor of {type(data).__name__}: {problem}") from None
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, Tensor):
+        return data.tolist()
+    if isinstance(data, SymInt):
+        return int(data)
+    if isinstance(data, (list, tuple)):
+        return [_plain(d) for d in data]
+    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+        return [_plain(d) for d in data]
+    if isinstance(data, np.ndarray):
+        return data.tolist()
+    if isinstance(data, (str, bytes)):
+        raise ArgumentError("weft.tensor: too many dimensions 'str'")
+    return data
+
+
+def _natural_dtype(data: Any) -> DType:
+    probe = np.array(data) if not _is_ragged(data) else np.zeros(0)
+    kind = probe.dtype.kind
+    if kind == "b":
+        return dt.bool_
+    if kind in "iu":
+        return dt.int64
+    if kind == "c":
+        return dt.get_default().to_complex()
+    if kind == "O":
+        raise ArgumentError("weft.tensor: could not infer dtype of object")
+    return dt.get_default()
+
+
+def _is_ragged(data: Any) -> bool:
+    try:
+        np.array(data)
+    except ValueError:
+        return True
+    return False
+
+
+def _ragged_text(data: Any) -> str:
+    lengths = sorted({len(d) if isinstance(d, list) else 0 for d in data})
+    return f"expected sequences of equal length at dim 1, got lengths {lengths}"
+
+
+def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """`data` as a tensor, sharing memory where it can (tensors and ndarrays of the right dtype)."""
+    if isinstance(data, Tensor):
+        return data if dtype is None or dtype is data.dtype else data.to(dtype)
+    if isinstance(data, np.ndarray) and (dtype is None or dtype.numpy == data.dtype):
+        return from_numpy(data)
+    return tensor(data, dtype=dtype, device=device)
+
+
+def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
+    """A tensor over the array's own memory: writes on either side show on the other. Raises DTypeError for a dtype that weft has not."""
+    if not isinstance(array, np.ndarray):
+        raise ArgumentError(f"expected np.ndarray (got {type(array).__name__})")
+    dt.from_numpy(array.dtype)
+    if not array.dtype.isnative:
+        raise DTypeError("given numpy array has byte order different from the native byte order; convert it first")
+    if any(s < 0 for s in array.strides):
+        raise ValueProblem(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently supported. "
+            "(You can probably work around this by making a copy of your array with array.copy().)"
+        )
+    if any(s % array.itemsize for s in array.strides):
+        raise ValueProblem("given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.")
+    return Tensor(array)
+
+
+def from_payload(data: Any, storage: Any = None) -> Tensor:
+    """A tensor around a payload."""
+    if data is None:
+        raise StateError("a tensor needs a payload")
+    out = Tensor(data)
+    out._storage = storage
+    return out

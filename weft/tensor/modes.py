@@ -1,0 +1,151 @@
+"""The modes of a thread: grad mode, inference mode, and what intercepts operator calls (a capture, function and dispatch modes, transforms)."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Modes(threading.local):
+    """Thread-local state read on every call; keep it flat.
+
+    grad: whether autograd records. inference: inference mode. special: None, or a tuple of interceptors, outermost first, that the slow walk
+    consults (any object with `intercept(op, args)`). capture: the active capture (with `run`, `write`), or None.
+    """
+
+    grad: bool = True
+    inference: bool = False
+    capture: Any = None
+    special: tuple[Any, ...] | None = None
+
+
+modes = Modes()
+
+
+class _ModeSetting:
+    """A context manager that is also a decorator (generators included)."""
+
+    def __enter__(self) -> Any:
+        raise AssertionError("a subclass says what to set")
+
+    def __exit__(self, *error: Any) -> None:
+        raise AssertionError("a subclass says what to restore")
+
+    def _again(self) -> _ModeSetting:
+        return type(self)()
+
+    def __call__(self, function: F) -> F:
+        if inspect.isgeneratorfunction(function):
+            return _wrap_generator(self, function)  # type: ignore[return-value]
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with self._again():
+                return function(*args, **kwargs)
+
+        return wrapper  # type: ignore[return-value]
+
+
+def _wrap_generator(setting: _ModeSetting, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        generator = function(*args, **kwargs)
+        sent: Any = None
+        while True:
+            try:
+                with setting._again():
+                    item = generator.send(sent)
+            except StopIteration as stop:
+                return stop.value
+            sent = yield item
+
+    return wrapper
+
+
+class set_grad_enabled(_ModeSetting):
+    """Turn gradient recording on or off: as a context manager, a decorator, or at once when called as a function."""
+
+    def __init__(self, mode: bool) -> None:
+        self._previous = [modes.grad]
+        self.mode = bool(mode)
+        modes.grad = self.mode
+
+    def __enter__(self) -> None:
+        modes.grad = self.mode
+
+    def __exit__(self, *error: Any) -> None:
+        modes.grad = self._previous[0]
+
+    def __call__(self, function: F) -> F:
+        modes.grad = self._previous[0]
+        return super().__call__(function)
+
+    def _again(self) -> _ModeSetting:
+        return set_grad_enabled(self.mode)
+
+
+class _GradMode(_ModeSetting):
+    _value = True
+
+    def __init__(self) -> None:
+        self._previous: list[bool] = []
+
+    def __new__(cls, function: Any = None) -> Any:
+        made = super().__new__(cls)
+        if callable(function):
+            made.__init__()
+            return made(function)
+        return made
+
+    def __enter__(self) -> None:
+        self._previous.append(modes.grad)
+        modes.grad = self._value
+
+    def __exit__(self, *error: Any) -> None:
+        modes.grad = self._previous.pop()
+
+
+class no_grad(_GradMode):
+    """Operations inside record no gradient history. A context manager and a decorator."""
+
+    _value = False
+
+
+class enable_grad(_GradMode):
+    """Operations inside record gradient history again, also within no_grad."""
+
+    _value = True
+
+
+class inference_mode(_ModeSetting):
+    """no_grad without history at all: tensors made inside can never be used in autograd. A context manager and a decorator."""
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+        self._previous: list[tuple[bool, bool]] = []
+
+    def __enter__(self) -> None:
+        self._previous.append((modes.inference, modes.grad))
+        modes.inference = self.mode
+        modes.grad = modes.grad and not self.mode
+
+    def __exit__(self, *error: Any) -> None:
+        modes.inference, modes.grad = self._previous.pop()
+
+    def _again(self) -> _ModeSetting:
+        return inference_mode(self.mode)
+
+
+def is_grad_enabled() -> bool:
+    """Whether autograd records on this thread."""
+    return modes.grad
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether inference mode is on for this thread."""
+    return modes.inference

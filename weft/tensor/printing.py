@@ -1,0 +1,174 @@
+"""repr: tensors printed as PyTorch prints them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
+
+
+@dataclass
+class PrintOptions:
+    """How tensors print: digits, when to summarise, how many edge items, line width, scientific notation (None decides)."""
+
+    precision: int = 4
+    threshold: int = 1000
+    edgeitems: int = 3
+    linewidth: int = 80
+    sci_mode: bool | None = None
+
+
+options = PrintOptions()
+
+
+def set_printoptions(
+    precision: int | None = None, threshold: int | None = None, edgeitems: int | None = None, linewidth: int | None = None,
+    profile: str | None = None, sci_mode: bool | None = None,
+) -> None:
+    """Set print options; profile "default", "short" or "full" first, then the others."""
+    chosen = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, math.inf, 3, 80)}
+    if profile is not None:
+        options.precision, threshold_, options.edgeitems, options.linewidth = chosen[profile]  # type: ignore[assignment]
+        options.threshold = threshold_  # type: ignore[assignment]
+    for name, value in (("precision", precision), ("threshold", threshold), ("edgeitems", edgeitems), ("linewidth", linewidth)):
+        if value is not None:
+            setattr(options, name, value)
+    options.sci_mode = sci_mode
+
+
+class _Formatter:
+    """One width and notation for all numbers of a tensor."""
+
+    def __init__(self, values: np.ndarray[Any, Any]) -> None:
+        self.is_float = values.dtype.kind == "f"
+        self.integral = True
+        self.scientific = False
+        self.width = 1
+        if self.is_float:
+            self._measure_floats(values)
+        else:
+            self.width = max((len(str(v)) for v in values.reshape(-1).tolist()), default=1)
+
+    def _measure_floats(self, values: np.ndarray[Any, Any]) -> None:
+        finite = np.abs(values[np.isfinite(values) & (values != 0)].astype(np.float64))
+        if finite.size:
+            self.integral = bool(np.all(np.ceil(finite) == finite))
+            high, low = float(finite.max()), float(finite.min())
+            if self.integral:
+                self.scientific = high / low > 1000.0 and False or high > 1e8
+            else:
+                self.scientific = high / low > 1000.0 or high > 1e8 or low < 1e-4
+            if self.integral and (high / low > 1000.0 and high > 1e8):
+                self.scientific = True
+        if options.sci_mode is not None:
+            self.scientific = options.sci_mode
+        self.width = max((len(self.text(v)) for v in values.reshape(-1).tolist()), default=1)
+
+    def text(self, value: Any) -> str:
+        if not self.is_float:
+            return str(value)
+        if not math.isfinite(value):
+            return str(value)
+        if self.scientific:
+            return f"{value:.{options.precision}e}"
+        return f"{value:.0f}." if self.integral else f"{value:.{options.precision}f}"
+
+    def padded(self, value: Any) -> str:
+        return self.text(value).rjust(self.width)
+
+
+class _ComplexFormatter:
+    def __init__(self, values: np.ndarray[Any, Any]) -> None:
+        self.real, self.imag = _Formatter(values.real), _Formatter(values.imag)
+
+    @property
+    def width(self) -> int:
+        return self.real.width + self.imag.width + 2
+
+    def padded(self, value: complex) -> str:
+        imag = self.imag.text(value.imag)
+        joined = self.real.padded(value.real) + (imag if imag.startswith("-") else "+" + imag) + "j"
+        return joined
+
+
+def _edges(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The values that will be shown when the middle is left out."""
+    keep = options.edgeitems
+    for axis in range(values.ndim):
+        if values.shape[axis] > 2 * keep:
+            index = np.r_[0:keep, values.shape[axis] - keep : values.shape[axis]]
+            values = np.take(values, index, axis)
+    return values
+
+
+def _nested(values: np.ndarray[Any, Any], indent: int, summarize: bool, formatter: Any) -> str:
+    if values.ndim == 0:
+        return formatter.padded(values.item())
+    keep = options.edgeitems
+    cut = summarize and values.shape[0] > 2 * keep
+    if values.ndim == 1:
+        return _row(values, indent, cut, formatter)
+    parts = [_nested(v, indent + 1, summarize, formatter) for v in (values if not cut else values[:keep])]
+    if cut:
+        parts.append("...")
+        parts.extend(_nested(v, indent + 1, summarize, formatter) for v in values[-keep:])
+    return "[" + ("," + "\n" * (values.ndim - 1) + " " * (indent + 1)).join(parts) + "]"
+
+
+def _row(values: np.ndarray[Any, Any], indent: int, cut: bool, formatter: Any) -> str:
+    keep = options.edgeitems
+    shown = values.tolist()
+    texts = [formatter.padded(v) for v in (shown if not cut else shown[:keep])]
+    if cut:
+        texts = [*texts, " ...", *(formatter.padded(v) for v in shown[-keep:])]
+    per_line = max(1, (options.linewidth - indent) // (formatter.width + 2))
+    lines = [", ".join(texts[i : i + per_line]) for i in range(0, len(texts), per_line)]
+    return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
+
+
+def tensor_text(tensor: Tensor, prefix: str = "tensor(") -> str:
+    """`tensor([[1., 2.]], requires_grad=True)`."""
+    kind = type(tensor)
+    if kind is not Tensor and prefix == "tensor(" and getattr(kind, "_is_param", False):
+        return "Parameter containing:\n" + tensor_text(tensor, "tensor( "[:-1])
+    suffixes = _suffixes(tensor)
+    data = tensor._data
+    if type(data) is not np.ndarray:
+        dims = ", ".join(map(str, tensor.dims))
+        return f"{prefix}..., size=({dims}){_joined([*suffixes, f'dtype={tensor.dtype}'])})"
+    return prefix + _body(data, len(prefix)) + _joined(suffixes) + ")"
+
+
+def _body(data: np.ndarray[Any, Any], indent: int) -> str:
+    if data.size == 0:
+        return "[]"
+    values = data.astype(np.float32) if data.dtype.kind == "V" or data.dtype.name == "bfloat16" else data
+    summarize = values.size > options.threshold
+    formatter = (_ComplexFormatter if values.dtype.kind == "c" else _Formatter)(_edges(values) if summarize else values)
+    return _nested(values, indent, summarize, formatter)
+
+
+def _joined(suffixes: list[str]) -> str:
+    return "".join(f", {s}" for s in suffixes)
+
+
+def _suffixes(tensor: Tensor) -> list[str]:
+    out = []
+    dtype = tensor.dtype
+    natural = dtype in (dt.get_default(), dt.int64, dt.bool_, dt.get_default().to_complex())
+    if type(tensor._data) is np.ndarray and tensor._data.size == 0:
+        if tensor.ndim != 1:
+            out.append(f"size=({', '.join(map(str, tensor.dims))})")
+        natural = dtype is dt.get_default()
+    if not natural:
+        out.append(f"dtype={dtype}")
+    if tensor.grad_fn is not None:
+        out.append(f"grad_fn=<{tensor.grad_fn.name()}>")
+    elif tensor.requires_grad:
+        out.append("requires_grad=True")
+    return out
