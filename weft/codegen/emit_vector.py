@@ -193,6 +193,13 @@ class VectorOps(Arithmetic):
         """`v`, or some fixed bits where `v` is poison."""
         return self._emit(v.type, f"freeze {v.type.text} {v.text}", name or "frozen")
 
+    def opaque(self, v: Value, name: str = "opaque") -> Value:
+        """`v` (an integer or a pointer), but as something that code generation knows nothing about: no instruction is spent, and
+        addresses computed from it are neither merged with others nor rewritten."""
+        if v.type.lanes or v.type.kind not in ("int", "ptr"):
+            raise EmitError(f"opaque: needs an integer or a pointer, got {v.type}")
+        return self._emit(v.type, f'call {v.type.text} asm "", "=r,0"({v.type.text} {v.text})', name)
+
 
 def _join(types: Sequence[LType]) -> str:
     return ", ".join([t.text for t in types])

@@ -340,7 +340,7 @@ def test_everything_printed_is_parsed_for_every_width() -> None:
         v = f.masked_load(vec(F32, lanes), f.params[0], f.first_lanes(const(I64, lanes - 1), lanes))
         w = f.intrinsic("copysign", f.bitcast(f.bitcast(v, vec(I32, lanes)), v.type), f.splat(f.params[1], lanes))
         f.comment("a note")
-        f.prefetch(f.params[0])
+        f.prefetch(f.opaque(f.params[0]))
         f.ret(f.reduce("fadd", f.freeze(f.fneg(w)), 0.0, flags="reassoc"))
         module.bytes_table("text", b'a"\\\n')
         weights = module.metadata('!{!"branch_weights", i32 1, i32 9}')
