@@ -1,39 +1,319 @@
-"""Views: strides in, strides out. Gradients, `_copy` and `_scatter` twins follow from the geometry."""
+"""Views that change the dims as a whole: view, reshape, permute, expand, squeeze. Gradients and twins follow (view_twins.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
-
-from weft.catalogue.families import view
-from weft.ops.geometry import Geometry
-from weft.ops.rules import dims_text, normalize_dim
-from weft.support.errors import IndexBoundsError, ShapeError
+from weft.catalogue.view_twins import view
+from weft.ops.geometry import Geometry, merge_strides
+from weft.ops.op import define
+from weft.ops.packet import aten
+from weft.ops.rules import dims_text, normalize_dim, normalize_dims
+from weft.support.errors import ShapeError
+from weft.types import dims as dm
 from weft.types import shape_env
 from weft.types.dims import Dim
+
+Dims = tuple[Dim, ...]
+
+# ---- the same elements in other dims
+
+
+def infer_size(size: Sequence[Dim], dims: Dims) -> Dims:
+    """The requested size with its -1 filled in. Raises ShapeError if the number of elements differs."""
+    numel = dm.product(dims)
+    unknown = [i for i, d in enumerate(size) if isinstance(d, int) and d == -1]
+    if len(unknown) > 1:
+        raise ShapeError("only one dimension can be inferred")
+    for d in size:
+        if isinstance(d, int) and d < -1:
+            raise ShapeError(f"invalid shape dimension {d}")
+    if not unknown:
+        _check_numel(dm.product(size), numel, size)
+        return tuple(size)
+    rest = dm.product(d for i, d in enumerate(size) if i != unknown[0])
+    if isinstance(rest, int) and rest == 0:
+        raise ShapeError(
+            f"cannot reshape tensor of 0 elements into shape {dims_text(size)} because the unspecified dimension size -1 can be any value and "
+            "is ambiguous"
+        )
+    found = dm.floordiv(numel, rest)
+    _check_numel(found * rest, numel, size)
+    return tuple(found if i == unknown[0] else d for i, d in enumerate(size))
+
+
+def _check_numel(wanted: Dim, numel: Dim, size: Sequence[Dim]) -> None:
+    if not shape_env.equal(wanted, numel):
+        raise ShapeError(f"shape '{dims_text(size)}' is invalid for input of size {numel}")
+
+
+def _reshape(g: Geometry, shape: Sequence[Dim]) -> Geometry | None:
+    dims = infer_size(shape, g.dims)
+    strides = merge_strides(g, dims)
+    return None if strides is None else Geometry(dims, strides, g.offset)
+
+
+def _view(g: Geometry, size: Sequence[Dim]) -> Geometry:
+    found = _reshape(g, size)
+    if found is None:
+        raise ShapeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces). "
+            "Use .reshape(...) instead."
+        )
+    return found
+
+
+def _numpy_view(x: Any, size: Sequence[Dim]) -> Any:
+    if not x.flags.c_contiguous or x.size == 0:
+        return None
+    try:
+        return x.reshape(size)
+    except (ValueError, TypeError):
+        return None  # the geometry says what is wrong
+
+
+def _back(g: Any, self_dims: Any) -> Any:
+    return aten.reshape(g, self_dims)
+
+
+view_ = view(
+    "aten::view(Tensor(a) self, int[] size) -> Tensor(a)",
+    "The same elements in other dims, without a copy; one size may be -1. Raises ShapeError where strides cannot express it.",
+    _view,
+    _numpy_view,
+    inverse=_back,
+    public=("Tensor",),
+)
+
+reshape = view(
+    "aten::reshape(Tensor(a) self, int[] shape) -> Tensor(a)",
+    "The same elements in other dims: a view where strides can express it, else a copy.",
+    _reshape,
+    _numpy_view,
+    inverse=_back,
+)
+
+define(
+    "aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+    "The tensor viewed with the dims of other.",
+    decompose=lambda self, other: aten.view(self, other.dims),
+    public=("Tensor",),
+)
+
+define(
+    "aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+    "The tensor reshaped to the dims of other.",
+    decompose=lambda self, other: aten.reshape(self, other.dims),
+    public=("Tensor",),
+)
+
+
+def _flatten(self: Any, start_dim: int, end_dim: int) -> Any:
+    start = normalize_dim("flatten", start_dim, self.ndim)
+    end = normalize_dim("flatten", end_dim, self.ndim)
+    if start > end:
+        raise ShapeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if self.ndim == 0:
+        return aten.reshape(self, (1,))
+    if start == end:
+        return self
+    dims = self.dims
+    return aten.reshape(self, (*dims[:start], dm.product(dims[start : end + 1]), *dims[end + 1 :]))
+
+
+define(
+    "aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)",
+    "The dims from start_dim to end_dim joined into one.",
+    decompose=_flatten,
+)
+
+define(
+    "aten::ravel(Tensor(a) self) -> Tensor(a)",
+    "All elements in one dim.",
+    decompose=lambda self: aten.reshape(self, (dm.product(self.dims),)),
+)
+
+
+def _unflatten(self: Any, dim: int, sizes: Sequence[Dim]) -> Any:
+    at = normalize_dim("unflatten", dim, self.ndim)
+    if not sizes:
+        raise ShapeError("unflatten: sizes must be non-empty")
+    try:
+        filled = infer_size(sizes, self.dims[at : at + 1])
+    except ShapeError:
+        raise ShapeError(
+            f"unflatten: Provided sizes {dims_text(sizes)} don't multiply up to the size of dim {at} ({self.dims[at]}) in the input tensor"
+        ) from None
+    return aten.view(self, (*self.dims[:at], *filled, *self.dims[at + 1 :]))
+
+
+define(
+    "aten::unflatten.int(Tensor(a) self, int dim, int[] sizes) -> Tensor(a)",
+    "One dim opened into several.",
+    decompose=_unflatten,
+)
+
+# ---- order of the dims
+
+
+def _permuted(g: Geometry, order: Sequence[int]) -> Geometry:
+    return Geometry(tuple(g.dims[d] for d in order), tuple(g.strides[d] for d in order), g.offset)
+
+
+def _permute(g: Geometry, dims: Sequence[int]) -> Geometry:
+    if len(dims) != g.ndim:
+        raise ShapeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of "
+            f"dimensions i.e. input.dim() = {g.ndim} is not equal to len(dims) = {len(dims)}"
+        )
+    order = [normalize_dim("permute", d, g.ndim) for d in dims]
+    if len(set(order)) != len(order):
+        raise ShapeError("permute(): duplicate dims are not allowed.")
+    return _permuted(g, order)
+
+
+def _numpy_permute(x: Any, dims: Sequence[int]) -> Any:
+    try:
+        return x.transpose(dims) if len(dims) == x.ndim else None
+    except ValueError:
+        return None
+
+
+def _inverse_permute(g: Any, dims: Sequence[int]) -> Any:
+    inverse = [0] * len(dims)
+    for i, d in enumerate(dims):
+        inverse[d % len(dims)] = i
+    return aten.permute(g, inverse)
+
+
+permute = view(
+    "aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)",
+    "The tensor with its dims in another order.",
+    _permute,
+    _numpy_permute,
+    inverse=_inverse_permute,
+)
+
+
+def _transpose(g: Geometry, dim0: int, dim1: int) -> Geometry:
+    a, b = normalize_dim("transpose", dim0, g.ndim), normalize_dim("transpose", dim1, g.ndim)
+    order = list(range(g.ndim))
+    if order:
+        order[a], order[b] = order[b], order[a]
+    return _permuted(g, order)
+
+
+def _numpy_transpose(x: Any, dim0: int, dim1: int) -> Any:
+    try:
+        return x.swapaxes(dim0, dim1)
+    except ValueError:
+        return None
+
+
+transpose = view(
+    "aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
+    "The tensor with two dims exchanged.",
+    _transpose,
+    _numpy_transpose,
+    inverse=lambda g, dim0, dim1: aten.transpose(g, dim0, dim1),
+)
+
+
+def _t(g: Geometry) -> Geometry:
+    if g.ndim > 2:
+        raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {g.ndim}D")
+    return _permuted(g, range(g.ndim)[::-1])
+
+
+t = view(
+    "aten::t(Tensor(a) self) -> Tensor(a)",
+    "The transpose of a matrix; tensors with fewer dims are returned as they are.",
+    _t,
+    lambda x: x.T if x.ndim <= 2 else None,
+    inverse=lambda g: aten.t(g),
+)
+
+
+def _mT(self: Any) -> Any:
+    if self.ndim < 2:
+        raise ShapeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
+    return aten.transpose(self, -2, -1)
+
+
+def _numpy_T(self: Any) -> Any:
+    return aten.permute(self, tuple(range(self.ndim))[::-1])
+
+
+define("aten::mT(Tensor(a) self) -> Tensor(a)", "Each matrix transposed (the property `mT`).", decompose=_mT, public=())
+define("aten::mH(Tensor(a) self) -> Tensor(a)", "Each matrix's conjugate transpose (the property `mH`).",
+       decompose=lambda self: aten.conj(_mT(self)), public=())
+define("aten::adjoint(Tensor(a) self) -> Tensor(a)", "Each matrix's conjugate transpose.", decompose=lambda self: aten.conj(_mT(self)))
+define("aten::numpy_T(Tensor(a) self) -> Tensor(a)", "The dims in reverse order (the property `T`).", decompose=_numpy_T, public=())
+
+for _name in ("swapaxes", "swapdims"):
+    define(
+        f"aten::{_name}(Tensor(a) self, int axis0, int axis1) -> Tensor(a)",
+        "The tensor with two dims exchanged.",
+        decompose=lambda self, axis0, axis1: aten.transpose(self, axis0, axis1),
+    )
+
+
+def _movedim(self: Any, source: Sequence[int], destination: Sequence[int]) -> Any:
+    if len(source) != len(destination):
+        raise ShapeError(
+            f"movedim: Invalid source or destination dims: source ({dims_text(source)} dims) should contain the same number of dims as "
+            f"destination ({dims_text(destination)} dims)"
+        )
+    from_dims = [normalize_dim("movedim", d, self.ndim) for d in source]
+    to_dims = [normalize_dim("movedim", d, self.ndim) for d in destination]
+    for name, found in (("source", from_dims), ("destination", to_dims)):
+        if len(set(found)) != len(found):
+            raise ShapeError(f"movedim: repeated dim in `{name}` ({dims_text(found)})")
+    rest = iter(d for d in range(self.ndim) if d not in from_dims)
+    placed = dict(zip(to_dims, from_dims, strict=True))
+    return aten.permute(self, [placed[i] if i in placed else next(rest) for i in range(self.ndim)])
+
+
+for _name in ("movedim", "moveaxis"):
+    define(
+        f"aten::{_name}.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
+        "One dim moved to another place; the others keep their order.",
+        decompose=lambda self, source, destination: _movedim(self, (source,), (destination,)) if self.ndim else self,
+    )
+    define(
+        f"aten::{_name}.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)",
+        "Dims moved to other places; the others keep their order.",
+        decompose=_movedim,
+    )
+
+# ---- dims of size 1
 
 
 def _expand(g: Geometry, size: Sequence[Dim], implicit: bool = False) -> Geometry:
     if len(size) < g.ndim:
         raise ShapeError(
-            f"expand: the number of sizes provided ({len(size)}) must be greater or equal to the number of dimensions in the tensor ({g.ndim})"
+            f"expand(tensor{{{dims_text(g.dims)}}}, size={dims_text(size)}): the number of sizes provided ({len(size)}) must be greater or "
+            f"equal to the number of dimensions in the tensor ({g.ndim})"
         )
     lead = len(size) - g.ndim
-    dims, strides = list(size), [0] * len(size)
-    for i in range(len(size)):
-        old = g.dims[i - lead] if i >= lead else None
-        if isinstance(dims[i], int) and dims[i] == -1:
-            if old is None:
-                raise ShapeError(f"expand: The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {i}")
-            dims[i] = old
-        if old is None:
+    dims: list[Dim] = list(size)
+    strides: list[Dim] = [0] * len(size)
+    for i, wanted in enumerate(size):
+        if i < lead:
+            if isinstance(wanted, int) and wanted < 0:
+                raise ShapeError(
+                    f"The expanded size of the tensor ({wanted}) isn't allowed in a leading, non-existing dimension {i}"
+                )
             continue
-        if dims[i] == old or shape_env.equal(dims[i], old):
-            strides[i] = g.strides[i - lead]  # type: ignore[call-overload]
+        old = g.dims[i - lead]
+        if isinstance(wanted, int) and wanted == -1:
+            dims[i] = wanted = old
+        if shape_env.equal(wanted, old):
+            strides[i] = g.strides[i - lead]
         elif not shape_env.equal(old, 1):
             raise ShapeError(
-                f"expand: The expanded size of the tensor ({dims[i]}) must match the existing size ({old}) at non-singleton dimension {i}.  "
+                f"The expanded size of the tensor ({wanted}) must match the existing size ({old}) at non-singleton dimension {i}.  "
                 f"Target sizes: {dims_text(size)}.  Tensor sizes: {dims_text(g.dims)}"
             )
     return Geometry(tuple(dims), tuple(strides), g.offset)
@@ -43,7 +323,21 @@ expand = view(
     "aten::expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)",
     "The tensor with dims of size 1 repeated to `size` (stride 0); -1 keeps a size; new leading dims may be added.",
     _expand,
-    numpy=lambda x, size, implicit: None,
+    inverse=lambda g, self_dims: aten.sum_to_size(g, self_dims),
+    public=("Tensor",),
+)
+
+define(
+    "aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+    "The tensor expanded to the dims of other.",
+    decompose=lambda self, other: aten.expand(self, other.dims),
+    public=("Tensor",),
+)
+
+define(
+    "aten::broadcast_to(Tensor(a) self, int[] size) -> Tensor(a)",
+    "The tensor expanded to `size`.",
+    decompose=lambda self, size: aten.expand(self, size),
 )
 
 
@@ -57,41 +351,62 @@ unsqueeze = view(
     "aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
     "The tensor with a dim of size 1 inserted at `dim`.",
     _unsqueeze,
+    inverse=_back,
 )
 
 
-def _select(g: Geometry, dim: int, index: Dim) -> Geometry:
-    if g.ndim == 0:
-        raise IndexBoundsError("select() cannot be applied to a 0-dim tensor.")
-    at = normalize_dim("select", dim, g.ndim)
-    size = g.dims[at]
-    if shape_env.less(index, 0):
-        index = index + size
-    if shape_env.less(index, 0) or not shape_env.less(index, size):
-        raise IndexBoundsError(f"select(): index {index} out of range for tensor of size {dims_text(g.dims)} at dimension {at}")
-    return Geometry(g.dims[:at] + g.dims[at + 1 :], g.strides[:at] + g.strides[at + 1 :], g.offset + index * g.strides[at])
+def _squeezed(g: Geometry, dims: Sequence[int]) -> Geometry:
+    kept = [i for i in range(g.ndim) if i not in dims or not shape_env.equal(g.dims[i], 1)]
+    return _permuted(g, kept)
 
 
-select = view(
-    "aten::select.int(Tensor(a) self, int dim, int index) -> Tensor(a)",
-    "The slice at one index of a dim; the dim goes away.",
-    _select,
+def _squeeze_dims(g: Geometry, dim: Sequence[int]) -> Geometry:
+    return _squeezed(g, normalize_dims("squeeze", dim, g.ndim) if dim else ())
+
+
+squeeze = view(
+    "aten::squeeze(Tensor(a) self) -> Tensor(a)",
+    "The tensor without its dims of size 1.",
+    lambda g: _squeezed(g, range(g.ndim)),
+    lambda x: x.squeeze(),
+    inverse=_back,
+)
+
+squeeze_dim = view(
+    "aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
+    "The tensor without this dim, if its size is 1.",
+    lambda g, dim: _squeezed(g, (normalize_dim("squeeze", dim, g.ndim),)),
+    inverse=_back,
+)
+
+squeeze_dims = view(
+    "aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
+    "The tensor without those of these dims whose size is 1.",
+    _squeeze_dims,
+    inverse=_back,
 )
 
 
-def _permute(g: Geometry, dims: Sequence[int]) -> Geometry:
-    if len(dims) != g.ndim:
-        raise ShapeError(f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of "
-                         f"dimensions i.e. input.dim() = {g.ndim} is not equal to len(dims) = {len(dims)}")
-    order = [normalize_dim("permute", d, g.ndim) for d in dims]
-    if len(set(order)) != len(order):
-        raise ShapeError("permute(): duplicate dims are not allowed.")
-    return Geometry(tuple(g.dims[d] for d in order), tuple(g.strides[d] for d in order), g.offset)
+def _sum_to_size(self: Any, size: Sequence[Dim]) -> Any:
+    lead = self.ndim - len(size)
+    if lead < 0 or not all(_reduces_to(a, b) for a, b in zip(self.dims[lead:], size, strict=True)):
+        raise ShapeError(f"size {{{dims_text(size)}}} is not expandable to size {{{dims_text(self.dims)}}}.")
+    axes = [i for i in range(lead, self.ndim) if not _same(self.dims[i], size[i - lead])]
+    out = aten.sum(self, [*range(lead), *axes], True) if lead or axes else self
+    return aten.reshape(out, size) if lead else out
 
 
-permute = view(
-    "aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)",
-    "The tensor with its dims in another order.",
-    _permute,
-    numpy=lambda x, dims: np.transpose(x, dims) if len(dims) == x.ndim and len(set(d % max(x.ndim, 1) for d in dims)) == x.ndim else None,
+def _same(a: Dim, b: Dim) -> bool:
+    return a == b or (not (isinstance(b, int) and b == 1) and shape_env.equal(a, b))
+
+
+def _reduces_to(a: Dim, b: Dim) -> bool:
+    return (isinstance(b, int) and b == 1) or shape_env.equal(a, b) or shape_env.equal(b, 1)
+
+
+define(
+    "aten::sum_to_size(Tensor self, int[] size) -> Tensor",
+    "The sum over whatever broadcasting `size` to the tensor's dims would repeat: the gradient of expand.",
+    decompose=_sum_to_size,
+    public=("Tensor",),
 )

@@ -1,0 +1,357 @@
+"""Activations: relu and its kin, gelu, silu, softplus, softmax."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from weft.catalogue.families import is_one, pointwise
+from weft.catalogue.widening import cast, widened
+from weft.ops.op import define
+from weft.ops.packet import aten
+from weft.ops.rules import normalize_dim
+from weft.support.errors import DTypeError, ShapeError, ValueProblem
+from weft.types import dtype as dt
+from weft.types.dtype import DType
+from weft.types.tensor_type import TensorType
+
+_F = ("nn.functional",)
+
+
+def _is_float(dtype: DType) -> bool:
+    return dtype.is_floating_point
+
+
+def _is_real_number(dtype: DType) -> bool:
+    return dtype in (dt.uint8, dt.int8, dt.int16, dt.int32, dt.int64) or dtype.is_floating_point
+
+
+def _float_only(schema: str, doc: str, **fields: Any) -> Any:
+    return pointwise(schema, doc, accepts=_is_float, wants="floating point tensors", **{"numbers": False, "public": _F, **fields})
+
+
+def _number(s: Any, value: float, like: Any) -> Any:
+    return s.const(value, s.dtype(like))
+
+
+# ---- piecewise linear
+
+relu = pointwise(
+    "aten::relu(Tensor self) -> Tensor",
+    "max(x, 0).",
+    scalar=lambda s, x: s.maximum(x, _number(s, 0, x)),
+    accepts=_is_real_number,
+    wants="real numbers",
+    numbers=False,
+    vjp={"self": lambda g, result: aten.where(result > 0, g, 0)},
+    public=("weft", "Tensor", "nn.functional"),
+    reference=lambda x: np.maximum(x, 0),
+)
+
+
+def _between(s: Any, x: Any, low: Any, high: Any) -> Any:
+    return s.minimum(s.maximum(x, low), high)
+
+
+relu6 = pointwise(
+    "aten::relu6(Tensor self) -> Tensor",
+    "min(max(x, 0), 6).",
+    scalar=lambda s, x: _between(s, x, _number(s, 0, x), _number(s, 6, x)),
+    accepts=_is_real_number,
+    wants="real numbers",
+    numbers=False,
+    vjp={"self": lambda g, self: aten.where(aten.logical_and(self > 0, self < 6), g, 0)},
+    public=_F,
+)
+
+hardtanh = pointwise(
+    "aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
+    "x clamped to [min_val, max_val].",
+    scalar=lambda s, x, low, high: _between(
+        s, x, _number(s, -1, x) if low is None else low, _number(s, 1, x) if high is None else high
+    ),
+    over=("self",),
+    accepts=_is_real_number,
+    wants="real numbers",
+    numbers=False,
+    vjp={"self": lambda g, self, min_val, max_val: aten.where(aten.logical_and(self > min_val, self < max_val), g, 0)},
+    public=_F,
+)
+
+threshold = pointwise(
+    "aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
+    "x where it exceeds the threshold, else `value`.",
+    scalar=lambda s, x, threshold, value: s.where(s.le(x, threshold), value, x),
+    over=("self",),
+    accepts=_is_real_number,
+    wants="real numbers",
+    numbers=False,
+    vjp={"self": lambda g, self, threshold: aten.where(self <= threshold, 0, g)},
+    public=("weft", "nn.functional"),
+)
+
+leaky_relu = _float_only(
+    "aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
+    "x where positive, else negative_slope * x.",
+    scalar=lambda s, x, slope: s.where(
+        s.gt(x, _number(s, 0, x)), x, s.mul(x, _number(s, 0.01, x) if slope is None else slope)
+    ),
+    over=("self",),
+    vjp={"self": lambda g, self, negative_slope: aten.where(self > 0, g, g * negative_slope)},
+)
+
+hardsigmoid = _float_only(
+    "aten::hardsigmoid(Tensor self) -> Tensor",
+    "min(max(x + 3, 0), 6) / 6.",
+    scalar=lambda s, x: s.div(
+        _between(s, s.add(x, _number(s, 3, x)), _number(s, 0, x), _number(s, 6, x)), _number(s, 6, x)
+    ),
+    vjp={"self": lambda g, self: aten.where(aten.logical_and(self > -3, self < 3), g * (1 / 6), 0)},
+)
+
+hardswish = _float_only(
+    "aten::hardswish(Tensor self) -> Tensor",
+    "x * min(max(x + 3, 0), 6) / 6.",
+    scalar=lambda s, x: s.div(
+        s.mul(x, _between(s, s.add(x, _number(s, 3, x)), _number(s, 0, x), _number(s, 6, x))), _number(s, 6, x)
+    ),
+    vjp={
+        "self": lambda g, self: aten.where(self <= -3, 0, aten.where(self < 3, g * (self / 3 + 0.5), g)),
+    },
+)
+
+
+def _prelu(self: Any, weight: Any) -> Any:
+    if self.dtype is not weight.dtype:
+        raise DTypeError(f"prelu: Type promoting not supported. Got {self.dtype} and {weight.dtype}")
+    if weight.ndim > 1:
+        raise ShapeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
+    if weight.ndim == 1 and self.ndim >= 2:
+        weight = aten.reshape(weight, tuple(weight.dims[0] if i == 1 else 1 for i in range(self.ndim)))
+    elif weight.ndim == 1:
+        weight = aten.reshape(weight, ()) if self.ndim == 0 else weight
+    return aten.where(self > 0, self, self * weight)
+
+
+define(
+    "aten::prelu(Tensor self, Tensor weight) -> Tensor",
+    "x where positive, else weight * x; one weight, or one for each channel (dim 1).",
+    decompose=_prelu,
+    public=("weft", "Tensor", "nn.functional"),
+)
+
+# ---- smooth
+
+
+def _elu(s: Any, x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
+    inner = x if input_scale is None else s.mul(x, input_scale)
+    below = s.expm1(inner)
+    below = below if alpha is None else s.mul(alpha, below)
+    out = s.where(s.gt(x, _number(s, 0, x)), x, below)
+    return out if scale is None else s.mul(scale, out)
+
+
+def _elu_back(g: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
+    inner = self if is_one(input_scale) else self * input_scale
+    slope = aten.exp(inner) * (alpha * input_scale)
+    out = aten.where(self > 0, g, g * slope)
+    return out if is_one(scale) else out * scale
+
+
+elu = _float_only(
+    "aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
+    "scale * (x where positive, else alpha * (exp(input_scale * x) - 1)).",
+    scalar=_elu,
+    over=("self",),
+    vjp={"self": _elu_back},
+)
+define("aten::selu(Tensor self) -> Tensor", "elu with the constants that keep mean 0 and variance 1.",
+       decompose=lambda self: aten.elu(self, 1.6732632423543772, 1.0507009873554805), public=("weft", "nn.functional"))
+define("aten::celu(Tensor self, Scalar alpha=1.0) -> Tensor", "x where positive, else alpha * (exp(x / alpha) - 1).",
+       decompose=lambda self, alpha: aten.elu(self, alpha, 1, 1 / alpha), public=("weft", "nn.functional"))
+
+_SQRT_HALF = math.sqrt(0.5)
+_SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
+_CUBE = 0.044715
+
+
+def _gelu(s: Any, x: Any, approximate: str) -> Any:
+    half = s.mul(x, _number(s, 0.5, x))
+    if approximate == "tanh":
+        cube = s.mul(s.mul(x, x), x)
+        inner = s.mul(_number(s, _SQRT_2_OVER_PI, x), s.add(x, s.mul(_number(s, _CUBE, x), cube)))
+        return s.mul(half, s.add(_number(s, 1, x), s.tanh(inner)))
+    return s.mul(half, s.add(_number(s, 1, x), s.erf(s.mul(x, _number(s, _SQRT_HALF, x)))))
+
+
+def _gelu_back(g: Any, self: Any, approximate: str) -> Any:
+    x = widened(self)
+    if approximate == "tanh":
+        square = x * x
+        inner = aten.tanh(x * (square * (_CUBE * _SQRT_2_OVER_PI) + _SQRT_2_OVER_PI))
+        left = inner * 0.5 + 0.5
+        slope = square * (3 * _CUBE * _SQRT_2_OVER_PI) + _SQRT_2_OVER_PI
+        return g * (left + x * (1 - inner * inner) * slope * 0.5)
+    below = aten.erf(x * _SQRT_HALF) * 0.5 + 0.5
+    density = aten.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
+    return g * (below + x * density)
+
+
+def _known(approximate: str) -> str:
+    if approximate not in ("none", "tanh"):
+        raise ValueProblem("approximate argument must be either none or tanh.")
+    return approximate
+
+
+gelu = _float_only(
+    'aten::gelu(Tensor self, *, str approximate="none") -> Tensor',
+    "x times the normal distribution's probability below x; with approximate 'tanh', by a formula with tanh.",
+    scalar=lambda s, x, approximate: _gelu(s, x, _known(approximate)),
+    vjp={"self": _gelu_back},
+)
+
+
+
+def _silu_back(g: Any, self: Any) -> Any:
+    x = widened(self)
+    below = aten.sigmoid(x)
+    return g * (below * (x * (1 - below) + 1))
+
+
+silu = _float_only(
+    "aten::silu(Tensor self) -> Tensor",
+    "x * sigmoid(x).",
+    scalar=lambda s, x: s.mul(x, s.sigmoid(x)),
+    vjp={"self": _silu_back},
+)
+
+
+def _softplus(s: Any, x: Any, beta: Any, threshold: Any) -> Any:
+    scaled = x if beta is None else s.mul(x, beta)
+    smooth = s.log1p(s.exp(scaled))
+    smooth = smooth if beta is None else s.div(smooth, beta)
+    return s.where(s.gt(scaled, _number(s, 20, x) if threshold is None else threshold), x, smooth)
+
+
+def _softplus_back(g: Any, self: Any, beta: Any, threshold: Any) -> Any:
+    inner = self if is_one(beta) else self * beta
+    return aten.where(inner > threshold, g, g * aten.sigmoid(inner))
+
+
+softplus = _float_only(
+    "aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
+    "log(1 + exp(beta * x)) / beta; x itself where beta * x exceeds the threshold.",
+    scalar=_softplus,
+    over=("self",),
+    vjp={"self": _softplus_back},
+)
+
+
+def _log_sigmoid(s: Any, x: Any) -> Any:
+    return s.sub(s.minimum(x, _number(s, 0, x)), s.log1p(s.exp(s.neg(s.abs(x)))))
+
+
+log_sigmoid = _float_only(
+    "aten::log_sigmoid(Tensor self) -> Tensor",
+    "log(sigmoid(x)), exact for large |x|.",
+    scalar=_log_sigmoid,
+    vjp={"self": lambda g, self: g * aten.sigmoid(-self)},
+    public=(),
+)
+define("aten::logsigmoid(Tensor self) -> Tensor", "log(sigmoid(x)), exact for large |x|.",
+       decompose=lambda self: aten.log_sigmoid(self), public=_F)
+
+
+def _softplus_stable(s: Any, x: Any) -> Any:
+    return s.sub(s.maximum(x, _number(s, 0, x)), s.neg(s.log1p(s.exp(s.neg(s.abs(x))))))
+
+
+def _mish_back(g: Any, self: Any) -> Any:
+    x = widened(self)
+    gate = aten.tanh(-aten.log_sigmoid(-x))
+    return g * (gate + x * aten.sigmoid(x) * (1 - gate * gate))
+
+
+mish = _float_only(
+    "aten::mish(Tensor self) -> Tensor",
+    "x * tanh(softplus(x)).",
+    scalar=lambda s, x: s.mul(x, s.tanh(_softplus_stable(s, x))),
+    vjp={"self": _mish_back},
+)
+
+define("aten::softsign(Tensor self) -> Tensor", "x / (1 + |x|).", decompose=lambda self: self / (aten.abs(self) + 1), public=_F)
+define("aten::tanhshrink(Tensor self) -> Tensor", "x - tanh(x).", decompose=lambda self: self - aten.tanh(self), public=_F)
+
+
+def _glu(self: Any, dim: int) -> Any:
+    if self.ndim == 0:
+        raise ShapeError("glu does not support 0-dimensional tensors")
+    at = normalize_dim("glu", dim, self.ndim)
+    size = self.dims[at]
+    if isinstance(size, int) and size % 2:
+        raise ShapeError(f"Halving dimension must be even, but dimension {at} is size {size}")
+    a, b = aten.split(self, size // 2, at)
+    return a * aten.sigmoid(b)
+
+
+define("aten::glu(Tensor self, int dim=-1) -> Tensor", "The first half of a dim times the sigmoid of the second half.", decompose=_glu, public=_F)
+
+# ---- softmax
+
+
+def _softmax_type(self: TensorType, dim: int, dtype: DType | None) -> TensorType:
+    if self.dims is not None:
+        normalize_dim("softmax", dim, self.ndim)
+    if dtype is not None:
+        return self.with_dtype(dtype)
+    if self.dtype is not None and not self.dtype.is_floating_point:
+        raise DTypeError(f'"softmax" not implemented for {self.dtype}; give dtype=, or a floating point tensor')
+    return self
+
+
+def _shifted(self: Any, dim: int, dtype: DType | None) -> Any:
+    """x - max(x), so that exp cannot overflow; in the dtype of computation."""
+    x = widened(self if dtype is None else cast(self, dtype))
+    return x - aten.amax(x, dim, True)
+
+
+def _softmax(self: Any, dim: int, dtype: DType | None) -> Any:
+    e = aten.exp(_shifted(self, dim, dtype))
+    return cast(e / aten.sum(e, dim, True), dtype or self.dtype)
+
+
+def _log_softmax(self: Any, dim: int, dtype: DType | None) -> Any:
+    x = _shifted(self, dim, dtype)
+    return cast(x - aten.log(aten.sum(aten.exp(x), dim, True)), dtype or self.dtype)
+
+
+def _softmax_back(g: Any, result: Any, dim: int) -> Any:
+    weighted = g * result
+    return weighted - result * aten.sum(weighted, dim, True)
+
+
+define(
+    "aten::_softmax(Tensor self, int dim, ScalarType? dtype) -> Tensor",
+    "exp(x) / sum(exp(x)) along dim, computed in `dtype` if given.",
+    type=_softmax_type,
+    decompose=_softmax,
+    vjp={"self": _softmax_back},
+    public=(),
+)
+define(
+    "aten::_log_softmax(Tensor self, int dim, ScalarType? dtype) -> Tensor",
+    "x - log(sum(exp(x))) along dim, computed in `dtype` if given.",
+    type=_softmax_type,
+    decompose=_log_softmax,
+    vjp={"self": lambda g, result, dim: g - aten.exp(result) * aten.sum(g, dim, True)},
+    public=(),
+)
+for _name, _inner in (("softmax", lambda *a: aten._softmax(*a)), ("log_softmax", lambda *a: aten._log_softmax(*a))):
+    define(
+        f"aten::{_name}.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+        f"{'Softmax' if _name == 'softmax' else 'Logarithm of the softmax'} along a dim: positive, and summing to one.",
+        decompose=_inner,
+        public=("weft", "Tensor"),
+    )

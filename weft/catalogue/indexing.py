@@ -1,0 +1,405 @@
+"""Picking elements: gather, index_select, take, index (advanced indexing), embedding, nonzero, searchsorted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.catalogue.index_checks import (
+    OutOfBounds,
+    check_bounds,
+    check_index_dtype,
+    indexed_dims,
+    numpy_index,
+)
+from weft.catalogue.shaping import run_size
+from weft.ops.op import NOT_DIFFERENTIABLE, define
+from weft.ops.packet import aten
+from weft.ops.rules import dims_text, normalize_dim
+from weft.support.errors import DTypeError, ShapeError
+from weft.types import dims as dm
+from weft.types import dtype as dt
+from weft.types import shape_env
+from weft.types.dims import Dim
+from weft.types.tensor_type import TensorType, tensor_type
+
+Array = Any
+
+# ---- along one dim
+
+
+def check_gather(name: str, self: TensorType, dim: int, index: TensorType) -> None:
+    """What gather and the scatters ask of `index`: integers, the rank of self, and sizes within self's outside of `dim`."""
+    check_index_dtype(name, index)
+    if not (self.is_complete and index.is_complete):
+        return
+    at = normalize_dim(name, dim, self.ndim)
+    if any(isinstance(d, int) and d == 0 for d in index.shape):
+        return
+    if max(self.ndim, 1) != max(index.ndim, 1):
+        raise ShapeError("Index tensor must have the same number of dimensions as input tensor")
+    for i, (a, b) in enumerate(zip(self.shape, index.shape, strict=False)):
+        if i != at and not (a == b) and shape_env.less(a, b):
+            raise ShapeError(
+                f"Size does not match at dimension {i} expected index {dims_text(index.shape)} to be no larger than self {dims_text(self.shape)} "
+                f"apart from dimension {at}"
+            )
+
+
+def _gather_type(self: TensorType, dim: int, index: TensorType, sparse_grad: bool) -> TensorType:
+    check_gather("gather", self, dim, index)
+    return tensor_type(self.dtype, index.dims, self.device)
+
+
+def window(x: Array, index: Array, at: int) -> Array:
+    """The part of x whose dims other than `at` are those of the index."""
+    return x[tuple(slice(None) if i == at else slice(0, n) for i, n in enumerate(index.shape))]
+
+
+def _gather(x: Array, dim: int, index: Array, sparse_grad: bool) -> Array:
+    if index.size == 0:
+        return np.empty(index.shape, x.dtype)
+    shape = index.shape
+    x, index = np.atleast_1d(x), np.atleast_1d(index)
+    at = dim % x.ndim
+    check_bounds(index, x.shape[at], at)
+    return np.take_along_axis(window(x, index, at), index, at).reshape(shape)
+
+
+gather = define(
+    "aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+    "out[i][j] = self[index[i][j]][j] for dim 0, and so on for the other dims.",
+    type=_gather_type,
+    kernel=_gather,
+    vjp={"self": lambda g, self_dims, dim, index: aten.scatter_add(aten.new_zeros(g, self_dims), dim, index, g)},
+    effect="raises",
+)
+
+
+def _index_select_type(self: TensorType, dim: int, index: TensorType) -> TensorType:
+    check_index_dtype("index_select", index)
+    if not (self.is_complete and index.is_complete):
+        return tensor_type(self.dtype, None)
+    at = normalize_dim("index_select", dim, self.ndim)
+    if index.ndim > 1:
+        raise OutOfBounds("index_select(): Index is supposed to be a vector")
+    if self.ndim == 0:
+        return self
+    return self.with_dims((*self.shape[:at], dm.product(index.shape), *self.shape[at + 1 :]))
+
+
+def _index_select(x: Array, dim: int, index: Array) -> Array:
+    at = dim % max(x.ndim, 1)
+    check_bounds(index, x.shape[at] if x.ndim else 1, at, "index out of range in self")
+    if x.ndim == 0:
+        return x.copy()
+    return np.take(x, index.reshape(-1), at)
+
+
+index_select = define(
+    "aten::index_select(Tensor self, int dim, Tensor index) -> Tensor",
+    "The slices along dim at the places that `index` (a vector) lists.",
+    type=_index_select_type,
+    kernel=_index_select,
+    vjp={"self": lambda g, self_dims, dim, index: aten.index_add(aten.new_zeros(g, self_dims), dim, index, g)},
+    effect="raises",
+)
+
+
+def _take(self: Any, index: Any) -> Any:
+    flat = aten.reshape(self, (dm.product(self.dims),))
+    return aten.index(flat, (index,))
+
+
+define("aten::take(Tensor self, Tensor index) -> Tensor", "The elements at these places of the flattened tensor.", decompose=_take)
+
+
+def _take_along_dim(self: Any, indices: Any, dim: int | None) -> Any:
+    if indices.dtype is not dt.int64:
+        raise DTypeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype}")
+    if dim is None:
+        return aten.gather(aten.reshape(self, (dm.product(self.dims),)), 0, aten.reshape(indices, (dm.product(indices.dims),)))
+    if self.ndim != indices.ndim:
+        raise ShapeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, "
+            f"but got {self.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
+        )
+    at = normalize_dim("take_along_dim", dim, self.ndim)
+    joint = [
+        b if i == at or (isinstance(a, int) and a == 1) else a for i, (a, b) in enumerate(zip(self.dims, indices.dims, strict=True))
+    ]
+    wide = [self.dims[i] if i == at else d for i, d in enumerate(joint)]
+    return aten.gather(aten.expand(self, wide), at, aten.expand(indices, joint))
+
+
+define(
+    "aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
+    "The elements that `indices` picks along dim; other dims broadcast.",
+    decompose=_take_along_dim,
+)
+
+# ---- advanced indexing
+
+
+def _index_type(self: TensorType, indices: Sequence[TensorType | None]) -> TensorType:
+    if not self.is_complete or any(i is not None and not i.is_complete for i in indices):
+        return tensor_type(self.dtype, None)
+    dims = indexed_dims(self, indices, run_size)
+    return tensor_type(self.dtype, dims, self.device)
+
+
+def _index(x: Array, indices: Sequence[Array | None]) -> Array:
+    return np.asarray(x[numpy_index(x, indices)])
+
+
+index = define(
+    "aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+    "Advanced indexing: integer tensors broadcast together and pick elements; bool tensors stand for the places where they are True; None keeps "
+    "a dim. The result's dims come where the indexed dims stood if those are adjacent, else first.",
+    type=_index_type,
+    kernel=_index,
+    vjp={
+        "self": lambda g, self_dims, indices: aten.index_put(aten.new_zeros(g, self_dims), indices, g, True),
+    },
+    effect="raises",
+    public=(),
+)
+
+
+def _masked_select_type(self: TensorType, mask: TensorType) -> TensorType:
+    if mask.dtype is not None and mask.dtype is not dt.bool_:
+        raise DTypeError("masked_select: expected BoolTensor for mask")
+    return tensor_type(self.dtype, (run_size(),), self.device)
+
+
+def _masked_select(x: Array, mask: Array) -> Array:
+    x, mask = np.broadcast_arrays(x, mask)
+    return x[mask]
+
+
+define(
+    "aten::masked_select(Tensor self, Tensor mask) -> Tensor",
+    "The elements where the mask (broadcast with self) holds, in row-major order.",
+    type=_masked_select_type,
+    kernel=_masked_select,
+    vjp={"self": lambda g, self_dims, mask: _masked_select_back(g, self_dims, mask)},
+)
+
+
+def _masked_select_back(g: Any, self_dims: tuple[Dim, ...], mask: Any) -> Any:
+    """The cotangent at its places; masks with more dims than self give it those dims, and the engine sums them away."""
+    zeros = aten.new_zeros(g, self_dims)
+    whole, mask = aten.broadcast_tensors((zeros, mask))
+    return aten.masked_scatter(whole, mask, g)
+
+
+def _nonzero_type(self: TensorType) -> TensorType:
+    return tensor_type(dt.int64, (run_size(), None if self.dims is None else len(self.dims)), self.device)
+
+
+define(
+    "aten::nonzero(Tensor self) -> Tensor",
+    "The places of the elements that are not zero: [count, ndim], in row-major order.",
+    type=_nonzero_type,
+    kernel=lambda x: np.stack(np.nonzero(x), 1) if x.ndim else np.zeros((int(x != 0), 0), np.int64),
+    vjp=NOT_DIFFERENTIABLE,
+)
+
+define("aten::argwhere(Tensor self) -> Tensor", "The places of the elements that are not zero: [count, ndim].",
+       decompose=lambda self: aten.nonzero(self))
+
+
+def _nonzero_numpy(self: Any) -> Any:
+    raised = aten.reshape(self, (1,)) if self.ndim == 0 else self
+    return aten.unbind(aten.nonzero(raised), 1)
+
+
+define("aten::nonzero_numpy(Tensor self) -> Tensor[]", "The places of the elements that are not zero, one vector for each dim.",
+       decompose=_nonzero_numpy, public=())
+define("aten::where(Tensor condition) -> Tensor[]", "The places where the condition holds, one vector for each dim.",
+       decompose=lambda condition: _nonzero_numpy(condition), public=("weft",))
+
+# ---- embedding
+
+
+def _embedding_type(weight: TensorType, indices: TensorType, *rest: Any) -> TensorType:
+    check_index_dtype("embedding", indices)
+    if not (weight.is_complete and indices.is_complete):
+        return tensor_type(weight.dtype, None)
+    if weight.ndim != 2:
+        raise ShapeError("'weight' must be 2-D")
+    return tensor_type(weight.dtype, (*indices.shape, weight.shape[1]), weight.device)
+
+
+def _embedding(weight: Array, indices: Array, *rest: Any) -> Array:
+    check_bounds(indices, weight.shape[0], 0, "index out of range in self")
+    return weight[indices]
+
+
+def _embedding_back(g: Any, weight_dims: Any, indices: Any, padding_idx: int, scale_grad_by_freq: bool) -> Any:
+    return aten.embedding_dense_backward(g, indices, weight_dims[0], padding_idx, scale_grad_by_freq)
+
+
+embedding = define(
+    "aten::embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
+    "Rows of weight [n, d] picked by indices [...]: [..., d]. The row padding_idx receives no gradient.",
+    type=_embedding_type,
+    kernel=_embedding,
+    vjp={"weight": _embedding_back},
+    effect="raises",
+    public=("weft",),
+)
+
+
+def _embedding_backward_type(grad: TensorType, indices: TensorType, num_weights: Dim, *rest: Any) -> TensorType:
+    if not grad.is_complete:
+        return tensor_type(grad.dtype, None)
+    return tensor_type(grad.dtype, (num_weights, grad.shape[-1]), grad.device)
+
+
+def _embedding_backward(grad: Array, indices: Array, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> Array:
+    width = grad.shape[-1]
+    rows, places = grad.reshape(-1, width), indices.reshape(-1)
+    if scale_grad_by_freq:
+        counts = np.bincount(places, minlength=num_weights)
+        rows = rows / counts[places][:, None].astype(rows.dtype)
+    if padding_idx >= 0:
+        kept = places != padding_idx
+        rows, places = rows[kept], places[kept]
+    return sum_rows(rows, places, num_weights)
+
+
+def sum_rows(rows: Array, places: Array, count: int) -> Array:
+    """out[places[i]] += rows[i], by sorting: np.add.at is an order slower."""
+    wide = dt.compute_dtype(dt.from_numpy(rows.dtype)).numpy
+    out = np.zeros((count, *rows.shape[1:]), wide)
+    if places.size:
+        order = np.argsort(places, kind="stable")
+        ordered = places[order]
+        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+        out[ordered[starts]] = np.add.reduceat(rows[order].astype(wide, copy=False), starts, axis=0)
+    return out.astype(rows.dtype, copy=False)
+
+
+def _embedding_double_back(g: Any, indices: Any, padding_idx: int, scale_grad_by_freq: bool, num_weights: Dim) -> Any:
+    picked = aten.embedding(g, indices)
+    if padding_idx >= 0:
+        picked = aten.masked_fill(picked, aten.unsqueeze(indices == padding_idx, -1), 0)
+    if scale_grad_by_freq:
+        flat = aten.reshape(indices, (dm.product(indices.dims),))
+        ones = aten.ones_like(flat)
+        counts = aten.scatter_add(aten.new_zeros(flat, (num_weights,)), 0, flat, ones)
+        picked = picked / aten.unsqueeze(aten.index(counts, (indices,)), -1)
+    return picked
+
+
+define(
+    "aten::embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq) -> Tensor",
+    "The gradient of embedding: the rows of grad_output summed by index.",
+    type=_embedding_backward_type,
+    kernel=_embedding_backward,
+    vjp={"grad_output": _embedding_double_back},
+    public=(),
+)
+
+
+def _one_hot(self: Any, num_classes: int) -> Any:
+    if self.dtype is not dt.int64:
+        raise DTypeError(f"one_hot is only applicable to index tensor of type LongTensor, got {self.dtype}")
+    if isinstance(num_classes, int) and num_classes == -1:
+        num_classes = aten.max(self).item() + 1
+    return aten.one_hot_of(self, num_classes)
+
+
+define(
+    "aten::one_hot(Tensor self, int num_classes=-1) -> Tensor",
+    "1 at each element's class in a new last dim, else 0; -1 classes means one more than the greatest element.",
+    decompose=_one_hot,
+    public=("nn.functional",),
+)
+
+
+def _one_hot_type(self: TensorType, num_classes: Dim) -> TensorType:
+    return tensor_type(dt.int64, None if self.dims is None else (*self.dims, num_classes), self.device)
+
+
+def _one_hot_of(x: Array, num_classes: int) -> Array:
+    if x.size and int(x.min()) < 0:
+        raise OutOfBounds("Class values must be non-negative.")
+    if x.size and int(x.max()) >= num_classes:
+        raise OutOfBounds("Class values must be smaller than num_classes.")
+    return (x[..., None] == np.arange(num_classes)).astype(np.int64)
+
+
+define(
+    "aten::one_hot_of(Tensor self, int num_classes) -> Tensor",
+    "one_hot for a known number of classes.",
+    type=_one_hot_type,
+    kernel=_one_hot_of,
+    vjp=NOT_DIFFERENTIABLE,
+    effect="raises",
+    public=(),
+)
+
+# ---- sorted sequences
+
+
+def _searchsorted_type(
+    sorted_sequence: TensorType, self: Any, out_int32: bool, right: bool, side: str | None, sorter: TensorType | None
+) -> TensorType:
+    if side not in (None, "left", "right"):
+        raise ShapeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise ShapeError("torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+    if isinstance(self, TensorType) and self.dims is not None and sorted_sequence.dims is not None:
+        a, b = sorted_sequence.dims, self.dims
+        if len(a) != 1 and (len(a) != len(b) or len(a) == 0):
+            raise ShapeError(
+                "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value "
+                f"tensor must match, but we got boundaries tensor {dims_text(a)} and input value tensor {dims_text(b)}"
+            )
+    dims = self.dims if isinstance(self, TensorType) else ()
+    return tensor_type(dt.int32 if out_int32 else dt.int64, dims, sorted_sequence.device)
+
+
+def _searchsorted(
+    sequence: Array, values: Any, out_int32: bool, right: bool, side: str | None, sorter: Array | None
+) -> Array:
+    values = np.asarray(values)
+    if sorter is not None:
+        sequence = np.take_along_axis(sequence, sorter, -1)
+    where = "right" if right or side == "right" else "left"
+    target = np.int32 if out_int32 else np.int64
+    if sequence.ndim == 1:
+        return np.asarray(np.searchsorted(sequence, values, where), target)
+    rows = sequence.reshape(-1, sequence.shape[-1])
+    wanted = values.reshape(rows.shape[0], -1)
+    found = [np.searchsorted(row, v, where) for row, v in zip(rows, wanted, strict=True)]
+    return np.array(found, target).reshape(values.shape)
+
+
+for _schema in (
+    "aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, "
+    "Tensor? sorter=None) -> Tensor",
+    "aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, "
+    "Tensor? sorter=None) -> Tensor",
+):
+    define(
+        _schema,
+        "Where each value would be inserted to keep the last dim of sorted_sequence sorted.",
+        type=_searchsorted_type,
+        kernel=_searchsorted,
+        vjp=NOT_DIFFERENTIABLE,
+        public=("weft",),
+    )
+
+for _overload, _kind in (("Tensor", "Tensor"), ("Scalar", "Scalar")):
+    define(
+        f"aten::bucketize.{_overload}({_kind} self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+        "The bucket of each value between sorted boundaries.",
+        decompose=lambda self, boundaries, out_int32, right: aten.searchsorted(boundaries, self, out_int32=out_int32, right=right),
+        public=("weft",),
+    )
+

@@ -1,0 +1,344 @@
+"""The matmul family: mm, bmm, mv, dot, matmul of any rank, addmm and its kin, linear, outer, trace, tensordot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.catalogue.families import is_one
+from weft.ops.op import define
+from weft.ops.packet import aten
+from weft.ops.rules import broadcast_dims, dims_text, normalize_dim
+from weft.support.errors import DTypeError, ShapeError
+from weft.types import dims as dm
+from weft.types import dtype as dt
+from weft.types import shape_env
+from weft.types.dims import Dim
+from weft.types.tensor_type import TensorType, tensor_type
+
+Array = Any
+
+
+def _joint_dtype(name: str, a: TensorType, b: TensorType) -> dt.DType | None:
+    if a.dtype is not None and b.dtype is not None and a.dtype is not b.dtype:
+        raise DTypeError(f"{name}: expected m1 and m2 to have the same dtype, but got: {a.dtype.name} != {b.dtype.name}")
+    if a.dtype is dt.bool_:
+        raise DTypeError(f'"{name}" not implemented for \'Bool\'')
+    return a.dtype or b.dtype
+
+
+def _operand(x: Array) -> Array:
+    """An array whose last two dims BLAS can read; others (broadcast, doubly strided) are copied, since NumPy would multiply them one by one."""
+    size = x.itemsize
+    if x.dtype == np.float16 or x.dtype.kind == "V" or x.dtype.name == "bfloat16":
+        return x.astype(np.float32)
+    if x.ndim == 0 or x.size == 0 or size in x.strides[-2:]:
+        return x if 0 not in x.strides[-2:] else np.ascontiguousarray(x)
+    return np.ascontiguousarray(x)
+
+
+def multiply(a: Array, b: Array) -> Array:
+    """NumPy's matmul; half precisions accumulate in float32."""
+    out = np.matmul(_operand(a), _operand(b))
+    return np.asarray(out).astype(a.dtype, copy=False)
+
+
+def _mm_type(self: TensorType, mat2: TensorType) -> TensorType:
+    dtype = _joint_dtype("mm", self, mat2)
+    if not (self.is_complete and mat2.is_complete):
+        return tensor_type(dtype, None if self.dims is None else (None, None))
+    if self.ndim != 2:
+        raise ShapeError("self must be a matrix")
+    if mat2.ndim != 2:
+        raise ShapeError("mat2 must be a matrix")
+    (n, k), (k2, m) = self.shape, mat2.shape
+    if not shape_env.equal(k, k2):
+        raise ShapeError(f"mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {k2}x{m})")
+    return tensor_type(dtype, (n, m), self.device)
+
+
+mm = define(
+    "aten::mm(Tensor self, Tensor mat2) -> Tensor",
+    "Product of matrices: [n, k], [k, m] -> [n, m].",
+    type=_mm_type,
+    kernel=multiply,
+    vjp={
+        "self": lambda g, mat2: aten.mm(g, aten.conj(aten.t(mat2))),
+        "mat2": lambda g, self: aten.mm(aten.conj(aten.t(self)), g),
+    },
+    out=True,
+)
+
+
+def _bmm_type(self: TensorType, mat2: TensorType) -> TensorType:
+    dtype = _joint_dtype("bmm", self, mat2)
+    if not (self.is_complete and mat2.is_complete):
+        return tensor_type(dtype, None if self.dims is None else (None, None, None))
+    if self.ndim != 3 or mat2.ndim != 3:
+        raise ShapeError(f"batch1 must be a 3D tensor; got {self.ndim}D and {mat2.ndim}D")
+    (b, n, k), (b2, k2, m) = self.shape, mat2.shape
+    if not (shape_env.equal(b, b2) and shape_env.equal(k, k2)):
+        raise ShapeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: {dims_text((b, k))} but got: {dims_text((b2, k2))}."
+        )
+    return tensor_type(dtype, (b, n, m), self.device)
+
+
+bmm = define(
+    "aten::bmm(Tensor self, Tensor mat2) -> Tensor",
+    "Products of matrices in batches: [b, n, k], [b, k, m] -> [b, n, m].",
+    type=_bmm_type,
+    kernel=multiply,
+    vjp={
+        "self": lambda g, mat2: aten.bmm(g, aten.conj(aten.transpose(mat2, 1, 2))),
+        "mat2": lambda g, self: aten.bmm(aten.conj(aten.transpose(self, 1, 2)), g),
+    },
+    out=True,
+)
+
+
+def _mv_type(self: TensorType, vec: TensorType) -> TensorType:
+    dtype = _joint_dtype("mv", self, vec)
+    if not (self.is_complete and vec.is_complete):
+        return tensor_type(dtype, None if self.dims is None else (None,))
+    if self.ndim != 2 or vec.ndim != 1:
+        raise ShapeError(f"vector + matrix @ vector expected, got {vec.ndim}, {self.ndim}, {vec.ndim}")
+    if not shape_env.equal(self.shape[1], vec.shape[0]):
+        raise ShapeError(f"size mismatch, got input ({self.shape[0]}), mat ({self.shape[0]}x{self.shape[1]}), vec ({vec.shape[0]})")
+    return tensor_type(dtype, (self.shape[0],), self.device)
+
+
+mv = define(
+    "aten::mv(Tensor self, Tensor vec) -> Tensor",
+    "Matrix times vector: [n, k], [k] -> [n].",
+    type=_mv_type,
+    decompose=lambda self, vec: aten.squeeze(aten.mm(self, aten.unsqueeze(vec, 1)), 1),
+)
+
+
+def _check_dot(self: Any, tensor: Any) -> None:
+    if self.ndim != 1 or tensor.ndim != 1:
+        raise ShapeError(f"1D tensors expected, but got {self.ndim}D and {tensor.ndim}D tensors")
+    if self.dtype is not tensor.dtype:
+        raise DTypeError(
+            f"dot : expected both vectors to have same dtype, but found {self.dtype.name} and {tensor.dtype.name}"
+        )
+    if not shape_env.equal(self.dims[0], tensor.dims[0]):
+        raise ShapeError(
+            "inconsistent tensor size, expected tensor "
+            f"{dims_text(self.dims)} and src {dims_text(tensor.dims)} to have the same number of elements, but got {self.dims[0]} and "
+            f"{tensor.dims[0]} elements respectively"
+        )
+
+
+def _dot(self: Any, tensor: Any) -> Any:
+    _check_dot(self, tensor)
+    return aten.reshape(aten.mm(aten.unsqueeze(self, 0), aten.unsqueeze(tensor, 1)), ())
+
+
+define("aten::dot(Tensor self, Tensor tensor) -> Tensor", "Sum of the products of two vectors' elements.", decompose=_dot, out=True)
+define("aten::vdot(Tensor self, Tensor other) -> Tensor", "dot with the first vector conjugated.",
+       decompose=lambda self, other: _dot(aten.conj(self), other), out=True)
+define("aten::inner(Tensor self, Tensor other) -> Tensor", "Sums of products over the last dims.",
+       decompose=lambda self, other: self * other if self.ndim == 0 or other.ndim == 0 else aten.tensordot(self, other, [-1], [-1]))
+
+
+def _outer(self: Any, vec2: Any) -> Any:
+    if self.ndim != 1 or vec2.ndim != 1:
+        raise ShapeError(f"outer: Expected 1-D argument {'self' if self.ndim != 1 else 'vec2'}, but got {self.ndim if self.ndim != 1 else vec2.ndim}-D")
+    return aten.unsqueeze(self, 1) * vec2
+
+
+for _name in ("outer", "ger"):
+    define(f"aten::{_name}(Tensor self, Tensor vec2) -> Tensor", "All products of two vectors' elements: [n], [m] -> [n, m].",
+           decompose=_outer, out=True)
+
+# ---- matmul: any ranks
+
+
+def _matmul(self: Any, other: Any) -> Any:
+    n, m = self.ndim, other.ndim
+    if n == 0 or m == 0:
+        raise ShapeError(f"both arguments to matmul need to be at least 1D, but they are {n}D and {m}D")
+    if n == 1 and m == 1:
+        return _dot(self, other)
+    if n == 2 and m == 2:
+        return aten.mm(self, other)
+    if n == 2 and m == 1:
+        return aten.mv(self, other)
+    if n == 1:
+        return aten.squeeze(_matmul(aten.unsqueeze(self, 0), other), -2)
+    if m == 1:
+        return aten.squeeze(_matmul(self, aten.unsqueeze(other, 1)), -1)
+    if m == 2:
+        lead = self.dims[:-1]
+        rows = aten.reshape(self, (dm.product(lead), self.dims[-1]))
+        return aten.view(aten.mm(rows, other), (*lead, other.dims[-1]))
+    return _batched(self, other)
+
+
+def _batched(self: Any, other: Any) -> Any:
+    batch = broadcast_dims("matmul", [tuple(self.dims[:-2]), tuple(other.dims[:-2])])
+    count = dm.product(batch)
+    left, right = tuple(self.dims[-2:]), tuple(other.dims[-2:])
+    a = aten.reshape(aten.expand(self, (*batch, *left)), (count, *left)) if self.ndim != 3 or len(batch) != 1 else aten.expand(self, (*batch, *left))
+    b = aten.reshape(aten.expand(other, (*batch, *right)), (count, *right))
+    return aten.view(aten.bmm(a, b), (*batch, left[0], right[1]))
+
+
+for _name, _public in (("matmul", ("weft", "Tensor")), ("linalg_matmul", ("linalg",))):
+    define(
+        f"aten::{_name}(Tensor self, Tensor other) -> Tensor",
+        "Matrix product: vectors and matrices as in mathematics; dims before the last two are batches, which broadcast.",
+        decompose=_matmul,
+        public=_public,
+        out=True,
+    )
+
+# ---- a product and a sum
+
+
+def _times(x: Any, factor: Any) -> Any:
+    return x if is_one(factor) else x * factor
+
+
+def _plus(self: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    """beta * self + alpha * product; with beta 0, self does not count, NaN or not."""
+    if self.dtype is not product.dtype:
+        raise DTypeError(f"self and mat2 must have the same dtype, but got {self.dtype} and {product.dtype}")
+    if type(beta) in (int, float) and beta == 0:
+        whole = aten.expand(self, product.dims)  # for its check of the sizes
+        del whole
+        return _times(product, alpha)
+    return aten.expand(_times(self, beta), product.dims) + _times(product, alpha)
+
+
+for _name, _arguments, _doc, _product in (
+    ("addmm", "Tensor self, Tensor mat1, Tensor mat2", "beta * self + alpha * mat1 @ mat2, for matrices.", lambda a, b: aten.mm(a, b)),
+    ("addmv", "Tensor self, Tensor mat, Tensor vec", "beta * self + alpha * mat @ vec.", lambda a, b: aten.mv(a, b)),
+    ("baddbmm", "Tensor self, Tensor batch1, Tensor batch2", "beta * self + alpha * batch1 @ batch2, in batches.", lambda a, b: aten.bmm(a, b)),
+    ("addr", "Tensor self, Tensor vec1, Tensor vec2", "beta * self + alpha * the outer product of vec1 and vec2.", lambda a, b: aten.outer(a, b)),
+    ("addbmm", "Tensor self, Tensor batch1, Tensor batch2", "beta * self + alpha * the sum of batch1 @ batch2 over the batch.",
+     lambda a, b: aten.sum(aten.bmm(a, b), 0)),
+):
+    define(
+        f"aten::{_name}({_arguments}, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        _doc,
+        decompose=lambda self, a, b, beta, alpha, product=_product: _plus(self, product(a, b), beta, alpha),
+        out=True,
+    )
+
+# ---- linear: the layer
+
+
+def _linear_type(input: TensorType, weight: TensorType, bias: TensorType | None) -> TensorType:
+    dtype = _joint_dtype("linear", input, weight)
+    if not (input.is_complete and weight.is_complete):
+        return tensor_type(dtype, None)
+    if weight.ndim not in (1, 2):
+        raise ShapeError(f"linear: weight must be a matrix or a vector, got {weight.ndim}D")
+    k, k2 = input.shape[-1] if input.ndim else 1, weight.shape[-1]
+    if input.ndim == 0 or not shape_env.equal(k, k2):
+        rows = dm.product(input.shape[:-1]) if input.ndim else 1
+        raise ShapeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{k} and {k2}x{weight.shape[0]})")
+    out = (*input.shape[:-1], *weight.shape[:-1])
+    if bias is not None and bias.is_complete:
+        if bias.dtype is not dtype:
+            raise DTypeError(f"linear: expected bias to have the dtype of input and weight, got {bias.dtype} and {dtype}")
+        if broadcast_dims("linear", [out, bias.shape]) != out:
+            raise ShapeError(f"linear: bias of size {dims_text(bias.shape)} does not fit the result's size {dims_text(out)}")
+    return tensor_type(dtype, out, input.device)
+
+
+def _rows(x: Any) -> Any:
+    """The tensor as a matrix of its last dim's vectors."""
+    return x if x.ndim == 2 else aten.reshape(x, (dm.product(x.dims[:-1]), x.dims[-1]))
+
+
+def _linear(input: Any, weight: Any, bias: Any) -> Any:
+    if weight.ndim == 1:
+        out = _matmul(input, weight)
+    else:
+        out = aten.mm(_rows(input), aten.t(weight))
+        if input.ndim != 2:
+            out = aten.reshape(out, (*input.dims[:-1], weight.dims[0]))
+    return out if bias is None else out + bias
+
+
+def _linear_grad_input(g: Any, input_dims: Any, weight: Any) -> Any:
+    if weight.ndim == 1:
+        return aten.unsqueeze(g, -1) * aten.conj(weight)
+    return aten.reshape(aten.mm(_rows(g), aten.conj(weight)), input_dims)
+
+
+def _linear_grad_weight(g: Any, input: Any, weight_dims: Any) -> Any:
+    if len(weight_dims) == 1:
+        return aten.sum_to_size(aten.unsqueeze(g, -1) * aten.conj(input), weight_dims)
+    return aten.mm(aten.t(_rows(g)), aten.conj(_rows(input)))
+
+
+def _linear_grad_bias(g: Any, bias_dims: Any) -> Any:
+    return aten.sum(_rows(g), 0) if len(bias_dims) == 1 and g.ndim > 1 else aten.sum_to_size(g, bias_dims)
+
+
+linear = define(
+    "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+    "input @ weight.T + bias: input [..., k], weight [n, k], bias [n] -> [..., n].",
+    type=_linear_type,
+    decompose=_linear,
+    vjp={"input": _linear_grad_input, "weight": _linear_grad_weight, "bias": _linear_grad_bias},
+    public=("nn.functional",),
+)
+
+# ---- contractions
+
+
+def _trace(self: Any) -> Any:
+    if self.ndim != 2:
+        raise ShapeError("trace: expected a matrix")
+    return aten.sum(aten.diagonal(self))
+
+
+define("aten::trace(Tensor self) -> Tensor", "The sum of a matrix's diagonal.", decompose=_trace)
+
+
+def _tensordot(self: Any, other: Any, dims_self: Sequence[int], dims_other: Sequence[int]) -> Any:
+    if len(dims_self) != len(dims_other):
+        raise ShapeError(
+            f"both dimension lists should have same length, got {len(dims_self)} and {len(dims_other)}"
+        )
+    a = [normalize_dim("tensordot", d, self.ndim) for d in dims_self]
+    b = [normalize_dim("tensordot", d, other.ndim) for d in dims_other]
+    for i, j in zip(a, b, strict=True):
+        if not shape_env.equal(self.dims[i], other.dims[j]):
+            raise ShapeError(
+                f"contracted dimensions need to match, but first has size {self.dims[i]} in dim {i} and second has size {other.dims[j]} in dim {j}"
+            )
+    rest_a = [i for i in range(self.ndim) if i not in a]
+    rest_b = [j for j in range(other.ndim) if j not in b]
+    dims: list[Dim] = [self.dims[i] for i in rest_a] + [other.dims[j] for j in rest_b]
+    k = dm.product(self.dims[i] for i in a)
+    left = aten.reshape(aten.permute(self, rest_a + a), (dm.product(self.dims[i] for i in rest_a), k))
+    right = aten.reshape(aten.permute(other, b + rest_b), (k, dm.product(other.dims[j] for j in rest_b)))
+    return aten.reshape(aten.mm(left, right), dims)
+
+
+def _tensordot_any(a: Any, b: Any, dims: Any) -> Any:
+    """`dims` as users give it: a count of last and first dims, or a pair of lists."""
+    if isinstance(dims, int):
+        if dims < 0:
+            raise ShapeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a.ndim, b.ndim):
+            raise ShapeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        return _tensordot(a, b, list(range(a.ndim - dims, a.ndim)), list(range(dims)))
+    first, second = ((d,) if isinstance(d, int) else tuple(d) for d in dims)
+    return _tensordot(a, b, first, second)
+
+
+define("aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
+       "Sums of products over pairs of dims.", decompose=_tensordot, public=())
+define("aten::tensordot.dims(Tensor a, Tensor b, Object dims=2) -> Tensor",
+       "Sums of products over the last `dims` of a and first of b, or over the dims that a pair of lists names.",
+       decompose=_tensordot_any, public=("weft",))

@@ -1,0 +1,474 @@
+"""Writing at places: scatter, scatter_add, scatter_reduce, index_add, index_copy, index_fill, index_put, masked operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.catalogue.families import is_one, pointwise
+from weft.catalogue.index_checks import (
+    OutOfBounds,
+    check_bounds,
+    check_index_dtype,
+    expand_values,
+    indexed_dims,
+    numpy_index,
+)
+from weft.catalogue.indexing import check_gather, sum_rows
+from weft.ops.op import define, joint
+from weft.ops.packet import aten
+from weft.ops.rules import broadcast_dims, dims_text, normalize_dim
+from weft.support.errors import DTypeError, ShapeError
+from weft.types import dtype as dt
+from weft.types import shape_env
+from weft.types.tensor_type import TensorType
+
+Array = Any
+
+# ---- along one dim, with an index as large as what is written
+
+
+def _scatter_type(self: TensorType, dim: int, index: TensorType, src: Any, *rest: Any, **named: Any) -> TensorType:
+    check_gather("scatter", self, dim, index)
+    if isinstance(src, TensorType):
+        if self.dtype is not None and src.dtype is not None and self.dtype is not src.dtype:
+            raise DTypeError("scatter(): Expected self.dtype to be equal to src.dtype")
+        if src.is_complete and index.is_complete:
+            _check_source(index, src)
+    return self
+
+
+def _check_source(index: TensorType, src: TensorType) -> None:
+    if any(isinstance(d, int) and d == 0 for d in index.shape):
+        return
+    if max(index.ndim, 1) != max(src.ndim, 1):
+        raise ShapeError("Index tensor must have the same number of dimensions as src tensor")
+    for i, (a, b) in enumerate(zip(src.shape, index.shape, strict=False)):
+        if not a == b and shape_env.less(a, b):
+            raise ShapeError(
+                f"Expected index {dims_text(index.shape)} to be no larger than src {dims_text(src.shape)} in all dimensions (dim {i})"
+            )
+
+
+def _places(x: Array, dim: int, index: Array, src: Any) -> tuple[Array, tuple[Any, ...], Any]:
+    """A copy of x with at least one dim, the NumPy index of the places, and the values for them."""
+    out = np.array(np.atleast_1d(x), order="C")
+    index = np.atleast_1d(index)
+    at = dim % out.ndim
+    check_bounds(index, out.shape[at], at)
+    grids = list(np.ogrid[tuple(slice(0, n) for n in index.shape)])
+    grids[at] = index
+    if isinstance(src, np.ndarray):
+        src = np.atleast_1d(src)[tuple(slice(0, n) for n in index.shape)]
+    return out, tuple(grids), src
+
+
+_UFUNCS = {"add": np.add, "sum": np.add, "multiply": np.multiply, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+
+
+def _scatter(x: Array, dim: int, index: Array, src: Any, reduce: str | None = None) -> Array:
+    if index.size == 0:
+        return x.copy()
+    out, places, values = _places(x, dim, index, src)
+    if reduce is None:
+        out[places] = values
+    elif reduce in _UFUNCS:
+        _UFUNCS[reduce].at(out, places, np.asarray(values, out.dtype))
+    else:
+        raise ShapeError("reduce argument must be either add or multiply.")
+    return out.reshape(x.shape)
+
+
+def _scatter_grad_self(g: Any, dim: int, index: Any) -> Any:
+    return aten.scatter(g, dim, index, 0)
+
+
+define(
+    "aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+    "A copy of self with out[index[i][j]][j] = src[i][j] for dim 0, and so on for the other dims.",
+    type=_scatter_type,
+    kernel=_scatter,
+    vjp={"self": _scatter_grad_self, "src": lambda g, dim, index: aten.gather(g, dim, index)},
+    effect="raises",
+    inplace=True,
+)
+define(
+    "aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+    "A copy of self with a number at the places that index names.",
+    type=_scatter_type,
+    kernel=_scatter,
+    vjp={"self": _scatter_grad_self},
+    effect="raises",
+    inplace=True,
+)
+
+
+def _check_reduce(reduce: str) -> None:
+    if reduce not in ("add", "multiply"):
+        raise ShapeError("reduce argument must be either add or multiply.")
+
+
+def _scatter_reduce_type(self: TensorType, dim: int, index: TensorType, src: Any, reduce: str) -> TensorType:
+    _check_reduce(reduce)
+    return _scatter_type(self, dim, index, src)
+
+
+for _overload, _kind, _name in (("reduce", "Tensor", "src"), ("value_reduce", "Scalar", "value")):
+    define(
+        f"aten::scatter.{_overload}(Tensor self, int dim, Tensor index, {_kind} {_name}, *, str reduce) -> Tensor",
+        "A copy of self in which the places that index names are combined with the source: `add` or `multiply`.",
+        type=_scatter_reduce_type,
+        kernel=_scatter,
+        vjp={},
+        effect="raises",
+        inplace=True,
+    )
+
+
+def _scatter_add(x: Array, dim: int, index: Array, src: Array) -> Array:
+    return _scatter(x, dim, index, src, "add")
+
+
+scatter_add = define(
+    "aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+    "A copy of self with src added at the places that index names.",
+    type=_scatter_type,
+    kernel=_scatter_add,
+    vjp={"self": lambda g: g, "src": lambda g, dim, index: aten.gather(g, dim, index)},
+    effect="raises",
+    inplace=True,
+)
+
+_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
+_IDENTITY = {"sum": 0, "mean": 0, "prod": 1}
+
+
+def _reduce_two_type(
+    self: TensorType, dim: int, index: TensorType, src: TensorType, reduce: str, include_self: bool
+) -> TensorType:
+    if reduce not in _REDUCTIONS:
+        raise ShapeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    return _scatter_type(self, dim, index, src)
+
+
+def _reduce_two(x: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool) -> Array:
+    if index.size == 0:
+        return x.copy()
+    out, places, values = _places(x, dim, index, src)
+    wide = dt.compute_dtype(dt.from_numpy(out.dtype)).numpy
+    out, values = out.astype(wide, copy=False), np.asarray(values).astype(wide, copy=False)
+    if not include_self:
+        out[places] = _IDENTITY.get(reduce, values)
+    _UFUNCS["sum" if reduce == "mean" else reduce].at(out, places, values)
+    if reduce == "mean":
+        count = np.full(out.shape, int(include_self), np.int64)
+        np.add.at(count, places, 1)
+        count = np.maximum(count, 1)
+        out = out / count.astype(out.dtype) if out.dtype.kind in "fc" else np.floor_divide(out, count.astype(out.dtype))
+    return out.reshape(x.shape).astype(x.dtype, copy=False)
+
+
+def _reduce_two_back(
+    g: Any, needs: Any, self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool, result: Any
+) -> tuple[Any, Any]:
+    if reduce == "sum":
+        grad_self, grad_src = g, aten.gather(g, dim, index)
+    elif reduce == "prod":
+        kept = self if include_self else aten.scatter(self, dim, index, 1)
+        grad_self, grad_src = _prod_back(g, kept, dim, index, src, result)
+    elif reduce == "mean":
+        count = aten.ones_like(self) if include_self else aten.zeros_like(self)
+        count = aten.clamp_min(aten.scatter_add(count, dim, index, aten.ones_like(src)), 1)
+        grad_self = g / count
+        grad_src = aten.gather(grad_self, dim, index)
+    else:
+        chosen = self == result
+        chosen_src = src == aten.gather(result, dim, index)
+        ties = aten.to(chosen, g.dtype) if include_self else aten.zeros_like(g)
+        ties = aten.scatter_add(ties, dim, index, aten.to(chosen_src, g.dtype))
+        shared = g / aten.clamp_min(ties, 1)
+        grad_self = aten.where(chosen, shared, 0)
+        grad_src = aten.where(chosen_src, aten.gather(shared, dim, index), 0)
+    if not include_self:
+        grad_self = aten.scatter(grad_self, dim, index, 0)
+    return grad_self, grad_src
+
+
+def _prod_back(g: Any, self: Any, dim: int, index: Any, src: Any, result: Any) -> tuple[Any, Any]:
+    """Products without one factor, right also where factors are zero (zeros are counted and left out)."""
+    zero_self, zero_src = self == 0, src == 0
+    zeros = aten.scatter_add(aten.to(zero_self, g.dtype), dim, index, aten.to(zero_src, g.dtype))
+    safe_self, safe_src = aten.masked_fill(self, zero_self, 1), aten.masked_fill(src, zero_src, 1)
+    rest = aten.scatter_reduce(safe_self, dim, index, safe_src, "prod", include_self=True)
+
+    def without(factor: Any, is_zero: Any, product: Any, count: Any) -> Any:
+        others = count - aten.to(is_zero, g.dtype)
+        return aten.where(others == 0, product / factor, 0)
+
+    grad_self = g * without(safe_self, zero_self, rest, zeros)
+    at = aten.gather(g, dim, index)
+    grad_src = at * without(safe_src, zero_src, aten.gather(rest, dim, index), aten.gather(zeros, dim, index))
+    return grad_self, grad_src
+
+
+define(
+    "aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
+    "A copy of self in which the places that index names hold the sum, prod, mean, amax or amin of the sources (and of self, if included).",
+    type=_reduce_two_type,
+    kernel=_reduce_two,
+    vjp=joint(("self", "src"), _reduce_two_back),
+    effect="raises",
+    inplace=True,
+)
+
+# ---- whole slices along one dim
+
+
+def _index_add_type(self: TensorType, dim: int, index: TensorType, source: TensorType, *rest: Any) -> TensorType:
+    check_index_dtype("index_add", index)
+    if self.dtype is not None and source.dtype is not None and self.dtype is not source.dtype:
+        raise DTypeError(f"index_add_(): self ({self.dtype}) and source ({source.dtype}) must have the same scalar type")
+    if not (self.is_complete and index.is_complete and source.is_complete):
+        return self
+    at = normalize_dim("index_add", dim, self.ndim)
+    if index.ndim > 1:
+        raise OutOfBounds(f"index_add_(): Index is supposed to be a vector, but got dim: {index.ndim}")
+    if self.ndim == 0:
+        return self
+    if self.ndim != source.ndim or any(
+        i != at and not shape_env.equal(a, b) for i, (a, b) in enumerate(zip(self.shape, source.shape, strict=False))
+    ):
+        raise ShapeError(
+            f"source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {dims_text(self.shape)} "
+            f"source.shape = {dims_text(source.shape)}"
+        )
+    count = index.shape[0] if index.shape else 1
+    if not shape_env.equal(count, source.shape[at]):
+        raise ShapeError(f"index_add_(): Number of indices ({count}) should be equal to source.size(dim) ({source.shape[at]})")
+    return self
+
+
+def _index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any = 1) -> Array:
+    at = dim % max(x.ndim, 1)
+    check_bounds(index, x.shape[at] if x.ndim else 1, at, "index out of range in self")
+    if x.ndim == 0:
+        return np.asarray(x + alpha * source.sum(), x.dtype)
+    rows = np.moveaxis(source, at, 0) if is_one(alpha) else np.moveaxis(source, at, 0) * np.asarray(alpha, source.dtype)
+    added = np.moveaxis(sum_rows(rows, index.reshape(-1), x.shape[at]), 0, at)
+    return x | added.astype(x.dtype) if x.dtype == np.bool_ else (x + added).astype(x.dtype, copy=False)
+
+
+index_add = define(
+    "aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+    "A copy of self with alpha * source added to the slices along dim that index lists.",
+    type=_index_add_type,
+    kernel=_index_add,
+    vjp={
+        "self": lambda g: g,
+        "source": lambda g, source_dims, dim, index, alpha: _selected(g, source_dims, dim, index)
+        if is_one(alpha)
+        else _selected(g, source_dims, dim, index) * alpha,
+    },
+    effect="raises",
+    inplace=True,
+)
+
+
+def _selected(g: Any, source_dims: Any, dim: int, index: Any) -> Any:
+    return aten.expand_as(aten.index_select(g, dim, index), aten.new_zeros(g, source_dims)) if not source_dims else aten.index_select(
+        g, dim, index
+    )
+
+
+def _index_copy(x: Array, dim: int, index: Array, source: Array) -> Array:
+    at = dim % max(x.ndim, 1)
+    check_bounds(index, x.shape[at] if x.ndim else 1, at, "index_copy_(): index out of range in self")
+    if x.ndim == 0:
+        return source.reshape(()).copy()
+    out = x.copy()
+    out[(*(slice(None),) * at, index.reshape(-1))] = source
+    return out
+
+
+define(
+    "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+    "A copy of self in which the slices along dim that index lists are those of source.",
+    type=_index_add_type,
+    kernel=_index_copy,
+    vjp={
+        "self": lambda g, dim, index: aten.index_fill(g, dim, index, 0),
+        "source": lambda g, source_dims, dim, index: _selected(g, source_dims, dim, index),
+    },
+    effect="raises",
+    inplace=True,
+)
+
+
+def _index_fill(x: Array, dim: int, index: Array, value: Any) -> Array:
+    at = dim % max(x.ndim, 1)
+    check_bounds(index, x.shape[at] if x.ndim else 1, at)
+    out = x.copy()
+    out[(*(slice(None),) * at, index.reshape(-1)) if x.ndim else ...] = value
+    return out
+
+
+def _index_fill_type(self: TensorType, dim: int, index: TensorType, value: Any) -> TensorType:
+    if index.dtype is not None and index.dtype is not dt.int64:
+        raise OutOfBounds("index_fill_(): Expected dtype int64 for index.")
+    if self.dims is not None:
+        normalize_dim("index_fill", dim, self.ndim)
+    return self
+
+
+define(
+    "aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+    "A copy of self with a number in the slices along dim that index lists.",
+    type=_index_fill_type,
+    kernel=_index_fill,
+    vjp={"self": lambda g, dim, index: aten.index_fill(g, dim, index, 0)},
+    effect="raises",
+    inplace=True,
+)
+
+# ---- advanced indexing
+
+
+def _index_put_type(self: TensorType, indices: Sequence[TensorType | None], values: TensorType, accumulate: bool) -> TensorType:
+    if self.dtype is not None and values.dtype is not None and self.dtype is not values.dtype:
+        raise DTypeError(
+            f"Index put requires the source and destination dtypes match, got {self.dtype} for the destination and {values.dtype} for the source."
+        )
+    if self.is_complete and all(i is None or i.is_complete for i in indices):
+        indexed_dims(self, indices, lambda: None)
+    return self
+
+
+def _index_put(x: Array, indices: Sequence[Array | None], values: Array, accumulate: bool) -> Array:
+    out = np.array(x, order="C")
+    where = numpy_index(x, indices)
+    values = expand_values(values, _shape_of(x, where))
+    if not accumulate:
+        out[where] = values
+    elif out.dtype == np.bool_:
+        np.logical_or.at(out, where, values)
+    else:
+        _accumulate(out, where, values)
+    return out
+
+
+def _shape_of(x: Array, where: tuple[Any, ...]) -> tuple[int, ...]:
+    """The shape of x[where], without picking: x is stood in for by one byte that is repeated."""
+    return np.broadcast_to(np.int8(0), x.shape)[where].shape
+
+
+def _accumulate(out: Array, where: tuple[Any, ...], values: Array) -> None:
+    """out[where] += values with repeats: by rows where leading dims are indexed, else element by element."""
+    tensors = [w for w in where if isinstance(w, np.ndarray) and w.dtype != np.bool_]
+    if len(tensors) != len(where) or not tensors or out.size == 0:
+        np.add.at(out, where, values)
+        return
+    joint = np.broadcast_arrays(*tensors)
+    lead = out.shape[: len(tensors)]
+    wrapped = tuple(np.where(j < 0, j + n, j) for j, n in zip(joint, lead, strict=True))
+    flat = np.ravel_multi_index(wrapped, lead).reshape(-1)
+    rows = values.reshape(flat.size, *out.shape[len(tensors) :])
+    out += sum_rows(rows, flat, int(np.prod(lead))).reshape(out.shape)
+
+
+def _index_put_grad_self(g: Any, indices: Any, accumulate: bool) -> Any:
+    return g if accumulate else aten.index_put(g, indices, aten.new_zeros(g, ()))
+
+
+index_put = define(
+    "aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+    "A copy of self with values at the places of an advanced indexing (added there, if accumulating).",
+    type=_index_put_type,
+    kernel=_index_put,
+    vjp={"self": _index_put_grad_self, "values": lambda g, values_dims, indices: aten.sum_to_size(aten.index(g, indices), values_dims)},
+    effect="raises",
+    inplace=True,
+)
+
+# ---- masks
+
+
+masked_fill = pointwise(
+    "aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
+    "self with a number where the mask holds.",
+    scalar=lambda s, x, mask, value: s.where(mask, value, x),
+    over=("self",),
+    keep=("mask",),
+    numbers=False,
+    out=False,
+    vjp={"self": lambda g, mask: aten.masked_fill(g, mask, 0)},
+    reference=lambda x, mask, value: np.where(mask, np.asarray(value, x.dtype), x),
+)
+pointwise(
+    "aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor",
+    "self with a 0-dim tensor's number where the mask holds.",
+    scalar=lambda s, x, mask, value: s.where(mask, value, x),
+    over=("self",),
+    keep=("mask",),
+    numbers=False,
+    out=False,
+    vjp={
+        "self": lambda g, mask: aten.masked_fill(g, mask, 0),
+        "value": lambda g, mask: aten.sum(aten.where(mask, g, 0)),
+    },
+)
+
+
+def _masked_scatter_type(self: TensorType, mask: TensorType, source: TensorType) -> TensorType:
+    if mask.dtype is not None and mask.dtype is not dt.bool_:
+        raise DTypeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype}")
+    if self.dtype is not None and source.dtype is not None and self.dtype is not source.dtype:
+        raise DTypeError(f"masked_scatter: expected self and source to have same dtypes but got {self.dtype} and {source.dtype}")
+    if not (self.is_complete and mask.is_complete):
+        return self
+    return self.with_dims(broadcast_dims("masked_scatter", [self.shape, mask.shape]))
+
+
+def _masked_scatter(x: Array, mask: Array, source: Array) -> Array:
+    x, mask = np.broadcast_arrays(x, mask)
+    out = np.array(x, order="C")
+    count = int(np.count_nonzero(mask))
+    if source.size < count:
+        raise OutOfBounds(f"masked_scatter: expected source to have at least {count} elements, got {source.size}")
+    out[mask] = source.reshape(-1)[:count]
+    return out
+
+
+def _masked_scatter_grad_source(g: Any, source_dims: Any, mask: Any) -> Any:
+    return aten.masked_scatter_backward(g, mask, source_dims)
+
+
+define(
+    "aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
+    "self with the elements of source, in order, where the mask holds.",
+    type=_masked_scatter_type,
+    kernel=_masked_scatter,
+    vjp={"self": lambda g, mask: aten.masked_fill(g, mask, 0), "source": _masked_scatter_grad_source},
+    effect="raises",
+    inplace=True,
+)
+
+
+def _masked_scatter_backward(grad: Array, mask: Array, sizes: Sequence[int]) -> Array:
+    grad, mask = np.broadcast_arrays(grad, mask)
+    picked = grad[mask]
+    out = np.zeros(int(np.prod(sizes)), grad.dtype)
+    out[: picked.size] = picked
+    return out.reshape(tuple(sizes))
+
+
+define(
+    "aten::masked_scatter_backward(Tensor grad_output, Tensor mask, int[] sizes) -> Tensor",
+    "The gradient of masked_scatter for its source: what the mask picks, then zeros.",
+    type=lambda grad, mask, sizes: grad.with_dims(tuple(sizes)),
+    kernel=_masked_scatter_backward,
+    vjp={"grad_output": lambda g, grad_output_dims, mask: aten.masked_scatter(aten.new_zeros(g, grad_output_dims), mask, g)},
+    public=(),
+)
+

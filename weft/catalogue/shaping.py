@@ -1,0 +1,433 @@
+"""Joining and rearranging: cat, stack, repeat, flip, roll, triangles, diagonals, grids, padding with a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.ops.op import define
+from weft.ops.packet import aten
+from weft.ops.rules import dims_text, normalize_dim, normalize_dims
+from weft.support.errors import ShapeError, ValueProblem
+from weft.types import dims as dm
+from weft.types import dtype as dt
+from weft.types import promotion, shape_env
+from weft.types.dims import Dim
+from weft.types.tensor_type import TensorType, tensor_type
+
+Array = Any
+
+# ---- joining
+
+
+def _is_legacy_empty(dims: Sequence[Any]) -> bool:
+    """cat skips tensors of dims [0], whatever the rank of the others."""
+    return len(dims) == 1 and isinstance(dims[0], int) and dims[0] == 0
+
+
+def _joint_dtype(tensors: Sequence[TensorType]) -> dt.DType | None:
+    if any(t.dtype is None or t.dims is None for t in tensors):
+        return None
+    return promotion.result_type(
+        tuple(t.dtype for t in tensors if t.dims and t.dtype is not None),
+        tuple(t.dtype for t in tensors if not t.dims and t.dtype is not None),
+        (),
+    )
+
+
+def _cat_type(tensors: Sequence[TensorType], dim: int) -> TensorType:
+    if not tensors:
+        raise ValueProblem("torch.cat(): expected a non-empty list of Tensors")
+    dtype = _joint_dtype(tensors)
+    if any(not t.is_complete for t in tensors):
+        return tensor_type(dtype, None)
+    for i, t in enumerate(tensors):
+        if t.ndim == 0:
+            raise ShapeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
+    kept = [t for t in tensors if not _is_legacy_empty(t.shape)]
+    if not kept:
+        normalize_dim("cat", dim, 1)
+        return tensor_type(dtype, (0,))
+    first = kept[0]
+    at = normalize_dim("cat", dim, first.ndim)
+    total: Dim = 0
+    for i, t in enumerate(kept):
+        if t.ndim != first.ndim:
+            raise ShapeError(f"Tensors must have same number of dimensions: got {first.ndim} and {t.ndim}")
+        for d in range(first.ndim):
+            if d != at and not shape_env.equal(t.shape[d], first.shape[d]):
+                raise ShapeError(
+                    f"Sizes of tensors must match except in dimension {at}. Expected size {first.shape[d]} but got size {t.shape[d]} for tensor "
+                    f"number {i} in the list."
+                )
+        total = total + t.shape[at]
+    return tensor_type(dtype, (*first.shape[:at], total, *first.shape[at + 1 :]), first.device)
+
+
+def _cat(tensors: Sequence[Array], dim: int) -> Array:
+    dtype = _joint_dtype([tensor_type(dt.from_numpy(t.dtype), t.shape) for t in tensors])
+    assert dtype is not None
+    kept = [t.astype(dtype.numpy, copy=False) for t in tensors if t.shape != (0,)]
+    return np.concatenate(kept, dim) if kept else np.zeros((0,), dtype.numpy)
+
+
+def _cat_back(g: Any, tensors_dims: Sequence[tuple[Dim, ...]], dim: int) -> list[Any]:
+    at = normalize_dim("cat", dim, max(len(d) for d in tensors_dims))
+    parts: list[Any] = []
+    start: Dim = 0
+    for dims in tensors_dims:
+        if _is_legacy_empty(dims):
+            parts.append(aten.new_zeros(g, dims))
+            continue
+        parts.append(aten.slice(g, at, start, start + dims[at]))
+        start = start + dims[at]
+    return parts
+
+
+cat = define(
+    "aten::cat(Tensor[] tensors, int dim=0) -> Tensor",
+    "Tensors joined along an existing dim.",
+    type=_cat_type,
+    kernel=_cat,
+    vjp={"tensors": _cat_back},
+    public=("weft",),
+    out=True,
+)
+
+for _name in ("concat", "concatenate"):
+    define(f"aten::{_name}(Tensor[] tensors, int dim=0) -> Tensor", "The same as cat.", decompose=lambda tensors, dim: aten.cat(tensors, dim),
+           public=("weft",), out=True)
+
+
+def _stack_type(tensors: Sequence[TensorType], dim: int) -> TensorType:
+    if not tensors:
+        raise ValueProblem("stack expects a non-empty TensorList")
+    dtype = _joint_dtype(tensors)
+    if any(not t.is_complete for t in tensors):
+        return tensor_type(dtype, None)
+    first = tensors[0]
+    for i, t in enumerate(tensors):
+        if t.ndim != first.ndim or not all(shape_env.equal(a, b) for a, b in zip(first.shape, t.shape, strict=True)):
+            raise ShapeError(
+                f"stack expects each tensor to be equal size, but got {dims_text(first.shape)} at entry 0 and {dims_text(t.shape)} at entry {i}"
+            )
+    at = normalize_dim("stack", dim, first.ndim + 1)
+    return tensor_type(dtype, (*first.shape[:at], len(tensors), *first.shape[at:]), first.device)
+
+
+def _stack(tensors: Sequence[Any], dim: int) -> Any:
+    at = normalize_dim("stack", dim, tensors[0].ndim + 1)
+    return aten.cat([aten.unsqueeze(t, at) for t in tensors], at)
+
+
+stack = define(
+    "aten::stack(Tensor[] tensors, int dim=0) -> Tensor",
+    "Tensors of equal size joined along a new dim.",
+    type=_stack_type,
+    decompose=_stack,
+    vjp={"tensors": lambda g, dim: aten.unbind(g, dim)},
+    public=("weft",),
+    out=True,
+)
+
+
+def _at_least(tensor: Any, ndim: int) -> Any:
+    """The tensor with at least 1, 2 or 3 dims, placed as NumPy's atleast_*d does."""
+    if tensor.ndim == 0:
+        return aten.reshape(tensor, (1,) * ndim)
+    if tensor.ndim == 1 and ndim > 1:
+        tensor = aten.unsqueeze(tensor, 0)
+    return aten.unsqueeze(tensor, -1) if tensor.ndim == 2 and ndim == 3 else tensor
+
+
+def _hstack(tensors: Sequence[Any]) -> Any:
+    if not tensors:
+        raise ValueProblem("hstack expects a non-empty TensorList")
+    raised = [_at_least(t, 1) for t in tensors]
+    return aten.cat(raised, 0 if raised[0].ndim == 1 else 1)
+
+
+def _joined(name: str, tensors: Sequence[Any], ndim: int, dim: int) -> Any:
+    if not tensors:
+        raise ValueProblem(f"{name} expects a non-empty TensorList")
+    return aten.cat([_at_least(t, ndim) for t in tensors], dim)
+
+
+define("aten::hstack(Tensor[] tensors) -> Tensor", "Tensors joined along dim 1 (dim 0 for vectors).", decompose=_hstack, public=("weft",), out=True)
+define("aten::vstack(Tensor[] tensors) -> Tensor", "Tensors joined as rows, along dim 0.",
+       decompose=lambda tensors: _joined("vstack", tensors, 2, 0), public=("weft",), out=True)
+define("aten::dstack(Tensor[] tensors) -> Tensor", "Tensors joined along dim 2.",
+       decompose=lambda tensors: _joined("dstack", tensors, 3, 2), public=("weft",), out=True)
+
+for _ndim in (1, 2, 3):
+    define(
+        f"aten::atleast_{_ndim}d(Tensor self) -> Tensor",
+        f"The tensor with dims of size 1 added until it has {_ndim}.",
+        decompose=lambda self, n=_ndim: _at_least(self, n),
+        public=("weft",),
+    )
+
+# ---- repetition
+
+
+def _repeat(self: Any, repeats: Sequence[Dim]) -> Any:
+    if len(repeats) < self.ndim:
+        raise ShapeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    if any(isinstance(r, int) and r < 0 for r in repeats):
+        raise ShapeError(f"Trying to create tensor with negative dimension in repeat {dims_text(repeats)}")
+    dims = (1,) * (len(repeats) - self.ndim) + tuple(self.dims)
+    lined: list[Dim] = []
+    spread: list[Dim] = []
+    for r, d in zip(repeats, dims, strict=True):
+        lined += [1, d]
+        spread += [r, d]
+    whole = [r * d for r, d in zip(repeats, dims, strict=True)]
+    return aten.clone(aten.reshape(aten.expand(aten.reshape(self, lined), spread), whole))
+
+
+define(
+    "aten::repeat(Tensor self, int[] repeats) -> Tensor",
+    "The tensor repeated along each dim; new leading dims may be added.",
+    decompose=_repeat,
+    public=("Tensor",),
+)
+
+define(
+    "aten::tile(Tensor self, int[] dims) -> Tensor",
+    "The tensor repeated along each dim; missing counts are 1.",
+    decompose=lambda self, dims: _repeat(self, (1,) * (self.ndim - len(dims)) + tuple(dims)),
+)
+
+
+def _repeat_interleave(self: Any, repeats: Dim, dim: int | None, output_size: Any = None) -> Any:
+    if dim is None:
+        self, dim = aten.reshape(self, (dm.product(self.dims),)), 0
+    if self.ndim == 0:
+        self = aten.reshape(self, (1,))
+    at = normalize_dim("repeat_interleave", dim, self.ndim)
+    if isinstance(repeats, int) and repeats < 0:
+        raise ShapeError("Repeats must be non-negative")
+    dims = self.dims
+    spread = aten.expand(aten.unsqueeze(self, at + 1), (*dims[: at + 1], repeats, *dims[at + 1 :]))
+    return aten.clone(aten.reshape(spread, (*dims[:at], dims[at] * repeats, *dims[at + 1 :])))
+
+
+define(
+    "aten::repeat_interleave.self_int(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor",
+    "Each element (or slice along dim) repeated in place.",
+    decompose=_repeat_interleave,
+)
+
+
+def _repeat_interleave_each(self: Any, repeats: Any, dim: int | None, output_size: Any) -> Any:
+    if dim is None:
+        self, dim = aten.reshape(self, (dm.product(self.dims),)), 0
+    at = normalize_dim("repeat_interleave", dim, self.ndim)
+    if repeats.ndim == 0 or (repeats.ndim == 1 and isinstance(repeats.dims[0], int) and repeats.dims[0] == 1):
+        repeats = aten.expand(aten.reshape(repeats, (1,)), (self.dims[at],))
+    if not shape_env.equal(repeats.dims[0], self.dims[at]):
+        raise ShapeError(
+            f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.dims[0]} and input.size({at}) = {self.dims[at]}"
+        )
+    return aten.index_select(self, at, aten.repeat_interleave(repeats))
+
+
+define(
+    "aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor",
+    "Each slice along dim repeated as often as `repeats` says.",
+    decompose=_repeat_interleave_each,
+)
+
+
+def run_size() -> Dim | None:
+    """A size that is only known when the operator has run: a fresh `u` symbol inside a graph, else unknown."""
+    env = shape_env.current_env()
+    return None if env is None else env.fresh("u")
+
+
+def _repeat_index(repeats: Array, output_size: int | None) -> Array:
+    if repeats.ndim != 1:
+        raise ShapeError("repeat_interleave only accept 1D vector as repeat")
+    if np.any(repeats < 0):
+        raise ShapeError("repeats can not be negative")
+    return np.repeat(np.arange(repeats.size, dtype=repeats.dtype), repeats)
+
+
+define(
+    "aten::repeat_interleave.Tensor(Tensor repeats, *, int? output_size=None) -> Tensor",
+    "The positions 0, 1, ... each repeated as often as `repeats` says.",
+    type=lambda repeats, output_size: tensor_type(repeats.dtype, (run_size() if output_size is None else output_size,)),
+    kernel=_repeat_index,
+    vjp={},
+    effect="raises",
+    public=("weft",),
+)
+
+# ---- order
+
+
+def _like(self: TensorType, *args: Any) -> TensorType:
+    return self
+
+
+def _flip_type(self: TensorType, dims: Sequence[int]) -> TensorType:
+    if self.dims is not None and dims:
+        normalize_dims("flip", dims, self.ndim)
+    return self
+
+
+define(
+    "aten::flip(Tensor self, int[] dims) -> Tensor",
+    "The order of the elements along these dims reversed.",
+    type=_flip_type,
+    kernel=lambda x, dims: np.array(np.flip(x, tuple(dims)) if x.ndim else x, order="C"),
+    vjp={"self": lambda g, dims: aten.flip(g, dims)},
+)
+define("aten::fliplr(Tensor self) -> Tensor", "Columns in reverse order.", decompose=lambda self: aten.flip(self, (1,)))
+define("aten::flipud(Tensor self) -> Tensor", "Rows in reverse order.", decompose=lambda self: aten.flip(self, (0,)))
+
+
+def _roll_type(self: TensorType, shifts: Sequence[int], dims: Sequence[int]) -> TensorType:
+    if len(shifts) == 0:
+        raise ShapeError("`shifts` required")
+    if len(shifts) != len(dims) and not (len(dims) == 0 and len(shifts) == 1):
+        raise ShapeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    if self.dims is not None:
+        for d in dims:
+            normalize_dim("roll", d, self.ndim)
+    return self
+
+
+define(
+    "aten::roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor",
+    "The elements moved along dims; those that leave at one end come back at the other.",
+    type=_roll_type,
+    kernel=lambda x, shifts, dims: np.roll(x, shifts, tuple(dims)) if dims else np.roll(x, shifts[0]),
+    vjp={"self": lambda g, shifts, dims: aten.roll(g, [-s for s in shifts], dims)},
+)
+
+
+def _rot90(self: Any, k: int, dims: Sequence[int]) -> Any:
+    if len(dims) != 2:
+        raise ShapeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if self.ndim < 2:
+        raise ShapeError(f"expected total dims >= 2, but got total dims = {self.ndim}")
+    a, b = (normalize_dim("rot90", d, self.ndim) for d in dims)
+    if a == b:
+        raise ShapeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+    turns = {0: lambda x: aten.clone(x), 1: lambda x: aten.transpose(aten.flip(x, (b,)), a, b), 2: lambda x: aten.flip(x, (a, b)),
+             3: lambda x: aten.transpose(aten.flip(x, (a,)), a, b)}
+    return turns[k % 4](self)
+
+
+define("aten::rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", "The plane of two dims turned by k quarter turns.", decompose=_rot90)
+
+# ---- triangles and diagonals
+
+
+def _beyond(self: Any, diagonal: int, above: bool) -> Any:
+    """Where an element of the last two dims lies above (below) a diagonal."""
+    if self.ndim < 2:
+        raise ShapeError(f"{'tril' if above else 'triu'}: input tensor must have at least 2 dimensions")
+    rows = aten.unsqueeze(aten.arange(self.dims[-2]), 1)
+    columns = aten.arange(self.dims[-1])
+    return columns > rows + diagonal if above else columns < rows + diagonal
+
+
+define(
+    "aten::tril(Tensor self, int diagonal=0) -> Tensor",
+    "The elements on and below a diagonal of the last two dims; zeros above.",
+    type=_like,
+    decompose=lambda self, diagonal: aten.masked_fill(self, _beyond(self, diagonal, True), 0),
+    vjp={"self": lambda g, diagonal: aten.tril(g, diagonal)},
+    inplace=True,
+    out=True,
+)
+define(
+    "aten::triu(Tensor self, int diagonal=0) -> Tensor",
+    "The elements on and above a diagonal of the last two dims; zeros below.",
+    type=_like,
+    decompose=lambda self, diagonal: aten.masked_fill(self, _beyond(self, diagonal, False), 0),
+    vjp={"self": lambda g, diagonal: aten.triu(g, diagonal)},
+    inplace=True,
+    out=True,
+)
+
+
+def _diag_embed(self: Any, offset: int, dim1: int, dim2: int) -> Any:
+    ndim = self.ndim + 1
+    a, b = normalize_dim("diag_embed", dim1, ndim), normalize_dim("diag_embed", dim2, ndim)
+    if a == b:
+        raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    side = self.dims[-1] + abs(offset)
+    rest = iter(self.dims[:-1])
+    zeros = aten.new_zeros(self, [side if i in (a, b) else next(rest) for i in range(ndim)])
+    return aten.diagonal_scatter(zeros, self, offset, a, b)
+
+
+define(
+    "aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
+    "Square matrices with the last dim on a diagonal and zeros elsewhere.",
+    decompose=_diag_embed,
+)
+
+
+def _diag(self: Any, diagonal: int) -> Any:
+    if self.ndim not in (1, 2):
+        raise ShapeError(f"diag(): Supports 1D or 2D tensors. Got {self.ndim}D")
+    return _diag_embed(self, diagonal, -2, -1) if self.ndim == 1 else aten.diagonal_copy(self, diagonal)
+
+
+define("aten::diag(Tensor self, int diagonal=0) -> Tensor", "A vector as a diagonal matrix, or a matrix's diagonal.", decompose=_diag)
+define("aten::diagflat(Tensor self, int offset=0) -> Tensor", "A diagonal matrix of all the elements.",
+       decompose=lambda self, offset: _diag_embed(aten.reshape(self, (dm.product(self.dims),)), offset, -2, -1))
+
+# ---- padding with a constant
+
+
+def _pad_type(self: TensorType, pad: Sequence[Dim], value: Any) -> TensorType:
+    if len(pad) % 2:
+        raise ShapeError(f"Length of pad must be even but instead it equals {len(pad)}")
+    if not self.is_complete:
+        return self
+    if len(pad) > 2 * self.ndim:
+        raise ShapeError(
+            f"Length of pad should be no more than twice the number of dimensions of the input. Pad length is {len(pad)} while the input has "
+            f"{self.ndim} dimensions."
+        )
+    dims = list(self.shape)
+    for i in range(len(pad) // 2):
+        at = -1 - i
+        dims[at] = dims[at] + pad[2 * i] + pad[2 * i + 1]
+        if shape_env.less(dims[at], 0):
+            raise ShapeError(
+                f"The input size {self.shape[at]}, plus negative padding {pad[2 * i]} and {pad[2 * i + 1]} resulted in a negative output size, "
+                f"which is invalid. Check dimension {self.ndim + at} of your input."
+            )
+    return self.with_dims(tuple(dims))
+
+
+def _pad(x: Array, pad: Sequence[int], value: Any) -> Array:
+    target, source, dims = [], [], []
+    for axis in range(x.ndim):
+        i = 2 * (x.ndim - 1 - axis)
+        before, after = (pad[i], pad[i + 1]) if i < len(pad) else (0, 0)
+        size = x.shape[axis] + before + after
+        source.append(slice(max(-before, 0), x.shape[axis] - max(-after, 0)))
+        target.append(slice(max(before, 0), size - max(after, 0)))
+        dims.append(size)
+    out = np.full(dims, value, x.dtype)
+    out[tuple(target)] = x[tuple(source)]
+    return out
+
+
+define(
+    "aten::constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor",
+    "A border of a constant around the last dims: pad is (before, after) of the last dim, then of the one before it, ...; negative cuts off.",
+    type=_pad_type,
+    kernel=_pad,
+    vjp={"self": lambda g, pad: aten.constant_pad_nd(g, [-p for p in pad])},
+    public=("weft",),
+)

@@ -1,0 +1,410 @@
+"""Views that show a part: select, slice, narrow, split, chunk, unbind, diagonal, unfold, as_strided."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.catalogue.view_twins import view
+from weft.ops.compute import strided
+from weft.ops.geometry import Geometry, contiguous
+from weft.ops.op import define
+from weft.ops.packet import aten
+from weft.ops.rules import dims_text, normalize_dim
+from weft.support.errors import IndexBoundsError, ShapeError
+from weft.types import dims as dm
+from weft.types import shape_env
+from weft.types.dims import Dim
+from weft.types.tensor_type import TensorType, tensor_type
+
+
+def _with_dim(g: Geometry, at: int, size: Dim, stride: Dim, offset: Dim) -> Geometry:
+    return Geometry((*g.dims[:at], size, *g.dims[at + 1 :]), (*g.strides[:at], stride, *g.strides[at + 1 :]), offset)
+
+
+def _select(g: Geometry, dim: int, index: Dim) -> Geometry:
+    if g.ndim == 0:
+        raise IndexBoundsError("select() cannot be applied to a 0-dim tensor.")
+    at = normalize_dim("select", dim, g.ndim)
+    size = g.dims[at]
+    if shape_env.less(index, 0):
+        index = index + size
+    if shape_env.less(index, 0) or not shape_env.less(index, size):
+        raise IndexBoundsError(f"select(): index {index} out of range for tensor of size {dims_text(g.dims)} at dimension {at}")
+    return Geometry(g.dims[:at] + g.dims[at + 1 :], g.strides[:at] + g.strides[at + 1 :], g.offset + index * g.strides[at])
+
+
+def _numpy_select(x: Any, dim: int, index: int) -> Any:
+    at = dim + x.ndim if dim < 0 else dim
+    try:
+        return x[(*(slice(None),) * at, index, ...)] if 0 <= at < x.ndim else None
+    except IndexError:
+        return None
+
+
+select = view(
+    "aten::select.int(Tensor(a) self, int dim, int index) -> Tensor(a)",
+    "The slice at one index of a dim; the dim goes away.",
+    _select,
+    _numpy_select,
+)
+
+
+def clamp_index(index: Dim, size: Dim) -> Dim:
+    """A slice bound in [0, size]: negative ones count from the end. Symbols that are known only while running give min and max."""
+    if _hangs_on_the_run(index) or _hangs_on_the_run(size):
+        if isinstance(index, int) and index < 0:
+            index = index + size
+        return dm.minimum(dm.maximum(index, 0), size)
+    if shape_env.less(index, 0):
+        index = index + size
+        if shape_env.less(index, 0):
+            return 0
+    return size if shape_env.less(size, index) else index
+
+
+def _hangs_on_the_run(d: Dim) -> bool:
+    return any(name.startswith("u") for name in dm.symbols(d))
+
+
+def _slice(g: Geometry, dim: int, start: Dim | None, end: Dim | None, step: int) -> Geometry:
+    if g.ndim == 0:
+        raise ShapeError("slice() cannot be applied to a 0-dim tensor.")
+    at = normalize_dim("slice", dim, g.ndim)
+    if not shape_env.less(0, step):
+        raise ShapeError("slice step must be positive")
+    size = g.dims[at]
+    first = 0 if start is None else clamp_index(start, size)
+    last = size if end is None else clamp_index(end, size)
+    if _hangs_on_the_run(first) or _hangs_on_the_run(last):
+        length = dm.maximum(last - first, 0)
+    else:
+        length = 0 if shape_env.less(last, first) else last - first
+    count = length if isinstance(step, int) and step == 1 else dm.floordiv(length + (step - 1), step)
+    return _with_dim(g, at, count, g.strides[at] * step, g.offset + first * g.strides[at])
+
+
+def _numpy_slice(x: Any, dim: int, start: int | None, end: int | None, step: int) -> Any:
+    at = dim + x.ndim if dim < 0 else dim
+    return x[(*(slice(None),) * at, slice(start, end, step))] if 0 <= at < x.ndim and step > 0 else None
+
+
+slice_ = view(
+    "aten::slice.Tensor(Tensor(a) self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)",
+    "Every step-th element of a dim from start up to end; bounds clamp to the size, negative ones count from the end.",
+    _slice,
+    _numpy_slice,
+    public=(),
+)
+
+
+def _narrow(self: Any, dim: int, start: Any, length: Dim) -> Any:
+    if self.ndim == 0:
+        raise ShapeError("narrow() cannot be applied to a 0-dim tensor.")
+    at = normalize_dim("narrow", dim, self.ndim)
+    size = self.dims[at]
+    if shape_env.less(length, 0):
+        raise ShapeError("narrow(): length must be non-negative.")
+    first = start
+    if shape_env.less(first, 0):
+        first = first + size
+    if shape_env.less(first, 0) or shape_env.less(size, first):
+        raise IndexBoundsError(f"start out of range (expected to be in range of [-{size}, {size}], but got {start})")
+    if shape_env.less(size, first + length):
+        raise ShapeError(f"start ({first}) + length ({length}) exceeds dimension size ({size}).")
+    return aten.slice(self, at, first, first + length)
+
+
+define(
+    "aten::narrow(Tensor(a) self, int dim, int start, int length) -> Tensor(a)",
+    "`length` elements of a dim, from `start` on.",
+    decompose=_narrow,
+)
+
+# ---- several views at once
+
+
+def known_count(count: Dim) -> int:
+    """A number of results as a Python integer; a symbolic one is fixed to the example's value, with a guard."""
+    if isinstance(count, int):
+        return count
+    env = shape_env.current_env()
+    assert env is not None, "a symbolic size outside of a graph"
+    value = env.hint(count)
+    env.equal(count, value)
+    return value
+
+
+def _pieces(g: Geometry, at: int, sizes: Sequence[Dim]) -> tuple[Geometry, ...]:
+    parts, start = [], g.offset
+    for size in sizes:
+        parts.append(_with_dim(g, at, size, g.strides[at], start))
+        start = start + size * g.strides[at]
+    return tuple(parts)
+
+
+def split_sizes(size: Dim, split_size: Dim) -> list[Dim]:
+    """The sizes of the pieces of a dim cut every `split_size`; the last may be smaller."""
+    if isinstance(split_size, int) and split_size == 0:
+        if not shape_env.equal(size, 0):
+            raise ShapeError(f"split: split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
+        return [0]
+    if shape_env.less(split_size, 0):
+        raise ShapeError(f"split: expects split_size be non-negative, but got split_size={split_size}")
+    if split_size == size:
+        return [size]
+    count = max(1, known_count(dm.floordiv(size + (split_size - 1), split_size)))
+    return [split_size] * (count - 1) + [size - split_size * (count - 1)]
+
+
+def _split(g: Geometry, split_size: Dim, dim: int) -> tuple[Geometry, ...]:
+    if g.ndim == 0:
+        raise ShapeError("split expects at least a 1-dimensional tensor")
+    at = normalize_dim("split", dim, g.ndim)
+    return _pieces(g, at, split_sizes(g.dims[at], split_size))
+
+
+def _split_with_sizes(g: Geometry, sizes: Sequence[Dim], dim: int) -> tuple[Geometry, ...]:
+    if g.ndim == 0:
+        raise ShapeError("split expects at least a 1-dimensional tensor")
+    at = normalize_dim("split_with_sizes", dim, g.ndim)
+    if any(isinstance(s, int) and s < 0 for s in sizes):
+        raise ShapeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={dims_text(sizes)}")
+    total: Dim = 0
+    for s in sizes:
+        total = total + s
+    if not shape_env.equal(total, g.dims[at]):
+        raise ShapeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {g.dims[at]} (input tensor's size at dimension {at}), but got "
+            f"split_sizes={dims_text(sizes)}"
+        )
+    return _pieces(g, at, sizes)
+
+
+def _filled(gs: Sequence[Any], dims: Sequence[tuple[Dim, ...]]) -> list[Any]:
+    """Cotangents with zeros in place of those that nothing contributed to."""
+    like = next(g for g in gs if g is not None)
+    return [aten.new_zeros(like, d) if g is None else g for g, d in zip(gs, dims, strict=True)]
+
+
+def _cat_back(gs: Sequence[Any], self_dims: tuple[Dim, ...], sizes: Sequence[Dim], dim: int) -> Any:
+    at = normalize_dim("split", dim, len(self_dims))
+    return aten.cat(_filled(gs, [(*self_dims[:at], s, *self_dims[at + 1 :]) for s in sizes]), at)
+
+
+split = view(
+    "aten::split.Tensor(Tensor(a) self, int split_size, int dim=0) -> Tensor(a)[]",
+    "The pieces of a dim cut every `split_size` elements.",
+    _split,
+    vjp={
+        "self": lambda gs, self_dims, split_size, dim: _cat_back(gs, self_dims, split_sizes(self_dims[dim], split_size), dim),
+    },
+)
+
+for _schema in (
+    "aten::split.sizes(Tensor(a) self, int[] split_size, int dim=0) -> Tensor(a)[]",
+    "aten::split_with_sizes(Tensor(a) self, int[] split_sizes, int dim=0) -> Tensor(a)[]",
+):
+    view(
+        _schema,
+        "The pieces of a dim, of these sizes.",
+        _split_with_sizes,
+        vjp={
+            "self": (lambda gs, self_dims, split_size, dim: _cat_back(gs, self_dims, split_size, dim))
+            if "split_size," in _schema
+            else (lambda gs, self_dims, split_sizes, dim: _cat_back(gs, self_dims, split_sizes, dim))
+        },
+    )
+
+
+def _chunk(self: Any, chunks: int, dim: int) -> Any:
+    if self.ndim == 0:
+        raise ShapeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise ShapeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    at = normalize_dim("chunk", dim, self.ndim)
+    size = self.dims[at]
+    each = dm.floordiv(size + (chunks - 1), chunks)
+    if isinstance(each, int) and each == 0:
+        return aten.split_with_sizes(self, [0] * chunks, at)
+    return aten.split(self, each, at)
+
+
+define(
+    "aten::chunk(Tensor(a) self, int chunks, int dim=0) -> Tensor(a)[]",
+    "At most `chunks` pieces of a dim of equal size; the last may be smaller.",
+    decompose=_chunk,
+)
+
+
+def _tensor_split(self: Any, sections: int, dim: int) -> Any:
+    if self.ndim == 0:
+        raise ShapeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    if sections <= 0:
+        raise ShapeError(f"number of sections must be larger than 0, got {sections}")
+    at = normalize_dim("tensor_split", dim, self.ndim)
+    least, longer = divmod(known_count(self.dims[at]), sections)
+    return aten.split_with_sizes(self, [least + (i < longer) for i in range(sections)], at)
+
+
+def _tensor_split_at(self: Any, indices: Sequence[Dim], dim: int) -> Any:
+    if self.ndim == 0:
+        raise ShapeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    bounds = [0, *indices, self.dims[normalize_dim("tensor_split", dim, self.ndim)]]
+    return tuple(aten.slice(self, dim, a, b) for a, b in itertools.pairwise(bounds))
+
+
+define(
+    "aten::tensor_split.sections(Tensor(a) self, int sections, int dim=0) -> Tensor(a)[]",
+    "Exactly `sections` pieces of a dim, the first ones longer by one where it does not divide.",
+    decompose=_tensor_split,
+)
+define(
+    "aten::tensor_split.indices(Tensor(a) self, int[] indices, int dim=0) -> Tensor(a)[]",
+    "The pieces of a dim between these indices.",
+    decompose=_tensor_split_at,
+)
+
+
+def _unbind(g: Geometry, dim: int) -> tuple[Geometry, ...]:
+    if g.ndim == 0:
+        raise ShapeError("Dimension specified as 0 but tensor has no dimensions")
+    at = normalize_dim("unbind", dim, g.ndim)
+    return tuple(_select(g, at, i) for i in range(known_count(g.dims[at])))
+
+
+def _unbind_back(gs: Sequence[Any], self_dims: tuple[Dim, ...], dim: int) -> Any:
+    at = normalize_dim("unbind", dim, len(self_dims))
+    return aten.stack(_filled(gs, [(*self_dims[:at], *self_dims[at + 1 :])] * len(gs)), at)
+
+
+unbind = view(
+    "aten::unbind.int(Tensor(a) self, int dim=0) -> Tensor(a)[]",
+    "All slices along a dim, which goes away.",
+    _unbind,
+    vjp={"self": _unbind_back},
+)
+
+# ---- diagonals and windows
+
+
+def _diagonal(g: Geometry, offset: int, dim1: int, dim2: int) -> Geometry:
+    a, b = normalize_dim("diagonal", dim1, g.ndim), normalize_dim("diagonal", dim2, g.ndim)
+    if a == b:
+        raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    down, right = (0, offset) if offset >= 0 else (-offset, 0)
+    rows, columns = g.dims[a] - down, g.dims[b] - right
+    length = rows if shape_env.less(rows, columns) else columns
+    start = g.offset
+    if shape_env.less(length, 1):
+        length = 0
+    else:
+        start = start + down * g.strides[a] + right * g.strides[b]
+    rest = [i for i in range(g.ndim) if i not in (a, b)]
+    return Geometry(
+        (*(g.dims[i] for i in rest), length), (*(g.strides[i] for i in rest), g.strides[a] + g.strides[b]), start
+    )
+
+
+diagonal = view(
+    "aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
+    "The diagonal of two dims, as the last dim; `offset` above (or, negative, below) the main one.",
+    _diagonal,
+)
+define(
+    "aten::linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)",
+    "The diagonal of the last two dims.",
+    decompose=lambda A, offset, dim1, dim2: aten.diagonal(A, offset, dim1, dim2),
+    public=("linalg",),
+)
+
+
+def _unfold(g: Geometry, dimension: int, size: int, step: int) -> Geometry:
+    at = normalize_dim("unfold", dimension, g.ndim)
+    whole, stride = (g.dims[at], g.strides[at]) if g.ndim else (1, 1)
+    if shape_env.less(size, 0):
+        raise ShapeError(f"size is {size} but must be >= 0")
+    if shape_env.less(whole, size):
+        raise ShapeError(f"maximum size for tensor at dimension {at} is {whole} but size is {size}")
+    if not shape_env.less(0, step):
+        raise ShapeError(f"step is {step} but must be > 0")
+    if g.ndim == 0:
+        return Geometry((size,), (1,), g.offset)
+    windows = _with_dim(g, at, dm.floordiv(whole - size, step) + 1, stride * step, g.offset)
+    return Geometry((*windows.dims, size), (*windows.strides, stride), g.offset)
+
+
+unfold = view(
+    "aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)",
+    "All windows of `size` elements along a dim, `step` apart; the window is a new last dim.",
+    _unfold,
+    inverse=lambda g, self_dims, dimension, size, step: aten.unfold_backward(g, self_dims, dimension, size, step),
+    public=("Tensor",),
+)
+
+
+def _unfold_backward(grad: Any, input_sizes: Sequence[int], dim: int, size: int, step: int) -> Any:
+    out = np.zeros(tuple(input_sizes), grad.dtype)
+    if out.ndim == 0:
+        return out + grad.sum()
+    at = normalize_dim("unfold", dim, out.ndim)
+    count = grad.shape[at]
+    for i in range(size):
+        out[(*(slice(None),) * at, slice(i, i + (count - 1) * step + 1, step))] += grad[..., i]
+    return out
+
+
+define(
+    "aten::unfold_backward(Tensor grad_in, int[] input_sizes, int dim, int size, int step) -> Tensor",
+    "The gradient of unfold: windows summed back to where they came from.",
+    type=lambda grad, input_sizes, dim, size, step: tensor_type(grad.dtype, tuple(input_sizes)),
+    kernel=_unfold_backward,
+    vjp={"grad_in": lambda g, dim, size, step: aten.unfold(g, dim, size, step)},
+    public=(),
+)
+
+
+def _as_strided(g: Geometry, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Dim | None) -> Geometry:
+    if len(size) != len(stride):
+        raise ShapeError("mismatch in length of strides and shape")
+    if any(isinstance(s, int) and s < 0 for s in stride):
+        raise ShapeError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: {dims_text(stride)}"
+        )
+    if isinstance(storage_offset, int) and storage_offset < 0:
+        raise ShapeError(f"Tensor: invalid storage offset {storage_offset}")
+    return Geometry(tuple(size), tuple(stride), g.offset if storage_offset is None else storage_offset)
+
+
+as_strided = view(
+    "aten::as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)",
+    "The storage of the tensor shown with any sizes, strides and offset (in elements).",
+    _as_strided,
+    inverse=lambda g, self_dims, size, stride, storage_offset: aten.as_strided_backward(g, self_dims, size, stride, storage_offset),
+)
+
+
+def _as_strided_backward(
+    grad: Any, input_sizes: Sequence[int], size: Sequence[int], stride: Sequence[int], storage_offset: int | None
+) -> Any:
+    out = np.zeros(tuple(input_sizes), grad.dtype)
+    places = strided(np.arange(out.size).reshape(out.shape), _as_strided(contiguous(out.shape), size, stride, storage_offset))
+    np.add.at(out.reshape(-1), places.reshape(-1), grad.reshape(-1))
+    return out
+
+
+def _as_strided_backward_type(grad: TensorType, input_sizes: Sequence[Dim], *rest: Any) -> TensorType:
+    return tensor_type(grad.dtype, tuple(input_sizes))
+
+
+define(
+    "aten::as_strided_backward(Tensor grad, int[] input_sizes, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+    "The gradient of as_strided for a contiguous input: elements that were shown several times receive the sum.",
+    type=_as_strided_backward_type,
+    kernel=_as_strided_backward,
+    vjp={"grad": lambda g, size, stride, storage_offset: aten.as_strided(g, size, stride, storage_offset)},
+    public=(),
+)

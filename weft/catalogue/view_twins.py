@@ -1,0 +1,185 @@
+"""The twins of views, derived from the geometry: `name_copy` (a fresh tensor) and `name_scatter` (the base with the viewed part replaced).
+
+A view entry is written with `view(...)`. From it follow its type, its gradient (`inverse` where one is cheaper than the scatter), and both twins.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from weft.ir.structure import view_type
+from weft.ops.compute import evaluate, geometry_of
+from weft.ops.geometry import Geometry
+from weft.ops.op import Joint, Op, Rule, View, define
+from weft.ops.packet import aten
+from weft.ops.route import call
+from weft.ops.rules import dims_text, same_dims
+from weft.ops.schema import Argument, Schema, parse_schema
+from weft.support.errors import ShapeError, StateError
+from weft.types.tensor_type import TensorType, tensor_type
+
+Array = Any
+_PUBLIC_SCATTERS = ("select", "slice", "diagonal", "as_strided")
+
+
+def view(
+    schema: str,
+    doc: str,
+    geometry: Callable[..., Any],
+    numpy: Callable[..., Any] | None = None,
+    *,
+    inverse: Rule | None = None,
+    vjp: Mapping[str, Rule] | Joint | None = None,
+    type: Rule | None = None,
+    **fields: Any,
+) -> Op:
+    """A view operator with its twins.
+
+    inverse: the gradient's formula where it is not the scatter into zeros (a permutation's inverse, a reshape back, ...).
+    vjp: all of the formulas, for views with several results.
+    type: only where the dtype changes.
+    """
+    parsed = parse_schema(schema)
+    twins: list[Op] = []
+    formulas = vjp if vjp is not None else {"self": inverse or _scatter_into_zeros(parsed, twins)}
+    op = define(parsed, doc, view=View(geometry, numpy), vjp=formulas, type=type, **fields)
+    _define_copy(op, formulas)
+    twins.append(_define_scatter(op))
+    return op
+
+
+def _scatter_into_zeros(schema: Schema, twins: list[Op]) -> Rule:
+    """The gradient of a view whose elements are distinct: its cotangent at its place among zeros."""
+
+    def formula(g: Any, self_dims: Any, *args: Any) -> Any:
+        return call(twins[0], (aten.new_zeros(g, self_dims), g, *args))
+
+    return _with_names(formula, ("g", "self_dims", *(a.name for a in schema.arguments[1:])))
+
+
+def _with_names(formula: Rule, names: tuple[str, ...]) -> Rule:
+    """A formula that is called by position, under parameter names that say what it saves."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    formula.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names])  # type: ignore[attr-defined]
+    return formula
+
+
+def _result_type(op: Op, types: tuple[Any, ...]) -> Any:
+    if op.type is not None:
+        return op.type(*types)
+    source = types[0]
+    if not source.is_complete:
+        return tensor_type(source.dtype, None, source.device)
+    return view_type(op, types)
+
+
+# ---- name_copy
+
+
+def _define_copy(op: Op, formulas: Mapping[str, Rule] | Joint) -> Op:
+    schema = op.schema
+    fresh = Schema(
+        schema.namespace,
+        f"{schema.base}_copy",
+        schema.overload,
+        tuple(replace(a, alias="") for a in schema.arguments),
+        tuple(replace(r, alias="") for r in schema.returns),
+    )
+
+    def kernel(*args: Any) -> Any:
+        shown = evaluate(op, args)
+        if isinstance(shown, tuple):
+            return tuple(np.array(part, order="C") for part in shown)
+        return np.array(shown, order="C")
+
+    return define(
+        fresh,
+        f"What `{schema.base}` shows, in memory of its own.",
+        type=lambda *types: _result_type(op, types),
+        kernel=kernel,
+        vjp=formulas,
+        public=("weft",) if "weft" in op.public else (),
+    )
+
+
+# ---- name_scatter
+
+
+def _define_scatter(op: Op) -> Op:
+    schema = op.schema
+    several = schema.returns_list
+    base = Argument("self", "Tensor")
+    picked = (Argument("output", "int"),) if several else ()
+    fresh = Schema(
+        schema.namespace,
+        f"{schema.base}_scatter",
+        "" if schema.overload in ("int", "Tensor") else schema.overload,
+        (base, Argument("src", "Tensor"), *picked, *schema.arguments[1:]),
+        (Argument("", "Tensor"),),
+    )
+    names = [a.name for a in fresh.arguments[2:]]
+    twin: list[Op] = []
+
+    def shown(x: Any, args: tuple[Any, ...]) -> Any:
+        return call(op, (x, *args[1:]))[args[0]] if several else call(op, (x, *args))
+
+    def grad_self(g: Any, src_dims: Any, *args: Any) -> Any:
+        return call(twin[0], (g, aten.new_zeros(g, src_dims), *args))
+
+    def grad_src(g: Any, *args: Any) -> Any:
+        return shown(g, args)
+
+    made = define(
+        fresh,
+        f"A copy of self in which the elements that `{schema.base}` shows are those of src"
+        + (" (of its result number `output`)." if several else "."),
+        type=lambda self, src, *args: _scatter_type(op, several, self, src, args),
+        kernel=lambda self, src, *args: _scatter(op, several, self, src, args),
+        vjp={"self": _with_names(grad_self, ("g", "src_dims", *names)), "src": _with_names(grad_src, ("g", *names))},
+        public=("weft", "Tensor") if schema.base in _PUBLIC_SCATTERS else (),
+    )
+    twin.append(made)
+    return made
+
+
+def _scatter_type(op: Op, several: bool, base: TensorType, src: TensorType, args: tuple[Any, ...]) -> TensorType:
+    if not base.is_complete:
+        return base
+    shown = _result_type(op, (base, *(args[1:] if several else args)))
+    target = shown[args[0]] if several else shown
+    if src.is_complete and not same_dims(src.shape, target.shape):
+        raise ShapeError(
+            f"{op.base}_scatter: expected src to have a size equal to the slice of self. "
+            f"src size = {dims_text(src.shape)}, slice size = {dims_text(target.shape)}"
+        )
+    return base
+
+
+def _scatter(op: Op, several: bool, base: Array, src: Array, args: tuple[Any, ...]) -> Array:
+    out = np.array(base, order="C")
+    shown = evaluate(op, (out, *(args[1:] if several else args)))
+    target = shown[args[0]] if several else shown
+    if overlaps(geometry_of(target)):
+        raise StateError(
+            f"{op.base}_scatter: unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+    target[...] = src
+    return out
+
+
+def overlaps(g: Geometry) -> bool:
+    """Whether two elements may lie at one place (exact for strides that nest, else on the safe side)."""
+    if any(d == 0 for d in g.dims):
+        return False
+    reach = 0
+    for stride, size in sorted((abs(int(s)), int(d)) for s, d in zip(g.strides, g.dims, strict=True) if d != 1):
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
