@@ -11,5 +11,6 @@ Importing the package defines every entry. Rules call operators through `weft.op
 """
 
 from weft.catalogue import casts, choice, comparison, extrema, factories, math, pointwise, reductions, scans, statistics  # noqa: F401
+from weft.catalogue import random, sorting, special_functions, vector_norms  # noqa: F401
 from weft.catalogue import activations, attention, complex_views, grids, indexing, linear, losses, norms  # noqa: F401
 from weft.catalogue import scattering, shaping, slicing, views  # noqa: F401
