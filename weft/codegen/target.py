@@ -54,6 +54,11 @@ class Target:
         return self.vector_bytes // itemsize
 
     @property
+    def has_f16(self) -> bool:
+        """Whether float16 and float32 convert into each other by instructions."""
+        return not self.is_x86 or "+f16c" in self.features or self.cpu in ("x86-64-v3", "x86-64-v4")
+
+    @property
     def key(self) -> str:
         """Text that tells this target from every other; part of the disk cache's key."""
         return f"{self.triple}|{self.cpu}|{self.features}"
