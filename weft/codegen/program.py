@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
-from typing import Union
 
+from weft.codegen.compiler import compile_object, object_key
+from weft.codegen.emit import Module
+from weft.codegen.native import native_caller, shared_pool
 from weft.codegen.program_foreign import foreign_function
+from weft.codegen.program_native import native_layout
 from weft.codegen.program_numpy import numpy_layout
-from weft.codegen.target import Target
+from weft.codegen.target import Target, host_target
 from weft.ir.graph import Graph
-from weft.runtime.cache import Cache
+from weft.loops.kernel import LoweredGraph
+from weft.runtime.cache import Cache, user_cache
+from weft.runtime.engine import load
+from weft.runtime.layout_text import decode, encode
 from weft.runtime.program import ForeignFunction, Program
+from weft.runtime.segments import Layout
+from weft.support.errors import ParseError, ValueProblem
 from weft.support.locations import Location
 
-GraphSource = Union[Graph, Callable[[], Graph]]
+GraphSource = Graph | Callable[[], Graph]
+Lower = Callable[[Graph, Module, Target], LoweredGraph]
+VERSION = "1"  # of what this package emits; part of every key
+_LENGTH = struct.Struct("<Q")
 
 
 def compile_program(
-    graph: GraphSource, *, backend: str = "llvm", target: Target | None = None, cache: Cache | None = None, cache_key: str | None = None
+    graph: GraphSource,
+    *,
+    backend: str = "llvm",
+    target: Target | None = None,
+    cache: Cache | None = None,
+    cache_key: str | None = None,
+    lower: Lower | None = None,
 ) -> Program:
     """The program of a graph.
 
@@ -25,12 +43,65 @@ def compile_program(
         is found in the cache.
     backend: "llvm", or "numpy" for one NumPy call for each node.
     target: the machine to compile for; default the one of WEFT_CPU.
-    cache, cache_key: where compiled programs are kept, and the text that names this one. Without a key nothing is kept.
+    cache, cache_key: where compiled programs are kept (default the user's cache), and the text that names this one. Without a key nothing
+        is kept. Two graphs may share a key only if they are the same but for names and source lines.
+    lower: graph to kernels, default `lower_graph`.
     """
     source = _Source(graph)
     if backend == "numpy":
         return Program(numpy_layout(source.graph), {}, source.foreign, where=source.where)
-    raise NotImplementedError(backend)
+    if backend != "llvm":
+        raise ValueProblem(f"compile_program: no backend {backend!r}; there are llvm and numpy")
+    target = target or host_target()
+    cache = cache or user_cache()
+    key = None if cache_key is None else object_key(f"program {VERSION}\0{cache_key}", target)
+    stored = None if key is None else _unpacked(cache.get(key))
+    layout, code = stored or _compiled(source.graph, target, lower or _lower_graph())
+    if key is not None and stored is None:
+        _keep(cache, key, layout, code)
+    return _loaded(layout, code, source)
+
+
+def _compiled(graph: Graph, target: Target, lower: Lower) -> tuple[Layout, bytes]:
+    module = Module.for_target(target)
+    layout = native_layout(lower(graph, module, target), module)
+    return layout, compile_object(module.text(), target)
+
+
+def _lower_graph() -> Lower:
+    from weft.codegen.lower import lower_graph  # deferred: a program from the cache needs no lowering
+
+    return lower_graph
+
+
+def _loaded(layout: Layout, code: bytes, source: _Source) -> Program:
+    library = load(code, layout.entries)
+    caller = native_caller()
+    calls = {name: caller.callable(library[name], library) for name in layout.entries}
+    pool = shared_pool() if layout.parallel else None
+    addresses = (0, 0) if pool is None else (pool.address, pool.parallel)
+    return Program(layout, calls, source.foreign, addresses, (library, pool), source.where)
+
+
+# ---- the disk cache
+def _keep(cache: Cache, key: str, layout: Layout, code: bytes) -> None:
+    try:
+        text = encode(layout).encode()
+    except TypeError:  # a result that is an object of Python's: this program is compiled anew each time
+        return
+    cache.put(key, _LENGTH.pack(len(text)) + text + code)
+
+
+def _unpacked(data: bytes | None) -> tuple[Layout, bytes] | None:
+    """Layout and object code of a cache entry, or None if there is none that this version reads."""
+    if data is None or len(data) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack_from(data)
+    end = _LENGTH.size + length
+    try:
+        return decode(data[_LENGTH.size : end].decode()), data[end:]
+    except (ParseError, UnicodeDecodeError):
+        return None
 
 
 class _Source:
@@ -53,4 +124,6 @@ class _Source:
 
     def where(self, index: int) -> Location | None:
         """The user's line of a node, counted among all nodes."""
-        return list(self.graph.walk())[index].where
+        return list(self.graph.walk())[index].where if index >= 0 else None
+
+

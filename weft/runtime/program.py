@@ -57,12 +57,11 @@ class Program:
         self.layout, self._pool, self._owner, self._where = layout, pool, owner, where
         self._plan = calls.get(layout.plan)
         self._segments = tuple(_runnable(s, calls, foreign) for s in layout.segments)
-        self._native_calls = sum(isinstance(s, NativeSegment) for s in layout.segments)
+        self._native_calls = sum(isinstance(s, NativeSegment) and bool(s.entry) for s in layout.segments)
         self._foreign_runs = sum(not native for native, _ in groupby(isinstance(s, NativeSegment) for s in layout.segments))
         self._constants = tuple((c.root, _constant(c)) for c in layout.constants)
         self._transient = _transient_roots(layout)
         self._fresh = tuple((r.slot, dt.by_name(r.slot.dtype).numpy) for r in layout.results if r.kind == "fresh")  # type: ignore[union-attr]
-        self._only_native = all(isinstance(s, NativeSegment) and not s.plan for s in layout.segments)
         self._frames: list[Frame] = []
 
     # ---- running
@@ -129,13 +128,13 @@ class Program:
 
     # ---- results
     def _results(self, frame: Frame) -> list[Any]:
-        made: dict[int, Array] = {}
+        made: dict[Any, Array] = {}
         results = [self._result(r, frame, made) for r in self.layout.results]
         if self.layout.commits:
             self._commit(frame)
         return results
 
-    def _result(self, result: Result, frame: Frame, made: dict[int, Array]) -> Any:
+    def _result(self, result: Result, frame: Frame, made: dict[Any, Array]) -> Any:
         kind, slot = result.kind, result.slot
         if kind in ("fresh", "given"):
             return frame.held[slot.root]  # type: ignore[union-attr]
@@ -145,10 +144,10 @@ class Program:
             return dm.evaluate(result.value, frame.values) if isinstance(result.value, Expr) else result.value
         if isinstance(slot, ObjectSlot) and not isinstance(frame.held[slot.root], np.ndarray):
             return frame.held[slot.root]
-        root = slot.root  # type: ignore[union-attr]
-        if root not in made:
-            made[root] = self._escaping(frame.read(slot), frame, kind == "copied")  # type: ignore[arg-type]
-        return made[root]
+        if slot not in made:
+            must_copy = kind == "copied" or any(s.root == slot.root for s in made)  # type: ignore[union-attr]
+            made[slot] = self._escaping(frame.read(slot), frame, must_copy)  # type: ignore[arg-type]
+        return made[slot]
 
     def _escaping(self, value: Array, frame: Frame, must_copy: bool) -> Array:
         """The array itself if nobody else sees its memory, else a copy; always row-major."""
@@ -191,16 +190,18 @@ class _Native:
     __slots__ = ("buffers", "call", "plan")
 
     def __init__(self, segment: NativeSegment, calls: Mapping[str, Callable[[int], int]]) -> None:
-        self.call = calls[segment.entry]
+        self.call = calls[segment.entry] if segment.entry else None
         self.plan = calls[segment.plan] if segment.plan else None
         self.buffers = segment.buffers
 
     def run(self, program: Program, frame: Frame) -> None:
         if self.plan is not None:
             self.plan(frame.address)
-            for slot in self.buffers:
-                frame.hold(slot.root, np.empty(frame.dims(slot), dt.by_name(slot.dtype).numpy))
-            counters.allocations += len(self.buffers)
+        for slot in self.buffers:
+            frame.hold(slot.root, np.empty(frame.dims(slot), dt.by_name(slot.dtype).numpy))
+            counters.allocations += 1
+        if self.call is None:
+            return
         status = self.call(frame.address)
         if status:
             raise program.failed(status)

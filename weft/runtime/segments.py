@@ -70,15 +70,14 @@ class ForeignSegment:
 
 @dataclass(frozen=True)
 class NativeSegment:
-    """One native function over the frame. plan: a native function that computes sizes from symbols that were bound just before, or "".
+    """A native function over the frame, or "". plan: a native function that computes sizes from symbols that were bound just before, or "".
 
-    buffers: tensors of such sizes, allocated before the segment runs.
+    buffers: tensors of such sizes, allocated before the entry is called.
     """
 
     entry: str
     plan: str = ""
     buffers: tuple[TensorSlot, ...] = ()
-    drops: tuple[int, ...] = ()
 
 
 Segment = Union[ForeignSegment, NativeSegment]

@@ -1,0 +1,77 @@
+"""The words of a frame: who gets which. Equal tables are kept once; what is constant is preset, the rest is listed for the plan functions."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from weft.ir.builder import memo_key
+from weft.ir.graph import Operand, Value
+from weft.runtime.segments import HEADER
+from weft.types import dims as dm
+from weft.types.dims import Dim, Expr
+
+
+def double_bits(number: float) -> int:
+    """The 64 bits of a double, as a signed integer."""
+    return int(struct.unpack("<q", struct.pack("<d", number))[0])
+
+
+@dataclass
+class Words:
+    """Hands out words. `late` are the symbols that the program itself determines."""
+
+    roots: int
+    symbols: tuple[str, ...]
+    given: int
+    count: int = field(init=False)
+    preset: dict[int, int] = field(default_factory=dict)
+    sizes: dict[int, Expr] = field(default_factory=dict)  # word -> the expression whose value it gets
+    _tables: dict[tuple[object, ...], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.symbol_word = HEADER + self.roots
+        self.count = self.symbol_word + len(self.symbols)
+        self.late = frozenset(self.symbols[self.given :])
+
+    def take(self, count: int = 1) -> int:
+        """`count` fresh words in a row."""
+        start, self.count = self.count, self.count + count
+        return start
+
+    def symbol(self, name: str) -> int:
+        """The word of a symbol."""
+        return self.symbol_word + self.symbols.index(name)
+
+    def dims(self, dims: tuple[Dim, ...]) -> int:
+        """A table of integers; where it starts."""
+        key = ("dims", *dims)
+        found = self._tables.get(key)
+        if found is None:
+            found = self._tables[key] = self.take(len(dims))
+            for i, d in enumerate(dims):
+                if isinstance(d, Expr):
+                    self.sizes[found + i] = d
+                else:
+                    self.preset[found + i] = int(d)
+        return found
+
+    def numbers(self, operands: tuple[Operand, ...]) -> tuple[int, bool]:
+        """A table of doubles, and whether it is new: constants are preset, the others are for the caller to store before the first use."""
+        key = ("numbers", *(memo_key(o) for o in operands))
+        found = self._tables.get(key)
+        if found is not None:
+            return found, False
+        start = self._tables[key] = self.take(len(operands))
+        for i, operand in enumerate(operands):
+            if type(operand) not in (Value, Expr):
+                self.preset[start + i] = double_bits(float(operand))
+        return start, True
+
+    def is_late(self, dim: Dim) -> bool:
+        """Whether a dim is only known while the program runs."""
+        return bool(dm.symbols(dim) & self.late)
+
+    def late_in(self, start: int, count: int) -> dict[int, Expr]:
+        """Words of a table that depend on late symbols."""
+        return {w: self.sizes[w] for w in range(start, start + count) if w in self.sizes and self.is_late(self.sizes[w])}
