@@ -22,6 +22,7 @@ from .gemm_plan import GemmPlan
 
 IN_PLACE_ROWS = 48  # below as many rows of A, packing a block of B costs more than it saves
 REMAINDER_ROWS = 7  # the kernels: one for each number of rows up to this, and the full tile
+NEAR_BYTES = 1024  # columns of A no farther apart are read in place
 IN_PLACE, PACKED, AHEAD = 0, 1, 2
 
 
@@ -96,11 +97,14 @@ class Driver:
 
     def _kinds(self) -> tuple[Value, Value]:
         """How A is read: in place by rows, in place by columns, or (neither) through a packed strip."""
-        f, arg = self.f, self.arg
-        by_columns = f.icmp("eq", arg["rsA"], self.size)
+        f, arg, plan = self.f, self.arg, self.plan
+        # Columns far apart touch a page or two of their own for each k, for every panel again: packing them once is cheaper.
+        is_near = f.or_(f.icmp("sle", arg["csA"], NEAR_BYTES), f.icmp("sle", arg["N"], plan.panel))
+        has_columns = f.icmp("eq", arg["rsA"], self.size)
+        by_columns = f.and_(has_columns, is_near)
         # Rows a multiple of 4096 bytes apart share the sets of the first-level cache and push one another out.
         collides = f.and_(f.icmp("eq", f.and_(arg["rsA"], 4095), 0), f.icmp("ne", arg["rsA"], 0))
-        by_rows = f.and_(f.icmp("eq", arg["csA"], self.size), f.not_(f.or_(by_columns, collides)))
+        by_rows = f.and_(f.icmp("eq", arg["csA"], self.size), f.not_(f.or_(has_columns, collides)))
         return by_rows, by_columns
 
     def _clear_rows(self) -> None:
