@@ -70,6 +70,7 @@ strided = "weft.strided"
 contiguous_format, preserve_format, channels_last = "contiguous_format", "preserve_format", "channels_last"
 __version__ = "0.1.0"
 
+_any = any  # weft.any, once looked up, stands in this module's globals
 _LAZY = {
     "nn": "weft.nn", "optim": "weft.optim", "func": "weft.func", "autograd": "weft.autograd", "linalg": "weft.linalg", "special": "weft.special",
     "fft": "weft.fft", "utils": "weft.utils", "random": "weft.random", "testing": "weft.testing", "jit": "weft.jit", "lazy": "weft.lazy",
@@ -108,7 +109,7 @@ def __getattr__(name: str) -> Any:
         globals()[name] = _FUNCTIONS[name]
         return _FUNCTIONS[name]
     overloads = _PACKETS.get(f"aten::{name}")
-    if overloads is not None and any("weft" in op.public for op in overloads):
+    if overloads is not None and _any("weft" in op.public for op in overloads):
         value = _variants.with_out(getattr(_aten, name))
         globals()[name] = value
         return value
@@ -118,7 +119,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    operators = [key[6:] for key, ops in _PACKETS.items() if key.startswith("aten::") and any("weft" in op.public for op in ops)]
+    operators = [key[6:] for key, ops in _PACKETS.items() if key.startswith("aten::") and _any("weft" in op.public for op in ops)]
     return sorted({*globals(), *_LAZY, *_LAZY_NAMES, *_FUNCTIONS, *operators})
 
 

@@ -28,7 +28,7 @@ class _Cast(Pointwise):
 
 
 to_copy = pointwise(
-    "aten::_to_copy(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+    "aten::_to_copy(Tensor self, ScalarType? dtype=None) -> Tensor",
     "A copy with another dtype: floats truncate to integers, anything to bool is `!= 0`, complex to real drops the imaginary part.",
     scalar=lambda s, x, dtype: x if dtype is None else s.cast(x, dtype),
     rule=_Cast,
