@@ -20,7 +20,7 @@ from weft.ops.op import Op
 from weft.ops.rules import normalize_dims
 from weft.passes.alias import Aliases, ProvingEnv, dims_of, dtype_of
 from weft.types import shape_env
-from weft.types.dims import Dim
+from weft.types.dims import Dim, Expr
 
 Place = tuple[int, ...]
 MAX_NODES = 64  # larger kernels gain nothing and compile slowly
@@ -224,7 +224,14 @@ def is_fusible(node: Node) -> bool:
         dtype = dtype_of(value)
         if dtype is None or dtype.is_complex:
             return False
-    return not (node.op.scalar is not None and any(type(a) is complex for a in node.args))
+    return all(_is_plain(argument.kind, value) for argument, value in zip(node.op.schema.arguments, node.args))
+
+
+def _is_plain(kind: str, operand: Operand) -> bool:
+    """Whether a kernel can take the operand: values and sizes only where the body expects an element."""
+    if kind in ("Tensor", "Scalar"):
+        return type(operand) is not complex and type(operand) is not tuple
+    return type(operand) is not Expr and not any(True for _ in values_in(operand))
 
 
 @dataclass

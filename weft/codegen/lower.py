@@ -1,0 +1,121 @@
+"""A graph as kernels: group, build nests, emit each distinct nest once. `lower_graph` is the compiler's way from nodes to calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.codegen.emit import Module
+from weft.codegen.lower_loops import emit_nest
+from weft.codegen.lower_nest import kernel_call, lay_out, layout_key
+from weft.codegen.target import Target
+from weft.ir.graph import Block, Graph, Node, Operand, Value
+from weft.loops.build import build_nests, copy_nest, leaf_nest
+from weft.loops.kernel import BlockStep, ForeignStep, KernelCall, LoweredGraph, Step
+from weft.loops.nest import Nest
+from weft.ops.geometry import contiguous_strides
+from weft.passes.alias import Aliases, ProvingEnv, dims_of, dtype_of
+from weft.passes.group import Group, Single, group_nodes, is_leaf
+from weft.types import shape_env
+from weft.types.dims import Dim
+from weft.types.tensor_type import TensorType
+
+__all__ = ["BlockStep", "ForeignStep", "KernelCall", "LoweredGraph", "Lowering", "Step", "lower_graph"]
+
+
+def lower_graph(graph: Graph, module: Module, target: Target, with_text: bool = False) -> LoweredGraph:
+    """Lower a graph; functions are written to `module`. `with_text` keeps each kernel's readable loops."""
+    return Lowering(graph, module, target, with_text).block(graph.block)
+
+
+class Lowering:
+    """The state of one program's lowering: the module, the functions written so far, the environment for questions."""
+
+    def __init__(self, graph: Graph, module: Module, target: Target, with_text: bool = False) -> None:
+        self.graph, self.module, self.target, self.with_text = graph, module, target, with_text
+        self.env = ProvingEnv(graph.env)
+        self.functions: dict[object, str] = {}
+
+    def block(self, block: Block) -> LoweredGraph:
+        """One block and those inside it."""
+        with shape_env.using(self.env):
+            return _BlockLowering(self, block).run()
+
+    def function(self, key: object, hint: str, emit: Callable[[str], None]) -> str:
+        """The name of the function for a key, written by `emit` if there is none yet."""
+        found = self.functions.get(key)
+        if found is None:
+            found = self.functions[key] = f"k{len(self.functions)}_{hint}"
+            emit(found)
+        return found
+
+    def nest(self, nest: Nest) -> KernelCall:
+        """The call of a nest."""
+        layout = lay_out(nest, self.target)
+        name = self.function(layout_key(layout), _hint(nest), lambda name: emit_nest(self.module, layout, self.target, name))
+        return kernel_call(layout, name, self.with_text)
+
+
+class _BlockLowering:
+    def __init__(self, lowering: Lowering, block: Block) -> None:
+        self.lowering, self.block = lowering, block
+        self.steps: list[Step] = []
+
+    def run(self) -> LoweredGraph:
+        """Steps and aliases of the block."""
+        plan = group_nodes(self.block.nodes, self.block.results, self.lowering.env)
+        self.aliases = plan.aliases
+        for item in plan.items:
+            if isinstance(item, Group):
+                self.steps += [self.lowering.nest(n) for n in build_nests(item, plan.aliases, plan.stored)]
+            else:
+                self._single(item)
+        results = tuple(self._result(r) for r in self.block.results)
+        return LoweredGraph(self.lowering.graph, self.block.params, results, self.steps, plan.aliases.geometry)
+
+    def _single(self, item: Single) -> None:
+        node = item.node
+        inputs = tuple(dict.fromkeys(v for v in node.inputs()))
+        if node.blocks:
+            blocks = tuple(_BlockLowering(self.lowering, b).run() for b in node.blocks)
+            self.steps.append(BlockStep(node, inputs, node.outputs, blocks))
+        elif is_leaf(node) and _is_native(node.outputs[0]):
+            self.steps.append(self.lowering.nest(leaf_nest(node)))
+        elif node.op.is_view and len(inputs) == 1 and len(node.outputs) == 1 and _is_native(node.outputs[0]):
+            self.steps.append(self._copy(node.outputs[0], inputs[0], node))
+        else:
+            self.steps.append(ForeignStep(node, inputs, node.outputs))
+
+    def _copy(self, target: Value, source: Value, node: Node) -> KernelCall:
+        root, geometry = self.aliases.of(source)
+        return self.lowering.nest(copy_nest(target, dims_of(source), root, geometry, node))
+
+    def _result(self, result: Operand) -> Operand:
+        """A result as the program hands it out: a root, or a view of one that lies contiguous from its start; else a copy."""
+        if type(result) is tuple:
+            return tuple(self._result(r) for r in result)
+        if type(result) is not Value or not isinstance(result.type, TensorType):
+            return result
+        found = self.aliases.geometry.get(result)
+        if found is None or _lies_whole(found[1].strides, found[1].offset, dims_of(result)):
+            return result
+        copied = Value(result.type, result.name)
+        assert result.node is not None
+        self.steps.append(self._copy(copied, result, result.node))
+        return copied
+
+
+def _is_native(value: Value) -> bool:
+    dtype = dtype_of(value)
+    return dtype is not None and not dtype.is_complex
+
+
+def _lies_whole(strides: tuple[Dim, ...], offset: Dim, dims: tuple[Dim, ...]) -> bool:
+    wanted = contiguous_strides(dims)
+    return offset == 0 and all(s == w or d == 1 for s, w, d in zip(strides, wanted, dims))
+
+
+def _hint(nest: Nest) -> str:
+    """A readable part of a function's name: the last operators."""
+    names = [n.op.base for n in nest.nodes]
+    return "_".join(names[-3:])[:40].strip("_") or "nest"
+

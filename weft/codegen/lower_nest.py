@@ -1,0 +1,264 @@
+"""From a nest to a KernelCall: vector widths, the tables of sizes, the key that lets equal nests share one function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.codegen.target import Target
+from weft.ir.graph import Value
+from weft.loops.build import is_inner_store, phase_roots
+from weft.loops.kernel import KernelCall
+from weft.loops.nest import FLAT_BLOCK, FULL, Access, Instr, Nest, Ref
+from weft.loops.text import nest_text
+from weft.ops.geometry import contiguous_strides
+from weft.types import dims as dm
+from weft.types.dims import Dim
+
+SCRATCH, INDEX = -2, -1  # buffers that are no buffers: the scratch memory, the linear index of a range
+
+
+@dataclass
+class Layout:
+    """A nest with everything that its machine code depends on, and the tables that its calls pass.
+
+    lanes, wide   lanes of one vector, and of the main loop's step (several vectors)
+    is_whole      the vector axis is a multiple of `wide`: no masked rest
+    is_short      the vector axis is no longer than `lanes`: one masked step
+    ints          the i64 table; `slots` says where a size, stride or offset is found in it (constants 0 and 1 are not in it)
+    homes         where values kept for later phases are found
+    """
+
+    nest: Nest
+    lanes: int
+    wide: int
+    is_whole: bool
+    is_short: bool
+    ints: list[Dim] = field(default_factory=list)
+    slots: dict[tuple[Any, ...], int | None] = field(default_factory=dict)
+    homes: dict[int, Access] = field(default_factory=dict)
+    extent: Dim = 1
+    scratch_bytes: Dim = 0
+
+    def place(self, key: tuple[Any, ...], dim: Dim) -> None:
+        """Give a dim an entry in the table, unless it is 0 or 1."""
+        if isinstance(dim, int) and dim in (0, 1):
+            self.slots[key] = None
+            return
+        self.slots[key] = len(self.ints)
+        self.ints.append(dim)
+
+    @property
+    def vector_axis(self) -> int:
+        """The axis whose elements fill a vector; -1 if there is none."""
+        nest = self.nest
+        if nest.form == "columns":
+            return len(nest.outer) - 1
+        return len(nest.axes) - 1 if nest.inner else -1
+
+
+def lay_out(nest: Nest, target: Target) -> Layout:
+    """Choose widths and fill the tables."""
+    lanes = target.lanes(8 if _is_all_wide(nest) else 4)
+    weight = max((_pass_weight(nest, p) for p in range(nest.phases)), default=0)
+    layout = Layout(nest, lanes, _wide(nest, lanes, weight), False, False)
+    size = nest.axes[layout.vector_axis] if layout.vector_axis >= 0 else 1
+    if isinstance(size, int):
+        layout.is_short = size <= lanes
+        while layout.wide > lanes and size < layout.wide:
+            layout.wide //= 2
+        layout.is_whole = size % layout.wide == 0 and size > 0
+    if layout.is_short and nest.form == "columns":
+        layout.wide = lanes
+    _place_dims(layout)
+    _place_homes(layout)
+    layout.extent = _extent(layout)
+    return layout
+
+
+def _is_all_wide(nest: Nest) -> bool:
+    return all((i.compute or i.dtype).itemsize == 8 for i in nest.instrs if i.level == FULL)
+
+
+def _pass_weight(nest: Nest, phase: int) -> int:
+    seen: set[int] = set()
+    stack = phase_roots(nest, phase)
+    while stack:
+        i = stack.pop()
+        instr = nest.instrs[i]
+        if i in seen or instr.level < FULL:
+            continue
+        seen.add(i)
+        if not (instr.kept and instr.phase < phase):
+            stack += [a.index if type(a) is Ref else a[0].index for a in instr.args if type(a) is Ref or type(a) is tuple and type(a[0]) is Ref]
+    return sum(max(1, nest.instrs[i].weight) for i in seen)
+
+
+def _wide(nest: Nest, lanes: int, weight: int) -> int:
+    """Cheap bodies take several vectors at a time, so that latencies overlap; heavy ones would spill."""
+    if any(i.what in ("argmax", "argmin") and i.kind == "reduce" for i in nest.instrs):
+        return lanes
+    if weight <= 10 and len(nest.accesses) <= 6:
+        return 4 * lanes
+    return 2 * lanes if weight <= 40 and len(nest.accesses) <= 12 else lanes
+
+
+def _place_dims(layout: Layout) -> None:
+    nest = layout.nest
+    for k, size in enumerate(nest.axes):
+        layout.place(("size", k), size)
+    for a, access in enumerate(nest.accesses):
+        for k, stride in enumerate(access.strides):
+            layout.place(("stride", a, k), stride)
+        layout.place(("offset", a), access.offset)
+    for i, instr in enumerate(nest.instrs):
+        if instr.kind == "size":
+            layout.slots["number", i] = len(layout.ints)
+            layout.ints.append(instr.what)
+    if nest.chunks is not None:
+        rows = dm.product(nest.outer) if nest.form != "flat" else nest.inner[0]
+        portion = dm.floordiv(rows + nest.chunks - 1, nest.chunks)
+        if nest.form == "flat":
+            portion = dm.floordiv(portion + 63, 64) * 64
+        layout.slots["portion",] = len(layout.ints)
+        layout.ints.append(portion)
+
+
+def _place_homes(layout: Layout) -> None:
+    """Find memory for kept values: the buffer they are stored to anyway, or scratch."""
+    nest = layout.nest
+    stored = {s.index: s.access for s in nest.stores if is_inner_store(nest, s)}
+    inner = contiguous_strides(nest.inner)
+    width = layout.wide if nest.form == "columns" else 1
+    offset: Dim = 0
+    for i, instr in enumerate(nest.instrs):
+        if not instr.kept:
+            continue
+        access = stored.get(i)
+        if access is None or access.dtype is not instr.dtype:
+            strides = (0,) * len(nest.outer) + tuple(s * width for s in inner)
+            access = Access(SCRATCH, instr.dtype, strides, offset)
+            nest.accesses.append(access)
+            number = len(nest.accesses) - 1
+            for k, stride in enumerate(strides):
+                layout.place(("stride", number, k), stride)
+            layout.place(("offset", number), offset)
+            size = dm.product(nest.inner) * (width * instr.dtype.itemsize)
+            offset = offset + dm.floordiv(size + 63, 64) * 64
+        layout.homes[i] = access
+    layout.scratch_bytes = offset
+
+
+def _extent(layout: Layout) -> Dim:
+    nest = layout.nest
+    if nest.chunks is not None:
+        return nest.chunks
+    if nest.form == "flat":
+        return dm.floordiv(nest.inner[0] + FLAT_BLOCK - 1, FLAT_BLOCK)
+    if nest.form == "columns":
+        blocks = dm.floordiv(nest.outer[-1] + layout.wide - 1, layout.wide)
+        return dm.product(nest.outer[:-1]) * blocks
+    return dm.product(nest.outer)
+
+
+def layout_key(layout: Layout) -> tuple[Any, ...]:
+    """What the machine code depends on; no sizes, names or buffers."""
+    nest = layout.nest
+    numbers = {id(a): i for i, a in enumerate(nest.accesses)}
+    return (
+        nest.form, len(nest.outer), len(nest.inner), layout.lanes, layout.wide, layout.is_whole, layout.is_short, nest.chunks is None,
+        tuple((a.buffer, a.dtype.short) for a in nest.accesses),
+        tuple((k, _stride_class(layout, k)) for k in layout.slots),
+        tuple(_instr_key(i) for i in nest.instrs),
+        tuple((s.index, numbers[id(s.access)]) for s in nest.stores),
+        tuple((i, numbers[id(a)]) for i, a in layout.homes.items()),
+    )
+
+
+def _stride_class(layout: Layout, key: tuple[Any, ...]) -> Any:
+    slot = layout.slots[key]
+    if slot is not None:
+        return slot
+    nest = layout.nest
+    if key[0] == "stride":
+        return ("is", nest.accesses[key[1]].strides[key[2]])
+    if key[0] == "offset":
+        return ("is", nest.accesses[key[1]].offset)
+    return ("is", nest.axes[key[1]])
+
+
+def _instr_key(instr: Instr) -> tuple[Any, ...]:
+    what = instr.what
+    if instr.kind == "apply":
+        what = what.name
+    elif instr.kind == "size":
+        what = None
+    elif instr.kind == "literal":
+        what = (type(what), repr(what))
+    compute = instr.compute.short if instr.compute is not None else None
+    return (instr.kind, instr.dtype.short, instr.level, instr.phase, tuple(_argument_key(a) for a in instr.args), what, compute, instr.kept)
+
+
+def _argument_key(argument: Any) -> Any:
+    if type(argument) is tuple:
+        return (type(argument[1]), repr(argument[1])) if type(argument[0]) is not Ref else (argument[0].index, argument[1])
+    return argument.index if type(argument) is Ref else None
+
+
+def kernel_call(layout: Layout, function: str, with_text: bool = False) -> KernelCall:
+    """The call of the nest's function with its tables (and its loops as text)."""
+    nest = layout.nest
+    weight = sum(i.weight or 1 for i in nest.instrs)
+    return KernelCall(
+        function, (*nest.reads, *nest.writes), len(nest.writes), tuple(layout.ints), tuple(nest.numbers), layout.extent,
+        dm.product(nest.axes) * weight, layout.scratch_bytes, in_place_pairs(nest), nest.nodes, (), nest_text(nest, function) if with_text else "")
+
+
+def in_place_pairs(nest: Nest) -> tuple[tuple[int, int], ...]:
+    """Which output may lie in which input: the same element of each is all that an iteration touches, and reading is over when writing starts."""
+    pairs = []
+    for o, target in enumerate(nest.writes):
+        stores = [s for s in nest.stores if s.access.buffer == len(nest.reads) + o]
+        if len(stores) != 1 or nest.instrs[stores[0].index].kind in ("total", "column") or nest.chunks is not None and not is_inner_store(nest, stores[0]):
+            continue
+        for b, source in enumerate(nest.reads):
+            if _may_share(nest, stores[0].access, nest.instrs[stores[0].index].phase, b) and _same_room(source, target):
+                pairs.append((o, b))
+    return tuple(pairs)
+
+
+def _same_room(a: Value, b: Value) -> bool:
+    x, y = a.tensor_type if hasattr(a.type, "dtype") else None, b.tensor_type if hasattr(b.type, "dtype") else None
+    if x is None or y is None or x.dtype is None or y.dtype is None:
+        return False
+    return x.dtype.itemsize == y.dtype.itemsize and x.numel == y.numel
+
+
+def _may_share(nest: Nest, store: Access, phase: int, buffer: int) -> bool:
+    found = False
+    for number, access in enumerate(nest.accesses):
+        if access.buffer != buffer:
+            continue
+        if access.strides != store.strides or access.offset != store.offset:
+            return False
+        if any(i.kind == "load" and i.what == number and last_phase(nest, k) > phase for k, i in enumerate(nest.instrs)):
+            return False
+        found = True
+    return found
+
+
+def last_phase(nest: Nest, index: int) -> int:
+    """The last pass that may compute an instruction again."""
+    last = nest.instrs[index].phase
+    for phase in range(nest.phases - 1, last, -1):
+        stack, seen = phase_roots(nest, phase), set()
+        while stack:
+            i = stack.pop()
+            if i == index:
+                return phase
+            instr = nest.instrs[i]
+            if i in seen or instr.kept and instr.phase < phase:
+                continue
+            seen.add(i)
+            stack += [a.index if type(a) is Ref else a[0].index for a in instr.args if type(a) is Ref or type(a) is tuple and type(a[0]) is Ref]
+    return last

@@ -1,0 +1,509 @@
+"""From a group of nodes to nests: axes and accesses, instructions with levels and phases, partial results and what combines them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.ir.graph import Node, Operand, Value
+from weft.loops.cost import body_weight
+from weft.loops.nest import FULL, ONCE, ROW, Access, Instr, Nest, Ref, Store
+from weft.ops.compute import is_default, reduce_arguments
+from weft.ops.geometry import Geometry, contiguous, contiguous_strides
+from weft.ops.rules import Pointwise
+from weft.passes.alias import Aliases, dims_of, dtype_of
+from weft.passes.group import Group, Place, is_fill, is_iota, is_leaf
+from weft.types import dims as dm
+from weft.types import dtype as dt
+from weft.types import shape_env
+from weft.types.dims import Dim, Expr
+from weft.types.dtype import DType
+from weft.types.tensor_type import TensorType, tensor_type
+
+KEEP_WEIGHT = 4  # a value used in a later phase is computed again if that takes no more than this
+MAX_CHUNKS, CHUNK_ROWS, CHUNK_ELEMENTS = 32, 64, 8192
+
+
+def build_nests(group: Group, aliases: Aliases, stored: set[Value]) -> list[Nest]:
+    """The kernels of a group, in order: the nest itself, and one more for each result that its chunks leave in parts."""
+    if group.inner is None and group.terminals:
+        flat = _GroupBuilder(group, aliases, stored, flat=True).build()
+        if flat[0].form == "flat":
+            return flat
+    return _GroupBuilder(group, aliases, stored).build()
+
+
+class _GroupBuilder:
+    def __init__(self, group: Group, aliases: Aliases, stored: set[Value], flat: bool = False) -> None:
+        self.group, self.aliases, self.stored, self.flat = group, aliases, stored, flat
+        self.raw: dict[tuple[Any, ...], int] = {}  # (root, strides over the space, offset) -> access number
+        self.roots: list[Value] = []
+        self.instrs: list[Instr] = []
+        self.numbers: list[Any] = []
+        self.known: dict[Any, int] = {}
+        self.stores: list[tuple[int, int]] = []
+        self.partials: list[tuple[Node, int, Value]] = []
+        self.outer: list[int] = []
+        self.inner: list[int] = []
+        self.form = "rows"
+        self.terminal_is_row = False
+
+    # ---- the whole
+    def build(self) -> list[Nest]:
+        """Main nest and combining nests."""
+        self._choose_axes()
+        for node in self.group.nodes:
+            self._node(node)
+        writes: list[Value] = []
+        for node in self.group.nodes:
+            value = node.outputs[0]
+            if value in self.stored and not self._is_partial(value):
+                self._store_value(value)
+                writes.append(value)
+        chunks = self._chunks()
+        followers = self._leave_partials(chunks, writes)
+        nest = self._finish(writes, chunks)
+        return [nest, *followers]
+
+    def _choose_axes(self) -> None:
+        group = self.group
+        axes = sorted(group.axes)
+        if group.inner is None:
+            self.outer, self.inner = ([], axes) if self.flat else (axes[:-1], axes[-1:])
+            return
+        self.outer = [a for a in axes if a not in group.inner]
+        self.inner = [a for a in axes if a in group.inner]
+        reduces = [n for n in group.nodes if n.op.reduce is not None]
+        if self._is_column_sum(reduces):
+            self.outer, self.inner = self.inner, self.outer
+            self.terminal_is_row = True
+        if self.outer and self.inner and axes[-1] in self.outer:
+            self.form = "columns"
+
+    def _is_column_sum(self, reduces: Sequence[Node]) -> bool:
+        """Only sums over the rows, and nothing else to store: the rows may then run innermost."""
+        group = self.group
+        if any(n.outputs[0] not in group.terminals for n in reduces):
+            return False
+        if any(v in self.stored and v not in group.terminals for n in group.nodes for v in n.outputs):
+            return False
+        return all(self._varying(n) == group.axes and self._reduced(n) == group.rows for n in reduces)
+
+    def _varying(self, node: Node) -> frozenset[int]:
+        return frozenset(self._source_place(node)) - {-1}
+
+    def _reduced(self, node: Node) -> frozenset[int]:
+        return self._varying(node) - frozenset(self.group.places[node.outputs[0]] or ())
+
+    def _source_place(self, node: Node) -> Place:
+        source = node.args[0]
+        place = self.group.place_of(source)
+        if place is not None:
+            return place
+        shift = len(self.group.space) - len(dims_of(source))
+        return tuple(i + shift if i + shift in self.group.axes else -1 for i in range(len(dims_of(source))))
+
+    # ---- instructions
+    def _emit(self, instr: Instr, key: Any = None) -> int:
+        if key is not None and key in self.known:
+            return self.known[key]
+        self.instrs.append(instr)
+        if key is not None:
+            self.known[key] = len(self.instrs) - 1
+        return len(self.instrs) - 1
+
+    def _node(self, node: Node) -> None:
+        if node.op.reduce is not None:
+            self.known[node.outputs[0]] = self._reduce(node)
+        else:
+            self.known[node.outputs[0]] = self._apply(node)
+
+    def _apply(self, node: Node) -> int:
+        op, rule = node.op, node.op.type
+        place = self.group.places[node.outputs[0]]
+        assert place is not None
+        types = tuple([_type_of(a) for a in node.args])
+        compute = dt.compute_dtype(rule.compute_dtype(types)) if isinstance(rule, Pointwise) else None
+        keep = rule.keep if isinstance(rule, Pointwise) else ()
+        args: list[Any] = []
+        for argument, value in zip(op.schema.arguments, node.args):
+            if argument.kind == "Scalar" and is_default(value, argument.default):
+                args.append(None)
+            elif argument.kind in ("Tensor", "Scalar", "float", "int", "bool") and (type(value) is Value or type(value) is Expr):
+                cast = compute is not None and argument.name not in keep
+                args.append((self._operand(value, place), cast and argument.kind in ("Tensor", "Scalar")))
+            elif argument.kind in ("Tensor", "Scalar") and value is not None and compute is not None:
+                args.append(("const", value))
+            else:
+                args.append(("raw", value))
+        refs = [self.instrs[a[0].index] for a in args if type(a) is tuple and type(a[0]) is Ref]
+        level, phase = _joint(refs)
+        dtype = dtype_of(node.outputs[0])
+        assert dtype is not None
+        return self._emit(Instr("apply", dtype, level, phase, tuple(args), op, compute, node, body_weight(op, compute)))
+
+    def _operand(self, value: Operand, place: Place) -> Ref:
+        if type(value) is Expr:
+            return Ref(self._emit(Instr("size", dt.int64, ONCE, what=value), ("size", value)))
+        source: Value = value
+        while source not in self.known and source.node is not None and source.node.op.is_view and self.group.place_of(source) is not None:
+            source = source.node.args[0]
+        if source in self.known:
+            return Ref(self.known[source])
+        return Ref(self._outside(value, place))
+
+    def _outside(self, value: Value, place: Place) -> int:
+        """Read a value from outside the group at the point that `place` says."""
+        if value.node is None and not isinstance(value.type, TensorType) and dtype_of(value) is dt.float64:
+            return self._number(value)
+        root, geometry = self.aliases.of(value)
+        dtype = dtype_of(root)
+        assert dtype is not None
+        if root.node is not None and is_fill(root.node):
+            return self._fill(root.node, dtype)
+        strides = self._strides(geometry, dims_of(value), place)
+        if root.node is not None and is_iota(root.node):
+            return self._index(strides, geometry.offset)
+        access = self._access(root, strides, geometry.offset)
+        return self._emit(Instr("load", dtype, self._level(strides), what=access), ("load", access))
+
+    def _number(self, value: Operand) -> int:
+        if value not in self.numbers:
+            self.numbers.append(value)
+        return self._emit(Instr("number", dt.float64, ONCE, what=self.numbers.index(value)), ("number", self.numbers.index(value)))
+
+    def _fill(self, node: Node, dtype: DType) -> int:
+        value: Any = {"aten::zeros": 0, "aten::empty": 0, "aten::ones": 1}.get(node.op.name)
+        if node.op.name == "prim::constant":
+            value = node.args[0][0]
+        if value is None:
+            value = node.args[1]
+        if type(value) is Expr:
+            return self._emit(Instr("size", dt.int64, ONCE, what=value), ("size", value))
+        if type(value) is Value:
+            index = self._number(value) if value.node is None and dtype_of(value) is dt.float64 else self._outside(value, ())
+            return self._cast(index, dtype)
+        return self._emit(Instr("literal", dtype, ONCE, what=value), ("literal", dtype, repr(value)))
+
+    def _cast(self, index: int, dtype: DType) -> int:
+        source = self.instrs[index]
+        return self._emit(Instr("cast", dtype, source.level, source.phase, (Ref(index),), weight=1), ("cast", index, dtype))
+
+    def _index(self, strides: tuple[Dim, ...], offset: Dim) -> int:
+        access = self._access(None, strides, offset)
+        return self._emit(Instr("index", dt.int64, self._level(strides), what=access, weight=1), ("index", access))
+
+    def _strides(self, geometry: Geometry, dims: Sequence[Dim], place: Place) -> tuple[Dim, ...]:
+        strides: list[Dim] = [0] * len(self.group.space)
+        lead = len(place) - len(dims)
+        for i, (d, stride) in enumerate(zip(dims, geometry.strides)):
+            axis = place[i + lead]
+            if axis >= 0 and not _broadcasts(d, self.group.space[axis]):
+                strides[axis] = stride
+        return tuple(strides)
+
+    def _access(self, root: Value | None, strides: tuple[Dim, ...], offset: Dim) -> int:
+        key = (root, strides, offset)
+        found = self.raw.get(key)
+        if found is None:
+            found = self.raw[key] = len(self.raw)
+            if root is not None and root not in self.roots:
+                self.roots.append(root)
+        return found
+
+    def _level(self, strides: Sequence[Dim]) -> int:
+        if any(strides[a] != 0 for a in self.inner):
+            return FULL
+        return ROW if any(strides[a] != 0 for a in self.outer) else ONCE
+
+    # ---- reductions
+    def _reduce(self, node: Node) -> int:
+        assert node.op.reduce is not None
+        source, _, _ = reduce_arguments(node.op, node.args)
+        place = self._source_place(node)
+        ref = self._operand(source, place)
+        dtype = dtype_of(node.outputs[0])
+        assert dtype is not None
+        combine = node.op.reduce.combine
+        compute = accumulator(combine, dtype, self.instrs[ref.index].dtype)
+        varies, over = self._varying(node), self._reduced(node)
+        if not over:
+            if combine in ("any", "all"):
+                return self._cast(self._cast(ref.index, dt.bool_), dtype)
+            return self._cast(ref.index, dtype)
+        inner = frozenset(self.inner)
+        if over == inner and varies & inner:
+            return self._row_reduce(node, combine, ref, dtype, compute)
+        if over == varies and over == frozenset(self.outer) | inner:
+            row = self._row_reduce(node, combine, ref, compute, compute) if inner else ref.index
+            if not self.outer:
+                return row if compute is dtype or self._is_flat_total() else self._cast(row, dtype)
+            return self._terminal("total", node, Ref(row), combine, compute)
+        kind = "total" if varies == frozenset(self.outer) else "column"
+        return self._terminal(kind, node, ref, combine, compute)
+
+    def _row_reduce(self, node: Node, combine: str, ref: Ref, dtype: DType, compute: DType) -> int:
+        source = self.instrs[ref.index]
+        return self._emit(Instr("reduce", dtype, ROW, source.phase + 1, (ref,), combine, compute, node))
+
+    def _terminal(self, kind: str, node: Node, ref: Ref, combine: str, compute: DType) -> int:
+        source = self.instrs[ref.index]
+        return self._emit(Instr(kind, compute, source.level, source.phase, (ref,), combine, compute, node))
+
+    # ---- results
+    def _store_value(self, value: Value) -> None:
+        dims = dims_of(value)
+        place = self.group.places[value]
+        assert place is not None
+        strides = self._strides(contiguous(dims), dims, place)
+        self.stores.append((self.known[value], self._access(value, strides, 0)))
+
+    def _rows(self) -> Dim:
+        return dm.product(self.group.space[a] for a in self.outer)
+
+    def _chunks(self) -> Dim | None:
+        """How many portions the rows (or elements) are dealt out in, if partial results are left."""
+        if self._is_flat_total():
+            return dm.minimum(64, dm.maximum(1, dm.floordiv(dm.product(self.group.space), CHUNK_ELEMENTS)))
+        if not any(i.kind in ("total", "column") for i in self.instrs):
+            return None
+        return dm.minimum(MAX_CHUNKS, dm.maximum(1, dm.floordiv(self._rows(), CHUNK_ROWS)))
+
+    def _is_flat_total(self) -> bool:
+        return bool(self.group.inner is None and self.group.terminals and not self.outer and self.inner)
+
+    def _leave_partials(self, chunks: Dim | None, writes: list[Value]) -> list[Nest]:
+        """Give each terminal a buffer of partial results and a nest that combines them."""
+        if chunks is None:
+            return []
+        followers = []
+        for i, instr in enumerate(self.instrs):
+            is_flat_total = instr.kind == "reduce" and self._is_flat_total()
+            if instr.kind not in ("total", "column") and not is_flat_total:
+                continue
+            assert instr.node is not None and instr.compute is not None
+            result = instr.node.outputs[0]
+            if result not in self.stored:
+                continue
+            instr.dtype = instr.compute
+            width = dm.product(dims_of(result)) if instr.kind == "column" else 1
+            is_direct = chunks == 1 and instr.compute is dtype_of(result)
+            target = result if is_direct else Value(tensor_type(instr.compute, (chunks, width)), f"{result.name or 'result'}_parts")
+            writes.append(target)
+            strides: tuple[Dim, ...] = (0,) * len(self.group.space)
+            if instr.kind == "column":
+                place = self.group.places[result]
+                assert place is not None
+                strides = self._strides(contiguous(dims_of(result)), dims_of(result), place)
+            self.stores.append((i, self._access(target, strides, 0)))
+            if not is_direct:
+                followers.append(combining_nest(target, result, str(instr.what), chunks, width, instr.node))
+        return followers
+
+    def _is_partial(self, value: Value) -> bool:
+        """Whether a result comes from the chunks' partial results."""
+        instr = self.instrs[self.known[value]]
+        return instr.kind in ("total", "column") or instr.kind == "reduce" and self._is_flat_total()
+
+    # ---- axes
+    def _finish(self, writes: list[Value], chunks: Dim | None) -> Nest:
+        keys = list(self.raw)
+        space = self.group.space
+        outer_sizes, outer_strides = _coalesce(self.outer, space, [k[1] for k in keys])
+        inner_sizes, inner_strides = _coalesce(self.inner, space, [k[1] for k in keys])
+        form = self.form
+        merged = self.group.inner is None and len(outer_sizes) == 1 and chunks is None and self._joins(outer_sizes, inner_sizes, outer_strides, inner_strides)
+        if merged:
+            inner_sizes = [outer_sizes[0] * inner_sizes[0]]
+            outer_sizes, outer_strides = [], [[] for _ in keys]
+        if form == "rows" and not outer_sizes and len(inner_sizes) == 1 and self.group.inner is None:
+            form = "flat"
+        reads = [r for r in self.roots if r not in writes]
+        buffers = {v: i for i, v in enumerate([*reads, *writes])}
+        nest = Nest(form, tuple(outer_sizes), tuple(inner_sizes), reads, writes, numbers=self.numbers, instrs=self.instrs, chunks=chunks,
+                    nodes=tuple(self.group.nodes))
+        for (root, _, offset), o, i in zip(keys, outer_strides, inner_strides):
+            dtype = dt.int64 if root is None else dtype_of(root)
+            assert dtype is not None
+            nest.accesses.append(Access(-1 if root is None else buffers[root], dtype, (*o, *i), offset))
+        if merged:
+            for instr in self.instrs:
+                instr.level = FULL if instr.level == ROW else instr.level
+        nest.stores = [Store(i, nest.accesses[a]) for i, a in self.stores]
+        settle_phases(nest)
+        return nest
+
+    def _joins(self, outer_sizes: list[Dim], inner_sizes: list[Dim], outer: list[list[Dim]], inner: list[list[Dim]]) -> bool:
+        return len(inner_sizes) == 1 and all(_adjacent(o[0], i[0], inner_sizes[0]) for o, i in zip(outer, inner))
+
+
+def accumulator(combine: str, result: DType, source: DType) -> DType:
+    """The dtype in which a reduction is carried out."""
+    if combine in ("sum", "prod"):
+        return dt.compute_dtype(result)
+    if combine in ("any", "all"):
+        return dt.bool_
+    return dt.compute_dtype(source)
+
+
+def _type_of(operand: Operand) -> Any:
+    if type(operand) is Value:
+        return operand.type if isinstance(operand.type, TensorType) else _NumberType(operand)
+    return operand
+
+
+class _NumberType:
+    """A number that is a graph value, as a type rule sees it."""
+
+    __weft_number__ = True
+
+    def __init__(self, value: Value) -> None:
+        self.__weft_number_type__ = {dt.float64: float, dt.int64: int, dt.bool_: bool}.get(dtype_of(value), float)  # type: ignore[arg-type]
+
+
+def _joint(args: Sequence[Instr]) -> tuple[int, int]:
+    return max((a.level for a in args), default=ONCE), max((a.phase for a in args), default=0)
+
+
+def _broadcasts(d: Dim, size: Dim) -> bool:
+    """Whether a dim of an operand is a 1 that stands for every index of the axis."""
+    if isinstance(d, int):
+        return d == 1
+    return d != size and not shape_env.equal(d, size) and shape_env.equal(d, 1)
+
+
+def _adjacent(outer: Dim, inner: Dim, size: Dim) -> bool:
+    if isinstance(inner, int) and inner == 0:
+        return isinstance(outer, int) and outer == 0
+    joined = inner * size
+    return outer == joined or shape_env.equal(outer, joined)
+
+
+def _coalesce(
+    axes: list[int], space: Sequence[Dim], strides: list[tuple[Dim, ...]]
+) -> tuple[list[Dim], list[list[Dim]]]:
+    """Join neighbouring axes that every access walks as one."""
+    kept: list[int] = []
+    sizes: list[Dim] = []
+    for axis in axes:
+        previous = kept[-1] if kept else None
+        if previous is not None and all(_adjacent(s[previous], s[axis], space[axis]) for s in strides):
+            kept[-1], sizes[-1] = axis, sizes[-1] * space[axis]
+            continue
+        kept.append(axis)
+        sizes.append(space[axis])
+    return sizes, [[s[a] for a in kept] for s in strides]
+
+
+def copy_nest(target: Value, dims: Sequence[Dim], root: Value, geometry: Geometry, node: Node) -> Nest:
+    """target, contiguous over `dims`, gets the elements of a view of `root`."""
+    axes = [i for i, d in enumerate(dims) if not (isinstance(d, int) and d == 1)]
+    strides = [geometry.strides, contiguous_strides(tuple(dims))]
+    sizes, joined = _coalesce(axes, dims, strides)
+    form = "flat" if len(sizes) == 1 else "rows"
+    nest = Nest(form, tuple(sizes[:-1]), tuple(sizes[-1:]), [root], [target], nodes=(node,))
+    source, result = dtype_of(root), dtype_of(target)
+    assert source is not None and result is not None
+    nest.accesses = [Access(0, source, tuple(joined[0]), geometry.offset), Access(1, result, tuple(joined[1]))]
+    level = FULL if sizes and joined[0][-1] != 0 else ROW if any(s != 0 for s in joined[0]) else ONCE
+    nest.instrs = [Instr("load", source, level, what=0)]
+    nest.stores = [Store(0, nest.accesses[1])]
+    settle_phases(nest)
+    return nest
+
+
+def leaf_nest(node: Node) -> Nest:
+    """The kernel that writes a fill or range to memory."""
+    target = node.outputs[0]
+    group = Group(dims_of(target), 0, 0)
+    builder = _GroupBuilder(group, Aliases(), {target})
+    builder._choose_axes()
+    place = tuple(i if i in group.axes else -1 for i in range(len(group.space)))
+    builder.group.places[target] = place
+    builder.known[target] = builder._outside(target, place)
+    builder._store_value(target)
+    return builder._finish([target], None)
+
+
+def combining_nest(parts: Value, result: Value, combine: str, chunks: Dim, width: Dim, node: Node) -> Nest:
+    """result[j] = the parts[i, j] combined over i, in order."""
+    dtype, target = dtype_of(parts), dtype_of(result)
+    assert dtype is not None and target is not None
+    is_scalar = isinstance(width, int) and width == 1
+    outer = () if is_scalar else (width,)
+    nest = Nest("rows" if is_scalar else "columns", outer, (chunks,), [parts], [result], nodes=(node,))
+    load = Access(0, dtype, (1,) if is_scalar else (1, width))
+    store = Access(1, target, (0,) if is_scalar else (1, 0))
+    nest.accesses = [load, store]
+    nest.instrs = [Instr("load", dtype, FULL, what=0), Instr("reduce", dtype, ROW, 1, (Ref(0),), combine, dtype, node)]
+    nest.stores = [Store(1, store)]
+    settle_phases(nest)
+    return nest
+
+
+# ---- phases
+def settle_phases(nest: Nest) -> None:
+    """Count the phases and mark values that a later phase loads instead of computing them again."""
+    last = 0
+    for instr in nest.instrs:
+        if instr.kind == "reduce":
+            last = max(last, instr.phase)
+        elif instr.level == FULL or instr.kind == "column":
+            last = max(last, instr.phase + 1)
+    for store in nest.stores:
+        if is_inner_store(nest, store):
+            last = max(last, nest.instrs[store.index].phase + 1)
+    nest.phases = last
+    for phase in range(last - 1, 0, -1):
+        for root in phase_roots(nest, phase):
+            _keep(nest, root, phase)
+
+
+def is_inner_store(nest: Nest, store: Store) -> bool:
+    """Whether a store happens within the inner loops (a column's running result is kept there too, but is no store)."""
+    count = len(nest.outer)
+    kind = nest.instrs[store.index].kind
+    return kind not in ("column", "total") and any(s != 0 for s in store.access.strides[count:])
+
+
+def phase_roots(nest: Nest, phase: int) -> list[int]:
+    """Instructions whose values one pass needs: sources of reductions, stores, values kept for later."""
+    roots = []
+    for i, instr in enumerate(nest.instrs):
+        if instr.kind == "reduce" and instr.phase == phase + 1 or instr.kind == "column" and instr.phase == phase:
+            roots.append(instr.args[0].index)
+        if instr.kept and instr.phase == phase:
+            roots.append(i)
+    roots += [s.index for s in nest.stores if is_inner_store(nest, s) and nest.instrs[s.index].phase == phase]
+    return roots
+
+
+def operands(instr: Instr) -> list[int]:
+    """Numbers of the instructions that an instruction reads."""
+    found = []
+    for a in instr.args:
+        if type(a) is Ref:
+            found.append(a.index)
+        elif type(a) is tuple and type(a[0]) is Ref:
+            found.append(a[0].index)
+    return found
+
+
+def _keep(nest: Nest, index: int, phase: int) -> None:
+    instr = nest.instrs[index]
+    if instr.level < FULL or instr.kept and instr.phase < phase:
+        return
+    if instr.phase < phase and _cone(nest, index, set()) > KEEP_WEIGHT:
+        instr.kept = True
+        return
+    for operand in operands(instr):
+        _keep(nest, operand, phase)
+
+
+def _cone(nest: Nest, index: int, seen: set[int]) -> int:
+    """Weight of computing a value again from loads and row values."""
+    if index in seen or nest.instrs[index].level < FULL:
+        return 0
+    seen.add(index)
+    instr = nest.instrs[index]
+    return max(instr.weight, 1 if instr.kind == "load" else 0) + sum(_cone(nest, i, seen) for i in operands(instr) if not nest.instrs[i].kept)
