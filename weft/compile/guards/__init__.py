@@ -1,0 +1,47 @@
+"""Guards on Python state: what the function that was captured read, whether any of it has changed, and what it wrote.
+
+    result, recording = record(step, (x, y), kinds=Kinds(leaves=(Tensor,), modules=(Module,)))
+    ...
+    if not recording.guards.check():                 # on the next call: one generated function
+        miss = recording.guards.first_miss()         # train.py:12: self.temperature was 0.7, is now 0.5
+        if miss.is_number:                           # capture again with a stand-in, and never miss for it again
+            with recording.substitute([(miss.lift_target, SymFloat())]) as lifted:
+                result, recording = record(step, (x, y), kinds=kinds, substitution=lifted)
+            numbers = [get() for get in lifted.getters]   # runtime inputs of later calls
+
+Start reading at recording.py (the whole story on a page), then recorder.py (the profile hook), analyse.py (bytecode to Plan), visit.py and
+reads.py (a frame's Plan to recorded reads), guard.py and guard_set.py (the check), writes.py and effects.py (what changed, what is refused).
+
+What is not seen: code in C that keeps Python objects where nothing leads to them, environment variables, `globals()["name"]`, builtins that
+are replaced, and the content of NumPy arrays above 1 MiB (their identity is guarded). What was drawn from an older iterator in a `for` cannot
+be put back when the call is refused. Imports support/ only; Tensor, Module and the rest are known through `Kinds`.
+"""
+
+from weft.compile.guards.effects import SideEffectError
+from weft.compile.guards.guard import Miss
+from weft.compile.guards.guard_set import GuardSet
+from weft.compile.guards.kinds import Kinds
+from weft.compile.guards.lifting import Substitution
+from weft.compile.guards.origin import Origins
+from weft.compile.guards.recorder import Recorder
+from weft.compile.guards.recording import Recording, record
+from weft.compile.guards.slots import Slot
+from weft.compile.guards.values import MISSING, number_kind
+from weft.compile.guards.writes import NumberWrite, ObjectWrite
+
+__all__ = [
+    "MISSING",
+    "GuardSet",
+    "Kinds",
+    "Miss",
+    "NumberWrite",
+    "ObjectWrite",
+    "Origins",
+    "Recorder",
+    "Recording",
+    "SideEffectError",
+    "Slot",
+    "Substitution",
+    "number_kind",
+    "record",
+]

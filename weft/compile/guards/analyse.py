@@ -1,0 +1,355 @@
+"""Reading a code object once: its bytecode is walked with a symbolic stack, which yields the Plan of what it can read and write."""
+
+from __future__ import annotations
+
+import dis
+from collections import Counter
+from types import CodeType
+from typing import Any, Final
+
+from weft.compile.guards.plan import Link, Plan
+from weft.compile.guards.stack import ENDS, IGNORED, NULL, Const, Item, Stack, instructions_with_lines
+
+_CACHE_LIMIT: Final = 20_000
+_PLANS: dict[
+    int, Plan
+] = {}  # by id(code): equal code objects of different files must not share; Plan.code keeps the id alive
+_DYNAMIC: Final = frozenset({"vars", "setattr", "delattr"})
+_DRAWING: Final = frozenset(str.split("next list tuple zip enumerate map filter sum set dict sorted min max any all"))
+_STORE_FAST: Final = (
+    "STORE_FAST",
+    "STORE_FAST_LOAD_FAST",
+    "STORE_FAST_STORE_FAST",
+    "DELETE_FAST",
+    "LOAD_FAST_AND_CLEAR",
+)
+_STORE_CELL: Final = ("STORE_DEREF", "DELETE_DEREF")
+
+
+def plan_of(code: CodeType) -> Plan:
+    """The Plan of a code object, worked out once."""
+    plan = _PLANS.get(id(code))
+    if plan is None:
+        if len(_PLANS) >= _CACHE_LIMIT:
+            _PLANS.clear()
+        plan = _PLANS[id(code)] = _Walk(code).run()
+    return plan
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _stored_locals(code: CodeType) -> Counter[str]:
+    """How often each local or cell is assigned, by this code or (cells) by the code nested in it."""
+    stored: Counter[str] = Counter()
+    for ins in dis.get_instructions(code):
+        if ins.opname == "STORE_FAST_LOAD_FAST":
+            stored[_names(ins.argval)[0]] += 1
+        elif ins.opname in _STORE_FAST or ins.opname in _STORE_CELL:
+            stored.update(_names(ins.argval))
+    for inner in _nested(code):
+        stored.update({n: 2 for n in _stored_locals(inner) if n in inner.co_freevars})
+    return stored
+
+
+def _nested(code: CodeType) -> tuple[CodeType, ...]:
+    return tuple(c for c in code.co_consts if isinstance(c, CodeType))
+
+
+def _arguments(code: CodeType) -> set[str]:
+    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+    return set(code.co_varnames[:count])
+
+
+class _Walk:
+    """One pass over one code object."""
+
+    def __init__(self, code: CodeType) -> None:
+        self.code, self.plan, self.stack = code, Plan(code), Stack()
+        self.stored = _stored_locals(code)
+        self.arguments = _arguments(code) - set(self.stored)
+        self.aliases: dict[str, Link] = {}  # locals assigned once, from a chain
+        self.line = code.co_firstlineno
+
+    def run(self) -> Plan:
+        for ins, line in instructions_with_lines(self.code):
+            self.line = line
+            if ins.is_jump_target:
+                self.stack.clear()
+            if ins.opname not in IGNORED:
+                rule = _RULES.get(ins.opname)
+                if rule is None:
+                    self.stack.other(ins)
+                else:
+                    rule(self, ins)
+            if ins.opname in ENDS:
+                self.stack.clear()
+        self.stack.clear()
+        return self.finish()
+
+    def finish(self) -> Plan:
+        plan = self.plan
+        plan.nested = _nested(self.code)
+        for inner in map(plan_of, plan.nested):  # a comprehension reads loop variables of ours
+            plan.loose |= inner.loose
+            plan.optional |= inner.optional
+            plan.loose_stores |= inner.loose_stores
+            plan.names |= inner.names
+            plan.everything = plan.everything or inner.everything
+        plan.bound = tuple(name for kind, name in plan.roots if kind in ("local", "cell"))
+        stores: set[str] = set(plan.loose_stores)
+        passed: set[str] = set()
+        for link in plan.roots.values():
+            _collect(link, passed, stores)
+        plan.path_names, plan.store_names = frozenset(passed), frozenset(stores)
+        return plan
+
+    # roots
+    def root(self, kind: str, name: str) -> Link:
+        link = self.plan.roots.get((kind, name))
+        if link is None:
+            link = self.plan.roots[kind, name] = Link(self.line)
+        return link
+
+    def load_global(self, ins: dis.Instruction) -> None:
+        link = self.root("global", ins.argval)
+        link.read = True
+        self.stack.push(link)
+        if ins.opname == "LOAD_GLOBAL" and "NULL" in ins.argrepr:
+            self.stack.push(NULL)
+        if ins.argval in _DYNAMIC:
+            self.plan.everything = self.line
+
+    def load_local(self, ins: dis.Instruction) -> None:
+        for name in _names(ins.argval):
+            self.stack.push(self.local(name))
+
+    def local(self, name: str) -> Item:
+        if name in self.code.co_freevars:
+            link: Link | None = self.root("cell", name)
+        elif name in self.arguments:
+            link = self.root("local", name)
+        else:
+            link = self.aliases.get(name)
+        if link is not None:
+            link.read = True
+        return link
+
+    def store_local(self, ins: dis.Instruction) -> None:
+        for name in _names(ins.argval):
+            self.assign(name)
+
+    def assign(self, name: str) -> None:
+        value = self.stack.take()
+        if not isinstance(value, Link):
+            return
+        if self.stored[name] == 1 and name not in self.code.co_varnames[: self.code.co_argcount]:
+            self.aliases[name] = value
+        else:
+            value.used = True
+
+    def store_then_load(self, ins: dis.Instruction) -> None:
+        stored, loaded = ins.argval
+        self.assign(stored)
+        self.stack.push(self.local(loaded))
+
+    def store_global(self, ins: dis.Instruction) -> None:
+        self.stack.use(ins.opname.startswith("STORE"))
+        self.root("global", ins.argval).stores.append(self.line)
+
+    def store_cell(self, ins: dis.Instruction) -> None:
+        if ins.argval in self.code.co_freevars:
+            self.stack.use(ins.opname.startswith("STORE"))
+            self.root("cell", ins.argval).stores.append(self.line)
+        elif ins.opname.startswith("STORE"):
+            self.assign(ins.argval)
+
+    def import_name(self, ins: dis.Instruction) -> None:
+        level, names = (i.value if isinstance(i, Const) else None for i in self.stack.use(2))
+        if level != 0:
+            self.stack.push(None)
+            return
+        link = self.root("import", ins.argval if names else ins.argval.partition(".")[0])
+        self.stack.push(link)
+
+    def import_from(self, ins: dis.Instruction) -> None:
+        self.stack.push(self.read_step(self.stack.peek(1), ins.argval))
+
+    # attributes and items
+    def read_step(self, base: Item, name: str, optional: bool = False) -> Item:
+        self.plan.names.setdefault(name, self.line)
+        if name == "__dict__":
+            self.plan.everything = self.line
+        if isinstance(base, Link):
+            link = base.step((".", name), self.line)
+            link.read = True
+            return link
+        self.plan.loose.setdefault(name, self.line)
+        if optional:
+            self.plan.optional.add(name)
+        return None
+
+    def load_attr(self, ins: dis.Instruction) -> None:
+        self.stack.push(self.read_step(self.stack.take(), ins.argval))
+        if dis.stack_effect(ins.opcode, ins.arg) == 1:
+            self.stack.push(NULL)
+
+    def load_super(self, ins: dis.Instruction) -> None:
+        self.stack.use(3)
+        self.stack.push(self.read_step(None, ins.argval))
+        if dis.stack_effect(ins.opcode, ins.arg) == -1:
+            self.stack.push(NULL)
+
+    def store_attr(self, ins: dis.Instruction) -> None:
+        base = self.stack.take()
+        self.stack.use(ins.opname.startswith("STORE"))
+        self.plan.names.setdefault(ins.argval, self.line)
+        if isinstance(base, Link):
+            base.step((".", ins.argval), self.line).stores.append(self.line)
+        else:
+            self.plan.loose_stores.setdefault(ins.argval, self.line)
+
+    def subscript(self, ins: dis.Instruction) -> None:
+        base, key = self.stack.peek(2), self.stack.peek(1)
+        if not (isinstance(base, Link) and isinstance(key, Const) and isinstance(key.value, (int, str))):
+            self.stack.use(2)
+            self.stack.push(None)
+            return
+        self.stack.take()
+        self.stack.take()
+        link = base.step(("[", key.value), self.line)
+        link.read = True
+        self.stack.push(link)
+
+    def store_subscript(self, ins: dis.Instruction) -> None:
+        key = self.stack.take()
+        base = self.stack.take()
+        if ins.opname == "STORE_SUBSCR":
+            self.stack.use()
+        self.mutated(base)
+        if isinstance(key, Link):
+            key.used = True
+        if isinstance(base, Link):
+            if isinstance(key, Const) and isinstance(key.value, (int, str)):
+                base.step(("[", key.value), self.line).stores.append(self.line)
+            else:
+                base.used = True
+
+    def store_slice(self, ins: dis.Instruction) -> None:
+        self.stack.use(2)
+        self.mutated(self.stack.peek(1))
+        self.stack.use(2)
+
+    def mutated(self, base: Item) -> None:
+        if isinstance(base, Link):
+            base.mutations.append(self.line)
+        else:
+            self.plan.mutations.append(self.line)
+
+    def in_place(self, ins: dis.Instruction) -> None:
+        self.mutated(self.stack.peek(2))
+        self.stack.use(2)
+        self.stack.push(None)
+
+    def binary(self, ins: dis.Instruction) -> None:
+        if ins.argrepr == "[]":
+            self.subscript(ins)
+        elif ins.argrepr.endswith("="):
+            self.in_place(ins)
+        else:
+            self.stack.use(2)
+            self.stack.push(None)
+
+    # calls and the stack itself
+    def call(self, ins: dis.Instruction) -> None:
+        effect = dis.stack_effect(ins.opcode, ins.arg)
+        popped = (ins.arg or 0) + 2 if "PRECALL" in dis.opmap and ins.opname == "CALL" else 1 - effect
+        items = [i for i in self.stack.use(popped) if i is not NULL]
+        self.stack.push(self.called(items[0], items[1:]) if items else None)
+
+    def called(self, callee: Item, arguments: list[Item]) -> Item:
+        name = next((n for n in ("getattr", "hasattr") if callee is self.plan.roots.get(("global", n), self)), None)
+        if name and len(arguments) >= 2:
+            wanted = arguments[1]
+            if isinstance(wanted, Const) and isinstance(wanted.value, str):
+                value = self.read_step(arguments[0], wanted.value, True)
+                return value if name == "getattr" else None
+            self.plan.everything = self.line
+        if isinstance(callee, Link) and any(callee is self.plan.roots.get(("global", n)) for n in _DRAWING):
+            for item in arguments:
+                if isinstance(item, Link):
+                    item.iterated = self.line
+        return None
+
+    def iterate(self, ins: dis.Instruction) -> None:
+        (item,) = self.stack.use()
+        if isinstance(item, Link):
+            item.iterated = self.line
+        self.stack.push(None)
+
+    def constant(self, ins: dis.Instruction) -> None:
+        self.stack.push(Const(ins.argval))
+
+    def push_null(self, ins: dis.Instruction) -> None:
+        self.stack.push(NULL)
+
+    def pop_top(self, ins: dis.Instruction) -> None:
+        self.stack.take()
+
+    def copy(self, ins: dis.Instruction) -> None:
+        self.stack.push(self.stack.peek(ins.arg or 1))
+
+    def copy_two(self, ins: dis.Instruction) -> None:
+        self.stack.push(self.stack.peek(2))
+        self.stack.push(self.stack.peek(2))
+
+    def swap(self, ins: dis.Instruction) -> None:
+        self.stack.swap(ins.arg or 2)
+
+    def rotate(self, ins: dis.Instruction) -> None:
+        self.stack.rotate({"ROT_TWO": 2, "ROT_THREE": 3, "ROT_FOUR": 4}.get(ins.opname, ins.arg or 2))
+
+
+def _collect(link: Link, passed: set[str], stores: set[str]) -> None:
+    for (kind, key), inner in link.steps.items():
+        if kind == "." and inner.steps:
+            passed.add(key)
+        if kind == "." and inner.stores:
+            stores.add(key)
+        _collect(inner, passed, stores)
+
+
+_RULES: Final[dict[str, Any]] = {
+    **dict.fromkeys(("LOAD_GLOBAL", "LOAD_NAME"), _Walk.load_global),
+    **dict.fromkeys(
+        ("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_CLOSURE", "LOAD_FAST", "LOAD_FAST_CHECK"), _Walk.load_local
+    ),
+    **dict.fromkeys(("LOAD_FAST_BORROW", "LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW"), _Walk.load_local),
+    **dict.fromkeys(("STORE_FAST", "STORE_FAST_STORE_FAST"), _Walk.store_local),
+    "STORE_FAST_LOAD_FAST": _Walk.store_then_load,
+    **dict.fromkeys(("STORE_GLOBAL", "DELETE_GLOBAL"), _Walk.store_global),
+    **dict.fromkeys(_STORE_CELL, _Walk.store_cell),
+    "IMPORT_NAME": _Walk.import_name,
+    "IMPORT_FROM": _Walk.import_from,
+    **dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD"), _Walk.load_attr),
+    "LOAD_SUPER_ATTR": _Walk.load_super,
+    **dict.fromkeys(("STORE_ATTR", "DELETE_ATTR"), _Walk.store_attr),
+    "BINARY_SUBSCR": _Walk.subscript,
+    **dict.fromkeys(("STORE_SUBSCR", "DELETE_SUBSCR"), _Walk.store_subscript),
+    "STORE_SLICE": _Walk.store_slice,
+    "BINARY_OP": _Walk.binary,
+    **{name: _Walk.in_place for name in dis.opmap if name.startswith("INPLACE_")},
+    **dict.fromkeys(
+        ("CALL", "CALL_KW", "CALL_FUNCTION", "CALL_METHOD", "CALL_FUNCTION_KW", "CALL_FUNCTION_EX"), _Walk.call
+    ),
+    "GET_ITER": _Walk.iterate,
+    **dict.fromkeys(("LOAD_CONST", "LOAD_SMALL_INT"), _Walk.constant),
+    "PUSH_NULL": _Walk.push_null,
+    "POP_TOP": _Walk.pop_top,
+    "COPY": _Walk.copy,
+    "DUP_TOP": _Walk.copy,
+    "DUP_TOP_TWO": _Walk.copy_two,
+    "SWAP": _Walk.swap,
+    **dict.fromkeys(("ROT_TWO", "ROT_THREE", "ROT_FOUR", "ROT_N"), _Walk.rotate),
+}

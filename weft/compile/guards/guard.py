@@ -1,0 +1,317 @@
+"""One guard each: a fact about Python state that a captured program relies on, as source to check it and as a sentence when it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import is_
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from weft.compile.guards.kinds import Kind, Kinds
+from weft.compile.guards.slots import AttributeSlot, ItemSlot, Key, Slot, class_lookup, instance_dict
+from weft.compile.guards.values import MISSING, number_kind, same, same_members
+from weft.support.locations import Location
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A guard that no longer holds: where the program read the value, what it was and is, and the slot to lift if it is a number."""
+
+    where: Location
+    path: str
+    old: Any
+    new: Any
+    is_number: bool = False
+    lift_target: Slot | None = None
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.path} was {_short(self.old)}, is now {_short(self.new)}"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, (FunctionType, type)):
+        return f"{value.__module__}.{value.__qualname__}"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+class Names:
+    """The namespace of generated source: objects under stable names, and variables of their own for values that may be rebound."""
+
+    def __init__(self) -> None:
+        self.namespace: dict[str, Any] = {}
+        self._bound: dict[int, str] = {}
+
+    def bind(self, obj: object) -> str:
+        """The name of this object."""
+        name = self._bound.get(id(obj))
+        if name is None:
+            name = self._bound[id(obj)] = self.variable(obj)
+        return name
+
+    def variable(self, value: object) -> str:
+        """A new name that holds `value`."""
+        name = f"_{len(self.namespace)}"
+        self.namespace[name] = value
+        return name
+
+
+class Guard:
+    """A fact. `tracked`: it can change only by a write that bumps the epoch."""
+
+    where: Location
+    text: str
+    tracked: bool = False
+    holder: object = None
+
+    def source(self, names: Names) -> str:
+        """An expression that is true while the fact holds; it may raise when it does not."""
+        raise NotImplementedError
+
+    def miss(self) -> Miss | None:
+        """What changed, or None."""
+        raise NotImplementedError
+
+
+class SlotGuard(Guard):
+    """A slot still holds the value that was read: equal for plain values, identical for the rest, of the same kind if lifted."""
+
+    def __init__(self, slot: Slot, expected: Any, where: Location, kinds: Kinds, lifted: bool = False) -> None:
+        self.slot, self.expected, self.where, self.text = slot, expected, where, slot.text
+        self.holder, self.lifted, self.equal = slot.holder, lifted, kinds.equal
+        self.by_value = kinds.of(expected) in (Kind.SCALAR, Kind.TUPLE)
+        self.tracked = isinstance(slot, AttributeSlot) and isinstance(slot.holder, kinds.tracked)
+        self._names, self._variable = Names(), ""
+
+    def source(self, names: Names) -> str:
+        place = self.slot.source(names.bind)
+        if self.lifted:
+            return f"({place}.__class__ is {names.bind(type(self.expected))} or {names.variable(self.accept)}({place}))"
+        if not self.by_value or self.expected is None or isinstance(self.expected, bool):
+            return f"{place} is {names.bind(self.expected)}"
+        self._names, self._variable = names, names.variable(self.expected)
+        return f"({place} is {self._variable} or {names.variable(self.accept)}({place}))"
+
+    def accept(self, new: Any) -> bool:
+        """Whether a value that is another object will do; from then on it is the one compared first."""
+        if self.lifted:
+            return number_kind(new) == number_kind(self.expected)
+        if not same(self.expected, new, self.equal):
+            return False
+        self.expected = self._names.namespace[self._variable] = new
+        return True
+
+    def miss(self) -> Miss | None:
+        new = self.slot.get()
+        if new is MISSING and self.expected is MISSING:
+            return None
+        if new is self.expected or ((self.by_value or self.lifted) and self.accept(new)):
+            return None
+        is_number = bool(number_kind(new) and number_kind(self.expected))
+        return Miss(self.where, self.text, self.expected, new, is_number, self.slot if is_number else None)
+
+
+class AbsentGuard(Guard):
+    """A name is still not there: nothing shadows what was found elsewhere, or a default is still taken."""
+
+    def __init__(self, slot: Slot, where: Location, kinds: Kinds) -> None:
+        self.slot, self.where, self.text, self.holder = slot, where, slot.text, slot.holder
+        self.tracked = isinstance(slot, AttributeSlot) and isinstance(slot.holder, kinds.tracked)
+
+    def source(self, names: Names) -> str:
+        place = names.bind(self.holder)
+        if not isinstance(self.slot, AttributeSlot):
+            return f"{self.slot.name!r} not in {place}"
+        if instance_dict(self.holder):
+            return f"{self.slot.name!r} not in {place}.__dict__"
+        return f"{names.variable(self.slot.get)}() is {names.bind(MISSING)}"
+
+    def miss(self) -> Miss | None:
+        new = self.slot.get()
+        return None if new is MISSING else Miss(self.where, self.text, MISSING, new)
+
+
+class ClassGuard(Guard):
+    """Looking a name up on a class still finds the same method, property or other descriptor."""
+
+    def __init__(self, cls: type, name: str, raw: Any, where: Location) -> None:
+        self.holder: type = cls
+        self.name, self.raw, self.where, self.text = name, raw, where, f"{cls.__name__}.{name}"
+
+    def source(self, names: Names) -> str:
+        if type(self.holder) is type and type.__getattribute__(self.holder, self.name) is self.raw:
+            return f"{names.bind(self.holder)}.{self.name} is {names.bind(self.raw)}"
+        owner = class_lookup(self.holder, self.name)[0]
+        return f"{names.bind(owner)}.__dict__[{self.name!r}] is {names.bind(self.raw)}"
+
+    def miss(self) -> Miss | None:
+        new = class_lookup(self.holder, self.name)[1]
+        return None if new is self.raw else Miss(self.where, self.text, self.raw, new)
+
+
+class TypeGuard(Guard):
+    """An object is still of the same class."""
+
+    def __init__(self, obj: object, where: Location, text: str, kinds: Kinds) -> None:
+        self.holder, self.cls, self.where, self.text = obj, type(obj), where, f"class of {text}"
+        self.tracked = isinstance(obj, kinds.tracked)
+
+    def source(self, names: Names) -> str:
+        return f"{names.bind(self.holder)}.__class__ is {names.bind(self.cls)}"
+
+    def miss(self) -> Miss | None:
+        new = type(self.holder)
+        return None if new is self.cls else Miss(self.where, self.text, self.cls, new)
+
+
+class FunctionGuard(Guard):
+    """A function still has the same code and default arguments."""
+
+    def __init__(self, function: FunctionType, where: Location) -> None:
+        self.holder: FunctionType = function
+        self.where, self.text = where, function.__qualname__
+        self.code, self.defaults = function.__code__, function.__defaults__
+        self.keywords = dict(function.__kwdefaults__ or {})
+
+    def source(self, names: Names) -> str:
+        f = names.bind(self.holder)
+        parts = [f"{f}.__code__ is {names.bind(self.code)}", f"{f}.__defaults__ is {names.bind(self.defaults)}"]
+        parts.append(f"{names.variable(self.same_keywords)}()" if self.keywords else f"not {f}.__kwdefaults__")
+        return " and ".join(parts)
+
+    def same_keywords(self) -> bool:
+        """Whether the keyword-only defaults are unchanged."""
+        now = self.holder.__kwdefaults__ or {}
+        return now.keys() == self.keywords.keys() and all(same(v, now[k]) for k, v in self.keywords.items())
+
+    def miss(self) -> Miss | None:
+        f = self.holder
+        if f.__code__ is not self.code:
+            return Miss(self.where, f"code of {self.text}", self.code, f.__code__)
+        if f.__defaults__ is not self.defaults:
+            return Miss(self.where, f"default arguments of {self.text}", self.defaults, f.__defaults__)
+        if not self.same_keywords():
+            return Miss(self.where, f"default arguments of {self.text}", self.keywords, f.__kwdefaults__)
+        return None
+
+
+class ShadowGuard(Guard):
+    """No global hides a builtin that was used."""
+
+    def __init__(self, scope: dict[str, Any], names: dict[str, Location]) -> None:
+        self.holder, self.names = scope, names
+        self.where, self.text = next(iter(names.values())), "builtins"
+
+    def source(self, names: Names) -> str:
+        return f"{names.bind(self.holder)}.keys().isdisjoint({tuple(self.names)!r})"
+
+    def miss(self) -> Miss | None:
+        scope: Any = self.holder
+        hidden = next((n for n in self.names if n in scope), None)
+        return None if hidden is None else Miss(self.names[hidden], f"global {hidden}", MISSING, scope[hidden])
+
+
+class ContainerGuard(Guard):
+    """A list, dict or set still has the same length, keys and items."""
+
+    def __init__(self, obj: Any, before: Any, where: Location, text: str, kinds: Kinds, lifted: dict[Key, Any]) -> None:
+        self.holder, self.where, self.text, self.equal = obj, where, text, kinds.equal
+        self.kind = kinds.of(obj)
+        self.keys = list(before) if self.kind is Kind.DICT else list(range(len(before)))
+        self.items: list[Any] = list(before.values()) if self.kind is Kind.DICT else list(before)
+        self.lifted = {i for i, key in enumerate(self.keys) if self.slot(key).key in lifted}
+        for i in self.lifted:
+            self.items[i] = lifted[self.slot(self.keys[i]).key]
+
+    def slot(self, key: Any) -> Slot:
+        """The place of one item."""
+        return ItemSlot(self.holder, key, f"{self.text}[{key!r}]")
+
+    def source(self, names: Names) -> str:
+        return f"{names.variable(self.holds)}()"
+
+    def holds(self) -> bool:
+        """Identity first, at C speed; then values."""
+        now: Any = self.holder
+        if len(now) != len(self.items):
+            return False
+        if self.kind is Kind.SET:
+            return same_members(set(self.items), now)
+        if self.kind is Kind.DICT:
+            if all(map(is_, now.values(), self.items)) and all(map(is_, now, self.keys)):
+                return True
+        elif all(map(is_, now, self.items)):
+            return True
+        return self.first_change() is None
+
+    def first_change(self) -> tuple[Any, Any, Any] | None:
+        """(key, old, new) of the first item that changed, where the keys are the same; equal values are adopted."""
+        now: Any = self.holder
+        if self.kind is Kind.DICT and not all(map(same, self.keys, now)):
+            return (None, self.keys, list(now))
+        for i, new in enumerate(now.values() if self.kind is Kind.DICT else now):
+            old = self.items[i]
+            if i in self.lifted:
+                if number_kind(old) != number_kind(new):
+                    return (self.keys[i], old, new)
+            elif not same(old, new, self.equal):
+                return (self.keys[i], old, new)
+            self.items[i] = new
+        return None
+
+    def miss(self) -> Miss | None:
+        if self.holds():
+            return None
+        now: Any = self.holder
+        if len(now) != len(self.items):
+            return Miss(self.where, f"len({self.text})", len(self.items), len(now))
+        if self.kind is Kind.SET:
+            return Miss(self.where, self.text, set(self.items), set(now))
+        key, old, new = self.first_change() or (None, self.items, now)
+        if key is None:
+            return Miss(self.where, f"keys of {self.text}", old, new)
+        is_number = bool(number_kind(old) and number_kind(new))
+        slot = self.slot(key)
+        return Miss(self.where, slot.text, old, new, is_number, slot if is_number else None)
+
+
+class ArrayGuard(Guard):
+    """A NumPy array outside the program still has the same content, which may have been copied into the program."""
+
+    def __init__(self, array: Any, before: Any, where: Location, text: str) -> None:
+        self.holder, self.before, self.where, self.text = array, before, where, f"content of {text}"
+
+    def source(self, names: Names) -> str:
+        return f"{names.variable(self.holds)}()"
+
+    def holds(self) -> bool:
+        """Same dtype, shape and bytes."""
+        return same_array(self.holder, self.before)
+
+    def miss(self) -> Miss | None:
+        return None if self.holds() else Miss(self.where, self.text, self.before, self.holder)
+
+
+def same_array(a: Any, b: Any) -> bool:
+    """Equality of arrays bit for bit, so that NaN equals itself."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.hasobject:
+        return all(map(is_, a.ravel(), b.ravel()))
+    return np.array_equal(_bytes(a), _bytes(b))
+
+
+def _bytes(array: Any) -> Any:
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return flat.view(np.uint8) if flat.dtype.itemsize else flat
+
+
+def ordered(guards: list[Guard]) -> Iterator[Guard]:
+    """The guards, those of one object together, objects in the order in which they were first read."""
+    first: dict[int, int] = {}
+    for guard in guards:
+        first.setdefault(id(guard.holder), len(first))
+    return iter(sorted(guards, key=lambda g: first[id(g.holder)]))

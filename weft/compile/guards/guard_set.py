@@ -1,0 +1,75 @@
+"""All guards of a captured program as one generated function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from weft.compile.guards.guard import Guard, Miss, Names, ordered
+from weft.compile.guards.slots import Slot
+
+_FAILED: Final = "(AttributeError, KeyError, IndexError, ValueError, TypeError)"
+
+
+class GuardSet:
+    """The guards of one recording. `check()` is the cheap question; `first_miss()` says what changed.
+
+    epoch_source: a counter that every write to a tracked object bumps; while it stands still, tracked guards are not looked at.
+    """
+
+    def __init__(self, guards: Iterable[Guard], epoch_source: Callable[[], int] | None = None) -> None:
+        self.guards = list(ordered(list(guards)))
+        self.epoch_source = epoch_source
+        self.source = ""
+        self.check: Callable[[], bool] = self._first_check  # compiled when first asked
+
+    def __len__(self) -> int:
+        return len(self.guards)
+
+    def first_miss(self) -> Miss | None:
+        """The first guard that does not hold, or None."""
+        return next(self._misses(), None)
+
+    def misses(self) -> list[Miss]:
+        """Every guard that does not hold, so that all changed numbers can be lifted in one re-capture."""
+        return list(self._misses())
+
+    def without(self, slots: Iterable[Slot] = (), holders: Iterable[object] = ()) -> GuardSet:
+        """The set less the guards on these slots or objects, for state that the caller has taken over."""
+        keys, ids = {s.key for s in slots}, {id(h) for h in holders}
+        kept = [g for g in self.guards if id(g.holder) not in ids and _key(g) not in keys]
+        return GuardSet(kept, self.epoch_source)
+
+    def _misses(self) -> Any:
+        return (m for g in self.guards if (m := g.miss()) is not None)
+
+    def _first_check(self) -> bool:
+        self.check = self._compile()
+        return self.check()
+
+    def _compile(self) -> Callable[[], bool]:
+        names = Names()
+        tracked = [g.source(names) for g in self.guards if g.tracked and self.epoch_source]
+        others = [g.source(names) for g in self.guards if not (g.tracked and self.epoch_source)]
+        lines = ["def check():"]
+        if tracked:
+            lines += ["    global seen"]
+        lines += ["    try:"]
+        if tracked:
+            lines += ["        now = epoch()", f"        if now != seen:\n            if not ({_all(tracked)}):"]
+            lines += ["                return False", "            seen = now"]
+        lines += [f"        return {_all(others)}", f"    except {_FAILED}:", "        return False"]
+        self.source = "\n".join(lines)
+        names.namespace.update(epoch=self.epoch_source, seen=None)
+        exec(compile(self.source, "<weft guards>", "exec"), names.namespace)
+        check: Callable[[], bool] = names.namespace["check"]
+        return check
+
+
+def _all(parts: list[str]) -> str:
+    return " and ".join(parts) or "True"
+
+
+def _key(guard: Guard) -> Any:
+    slot = getattr(guard, "slot", None)
+    return slot.key if isinstance(slot, Slot) else None

@@ -1,0 +1,98 @@
+"""What sort of thing a Python object is to a guard: the small protocol through which Tensor, Module and the rest are known here."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import types
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from weft.compile.guards.origin import Origins
+from weft.compile.guards.values import SCALARS
+
+
+class Kind(enum.Enum):
+    """How a value is guarded, and what may be read from it."""
+
+    SCALAR = "compared by value, never opened"
+    TUPLE = "compared by value; its elements are reached"
+    LEAF = "compared by identity, never opened: tensors, optimizers, generators of weft"
+    SYMBOL = "a stand-in for a lifted number: no guard of its own"
+    MODULE = "identity, training flag, submodules, parameters, hooks, forward"
+    LIST = "list or deque"
+    DICT = "dict"
+    SET = "set"
+    FUNCTION = "Python function: code and defaults"
+    METHOD = "bound method"
+    PARTIAL = "functools.partial"
+    CLASS = "class"
+    NAMESPACE = "Python module"
+    ARRAY = "NumPy array: content"
+    RANDOM = "NumPy random generator: state"
+    INSTANCE = "object with attributes"
+    OTHER = "compared by identity, nothing to read"
+
+
+CONTAINERS: Final = frozenset({Kind.LIST, Kind.DICT, Kind.SET})
+BORING: Final = frozenset({Kind.SCALAR, Kind.LEAF, Kind.SYMBOL, Kind.OTHER})
+
+_BY_BASE: Final[tuple[tuple[Any, Kind], ...]] = (
+    ((*SCALARS, np.generic, enum.Enum, np.dtype), Kind.SCALAR),
+    ((tuple, frozenset), Kind.TUPLE),
+    ((list, deque), Kind.LIST),
+    ((dict, types.MappingProxyType), Kind.DICT),
+    (set, Kind.SET),
+    (types.FunctionType, Kind.FUNCTION),
+    (types.MethodType, Kind.METHOD),
+    (functools.partial, Kind.PARTIAL),
+    (type, Kind.CLASS),
+    (types.ModuleType, Kind.NAMESPACE),
+    (np.ndarray, Kind.ARRAY),
+    ((np.random.Generator, np.random.RandomState), Kind.RANDOM),
+)
+
+
+@dataclass
+class Kinds:
+    """The classes that the guards must know. Everything is a tuple of classes for isinstance.
+
+    leaves: identity only, never opened (Tensor, Optimizer, Generator); modules: nn.Module; equal: compared by == (DType, Device);
+    symbols: stand-ins for lifted numbers (SymInt, SymFloat); tracked: classes whose attribute writes all bump the epoch.
+    """
+
+    leaves: tuple[type, ...] = ()
+    modules: tuple[type, ...] = ()
+    equal: tuple[type, ...] = ()
+    symbols: tuple[type, ...] = ()
+    tracked: tuple[type, ...] = ()
+    origins: Origins = field(default_factory=Origins)
+    _known: dict[type, Kind] = field(default_factory=dict, repr=False)
+
+    def of(self, value: object) -> Kind:
+        """The Kind of a value, by its class alone."""
+        cls = type(value)
+        kind = self._known.get(cls)
+        if kind is None:
+            kind = self._known[cls] = self._judge(cls)
+        return kind
+
+    def _judge(self, cls: type) -> Kind:
+        for classes, kind in (
+            (self.symbols, Kind.SYMBOL),
+            (self.leaves, Kind.LEAF),
+            (self.modules, Kind.MODULE),
+            (self.equal, Kind.SCALAR),
+            *_BY_BASE,
+        ):
+            if issubclass(cls, classes):
+                return kind
+        has_attributes = "__dict__" in dir(cls) or any("__slots__" in c.__dict__ for c in cls.__mro__)
+        return Kind.INSTANCE if has_attributes else Kind.OTHER
+
+    def is_structure(self, name: str) -> bool:
+        """Whether an attribute of a Module holds its structure (parameters, submodules, hooks), so that its entries are guarded."""
+        return name in ("_parameters", "_buffers", "_modules") or name.endswith("_hooks")

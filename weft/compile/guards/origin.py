@@ -1,0 +1,61 @@
+"""Whose code is this: the user's, the standard library's, or the machinery's (weft, NumPy and what they stand on)."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from typing import Final
+
+USER: Final = "user"
+STDLIB: Final = "stdlib"
+INTERNAL: Final = "internal"
+
+_SITES: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_MACHINERY: Final = frozenset({"numpy", "llvmlite", "ml_dtypes", "safetensors"})
+_WEFT: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_STDLIB: Final = tuple({os.path.abspath(sysconfig.get_path(k)) + os.sep for k in ("stdlib", "platstdlib")})
+
+
+class Origins:
+    """Files by owner, remembered. `users` are path prefixes inside weft that count as the user's, such as the demo's model and step."""
+
+    def __init__(self, users: tuple[str, ...] = (os.path.join(_WEFT, "cli") + os.sep,)) -> None:
+        self.users = users
+        self._files: dict[str, str] = {}
+        self._modules: dict[str, str] = {}
+
+    def of_file(self, filename: str) -> str:
+        """USER, STDLIB or INTERNAL for the file name of a code object; source without a file (exec, notebooks) is the user's."""
+        known = self._files.get(filename)
+        if known is None:
+            known = self._files[filename] = self._judge(filename)
+        return known
+
+    def of_module(self, name: str | None) -> str:
+        """The owner of the module of that name; a module without a file that Python did not build in is the user's."""
+        known = self._modules.get(name or "")
+        if known is None:
+            known = self._modules[name or ""] = self._judge_module(name or "")
+        return known
+
+    def _judge_module(self, name: str) -> str:
+        if name in sys.builtin_module_names:
+            return STDLIB
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if isinstance(file, str):
+            return self.of_file(file)
+        return STDLIB if name != "__main__" and name.partition(".")[0] in sys.stdlib_module_names else USER
+
+    def _judge(self, filename: str) -> str:
+        if filename.startswith("<frozen"):
+            return STDLIB
+        if filename.startswith(self.users):
+            return USER
+        if filename.startswith((_WEFT, "<weft")):
+            return INTERNAL
+        for site in _SITES:
+            _, found, rest = filename.partition(site)
+            if found:
+                return INTERNAL if rest.split(os.sep)[0].removesuffix(".py") in _MACHINERY else USER
+        return STDLIB if filename.startswith(_STDLIB) else USER

@@ -1,0 +1,61 @@
+"""What a code object can read and write of the state around it, as found once from its bytecode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+Step = tuple[str, Any]  # (".", attribute) or ("[", constant key)
+
+
+class Link:
+    """One step of an access chain: what is read from it, where, and whether the value itself is used or written."""
+
+    __slots__ = ("iterated", "line", "mutations", "read", "steps", "stores", "used")
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+        self.steps: dict[Step, Link] = {}
+        self.read = False  # loaded at all (a link may exist only because it is stored)
+        self.used = False  # the value went somewhere else than into a longer chain
+        self.iterated = 0  # the line that iterates over it, or 0
+        self.stores: list[int] = []  # lines that rebind it
+        self.mutations: list[int] = []  # lines that assign or delete an item of it, or change it in place
+
+    def step(self, step: Step, line: int) -> Link:
+        """The longer chain."""
+        link = self.steps.get(step)
+        if link is None:
+            link = self.steps[step] = Link(line)
+        return link
+
+
+@dataclass(eq=False)
+class Plan:
+    """The state that a code object can touch.
+
+    roots: chains by ("global" | "cell" | "local" | "import", name); loose: attribute names read from values that bytecode alone does not
+    identify (a loop variable), with their line; optional: those of them that need not exist; loose_stores: the same for writes;
+    names: every attribute name; everything: attributes are named at run time; mutations: lines that change an unidentified container.
+    """
+
+    code: CodeType
+    roots: dict[tuple[str, str], Link] = field(default_factory=dict)
+    loose: dict[str, int] = field(default_factory=dict)
+    optional: set[str] = field(default_factory=set)
+    loose_stores: dict[str, int] = field(default_factory=dict)
+    names: dict[str, int] = field(default_factory=dict)
+    everything: int = 0
+    mutations: list[int] = field(default_factory=list)
+    nested: tuple[CodeType, ...] = ()
+    bound: tuple[str, ...] = ()  # the local and cell names among the roots
+    path_names: frozenset[str] = (
+        frozenset()
+    )  # names that chains pass through: a store to one of them makes a second look necessary
+    store_names: frozenset[str] = frozenset()
+
+    @property
+    def file(self) -> str:
+        """The file of the code."""
+        return self.code.co_filename

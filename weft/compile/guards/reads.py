@@ -1,0 +1,305 @@
+"""The read-set: which slots, containers, functions and classes the code that ran can have read, resolved without running user code."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from types import FunctionType
+from typing import Any, Final
+
+import numpy as np
+
+from weft.compile.guards.guard import ClassGuard, FunctionGuard, TypeGuard
+from weft.compile.guards.kinds import BORING, CONTAINERS, Kind, Kinds
+from weft.compile.guards.origin import INTERNAL, USER
+from weft.compile.guards.record_of import ArrayContent, Contents, Drawn, Entry, RandomState, position, state_of
+from weft.compile.guards.slots import (
+    AttributeSlot,
+    ClassSlot,
+    GlobalSlot,
+    Key,
+    Slot,
+    class_lookup,
+    instance_dict,
+    is_slot,
+)
+from weft.compile.guards.values import MISSING
+from weft.support.locations import Location
+
+_DESCRIPTORS: Final = (
+    FunctionType,
+    classmethod,
+    staticmethod,
+    property,
+    functools.cached_property,
+    functools.partialmethod,
+)
+_HEAP_TYPE: Final = 1 << 9
+_ARRAY_LIMIT: Final = 1 << 20  # bytes; a larger array is guarded by identity alone
+
+
+class Reads:
+    """What has been read so far, each thing with its value when it was first seen.
+
+    known: objects older than the call, because a chain of reads leads to them; tentative: objects met in frames by another way, which
+    are older or were made by the call itself.
+    """
+
+    def __init__(self, kinds: Kinds, lifted: Mapping[Key, Any]) -> None:
+        self.kinds, self.lifted = kinds, dict(lifted)
+        self.entries: dict[Key, Entry] = {}
+        self.containers: dict[int, Contents] = {}
+        self.classes: dict[tuple[int, str], ClassGuard] = {}
+        self.types: dict[int, TypeGuard] = {}
+        self.functions: dict[int, FunctionGuard] = {}
+        self.by_code: dict[int, list[FunctionType]] = {}
+        self.shadows: dict[int, tuple[dict[str, Any], dict[str, Location]]] = {}
+        self.arrays: dict[int, ArrayContent] = {}
+        self.randoms: dict[int, RandomState] = {}
+        self.drawn: dict[int, Drawn] = {}
+        self.known: dict[int, Any] = {}
+        self.tentative: dict[int, Any] = {}
+        self.exempt: set[int] = set()  # containers of the arguments, whose structure is the caller's to guard
+        self.mutations: dict[int, list[Location]] = {}
+        self._noted: set[int] = set()
+
+    # values
+    def is_known(self, value: Any) -> bool:
+        """Whether the object is older than the call for certain."""
+        return id(value) in self.known
+
+    def meet(self, value: Any) -> bool:
+        """Keep an object found in a frame alive; whether it is known."""
+        if id(value) in self.known:
+            return True
+        self.tentative[id(value)] = value
+        return False
+
+    def note(self, value: Any, text: str, where: Location, sure: bool = True) -> None:
+        """A value that was read: keep it, and guard what hangs on its being read (code, modules, array content)."""
+        kind = self.kinds.of(value)
+        if kind in BORING:
+            return
+        if not sure and id(value) not in self.known:
+            self.tentative[id(value)] = value
+            return
+        self.known[id(value)] = value
+        self.tentative.pop(id(value), None)
+        if id(value) in self._noted:
+            return
+        self._noted.add(id(value))
+        if kind is Kind.FUNCTION:
+            self.function(value, where)
+        elif kind is Kind.MODULE:
+            self.module(value, text, where)
+        elif kind is Kind.ARRAY and value.nbytes <= _ARRAY_LIMIT:
+            self.arrays[id(value)] = ArrayContent(value, value.copy(), where, text)
+        elif kind is Kind.RANDOM:
+            self.random(value, text, where)
+        else:
+            for inner, name in _parts(kind, value, text):
+                self.note(inner, name, where)
+
+    def random(self, generator: Any, text: str, where: Location) -> None:
+        """Remember where a NumPy generator stands."""
+        self.randoms.setdefault(id(generator), RandomState(generator, state_of(generator), where, text))
+
+    def function(self, function: FunctionType, where: Location) -> None:
+        """Guard a user's function; of a wrapper that is not the user's, the functions it closes over."""
+        if self.kinds.origins.of_file(function.__code__.co_filename) != USER:
+            for cell in function.__closure__ or ():
+                inner = _content(cell)
+                if self.kinds.of(inner) in (Kind.FUNCTION, Kind.METHOD, Kind.PARTIAL):
+                    self.note(inner, getattr(inner, "__qualname__", "function"), where)
+            return
+        self.functions[id(function)] = FunctionGuard(function, where)
+        self.by_code.setdefault(id(function.__code__), []).append(function)
+        for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+            self.note(value, f"default argument of {function.__qualname__}", where)
+
+    def module(self, module: Any, text: str, where: Location) -> None:
+        """Guard a Module: class, mode, structure, forward, and of weft's own modules every plain setting; then its submodules."""
+        self.types[id(module)] = TypeGuard(module, where, text, self.kinds)
+        for name in ("training", "forward"):
+            self.attribute(module, name, text, where)
+        internal = self.kinds.origins.of_module(type(module).__module__) == INTERNAL
+        for name, value in list(instance_dict(module).items()):
+            if self.kinds.of(value) is Kind.DICT and self.kinds.is_structure(name):
+                self.entry(AttributeSlot(module, name, f"{text}.{name}"), where)
+                self.structure(value, f"{text}.{name}", where, structural=True, names=text)
+            elif internal and self.kinds.of(value) in (Kind.SCALAR, Kind.TUPLE, Kind.SYMBOL):
+                self.entry(AttributeSlot(module, name, f"{text}.{name}"), where)
+
+    def structure(self, container: Any, text: str, where: Location, structural: bool = False, names: str = "") -> None:
+        """Guard a container's keys and items, and what its items are."""
+        if id(container) not in self.containers:
+            guarded = id(container) not in self.exempt
+            copy = _copy(self.kinds.of(container), container)
+            self.containers[id(container)] = Contents(container, copy, where, text, guarded, structural)
+            for key, item in _items(self.kinds.of(container), container):
+                name = f"{names}.{key}" if names else f"{text}[{key!r}]"
+                self.note(item, name, where)
+                if self.kinds.of(item) in CONTAINERS:
+                    self.structure(item, name, where)
+
+    # slots
+    def entry(
+        self, slot: Slot, where: Location, read: bool = True, store: Location | None = None, sure: bool = True
+    ) -> Any:
+        """Record a slot; its value now."""
+        key = slot.key
+        value = slot.get()
+        entry = self.entries.get(key)
+        if entry is None:
+            entry = self.entries[key] = Entry(slot, value, where, sure)
+            if key in self.lifted:
+                entry.lifted, entry.real = True, self.lifted[key]
+        entry.read = entry.read or read
+        entry.sure = entry.sure or sure
+        if store is not None and store not in entry.stores:
+            entry.stores.append(store)
+        if value is not MISSING:
+            self.note(value, slot.text, where, sure)
+        return value
+
+    def attribute(
+        self,
+        obj: Any,
+        name: str,
+        text: str,
+        where: Location,
+        read: bool = True,
+        store: Location | None = None,
+        sure: bool = True,
+    ) -> Any:
+        """The value of `obj.name` as far as it can be told without running user code, else MISSING; what it depends on is recorded."""
+        kind, path = self.kinds.of(obj), f"{text}.{name}"
+        if kind is Kind.NAMESPACE:
+            if self.kinds.origins.of_module(obj.__name__) != USER:
+                return self.foreign(obj, name, path, where)
+            return self.entry(GlobalSlot(obj.__dict__, name, path), where, read, store)
+        if kind is Kind.CLASS:
+            return self.class_attribute(obj, name, path, where, read, store)
+        if kind is Kind.METHOD:
+            return obj.__self__ if name == "__self__" else MISSING
+        if kind is Kind.TUPLE and name in getattr(type(obj), "_fields", ()):
+            return obj[type(obj)._fields.index(name)]
+        if kind is Kind.FUNCTION and name not in instance_dict(obj) and store is None:
+            return MISSING
+        if kind in BORING or kind in (Kind.ARRAY, Kind.RANDOM, Kind.PARTIAL):
+            return MISSING
+        return self.instance_attribute(obj, name, path, where, read, store, sure)
+
+    def foreign(self, module: Any, name: str, path: str, where: Location) -> Any:
+        """An attribute of a module that is not the user's: not guarded, but numpy.random's hidden generator is watched."""
+        value = module.__dict__.get(name, MISSING)
+        if module.__name__ == "numpy.random" and callable(value):
+            owner = getattr(value, "__self__", None)
+            if isinstance(owner, np.random.RandomState):
+                self.random(owner, path, where)
+        return value
+
+    def instance_attribute(
+        self, obj: Any, name: str, path: str, where: Location, read: bool, store: Location | None, sure: bool
+    ) -> Any:
+        """Python's attribute lookup, by hand."""
+        cls = type(obj)
+        owner, raw = class_lookup(cls, name)
+        slot = AttributeSlot(obj, name, path)
+        if is_slot(cls, name) or (name in instance_dict(obj) and not _overrides(raw)):
+            return self.entry(slot, where, read, store, sure)
+        if _overrides(raw):
+            return self.class_value(cls, name, raw, where)
+        if raw is MISSING and (found := self.submodule(obj, name)) is not MISSING:
+            return found
+        if cls.__flags__ & _HEAP_TYPE:
+            self.entry(slot, where, read, store, sure)
+        if raw is MISSING:
+            fallback = class_lookup(cls, "__getattr__")[1]
+            if fallback is not MISSING:
+                self.class_value(cls, "__getattr__", fallback, where)
+            return MISSING
+        if isinstance(raw, _DESCRIPTORS) or hasattr(type(raw), "__get__"):
+            return self.class_value(cls, name, raw, where)
+        return self.entry(ClassSlot(owner, name, path), where, read) if owner and owner.__flags__ & _HEAP_TYPE else raw
+
+    def submodule(self, obj: Any, name: str) -> Any:
+        """A Module's parameter, buffer or submodule; the dicts that hold them are guarded with the Module."""
+        if self.kinds.of(obj) is Kind.MODULE:
+            held = instance_dict(obj)
+            for group in ("_parameters", "_buffers", "_modules"):
+                if name in held.get(group, ()):
+                    return held[group][name]
+        return MISSING
+
+    def class_attribute(
+        self, cls: type, name: str, path: str, where: Location, read: bool, store: Location | None
+    ) -> Any:
+        """An attribute read from a class itself."""
+        owner, raw = class_lookup(cls, name)
+        if owner is None or not owner.__flags__ & _HEAP_TYPE:
+            return MISSING if store is None else self.entry(ClassSlot(cls, name, path), where, read, store)
+        if isinstance(raw, _DESCRIPTORS) or hasattr(type(raw), "__get__"):
+            return self.class_value(cls, name, raw, where)
+        if store is not None:
+            self.entry(ClassSlot(cls, name, path), where, False, store)
+        return self.entry(ClassSlot(owner, name, path), where, read)
+
+    def class_value(self, cls: type, name: str, raw: Any, where: Location) -> Any:
+        """A method, property or other descriptor found on a class: guarded; the plain function, or MISSING where a call decides."""
+        if cls.__flags__ & _HEAP_TYPE and (id(cls), name) not in self.classes:
+            self.classes[id(cls), name] = ClassGuard(cls, name, raw, where)
+            for function in _underlying(raw):
+                self.note(function, f"{cls.__name__}.{name}", where)
+        return raw if isinstance(raw, FunctionType) else MISSING
+
+    def iterator(self, value: Any, text: str, where: Location) -> bool:
+        """Remember how far an older iterator is; whether it is one."""
+        if not self.is_known(value) or not hasattr(type(value), "__next__"):
+            return False
+        self.drawn.setdefault(id(value), Drawn(value, position(value), where, text))
+        return True
+
+
+def _overrides(raw: Any) -> bool:
+    return raw is not MISSING and hasattr(type(raw), "__set__")
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def _underlying(raw: Any) -> Iterator[Any]:
+    candidates: tuple[Any, ...] = (raw,)
+    if isinstance(raw, property):
+        candidates = (raw.fget, raw.fset, raw.fdel)
+    elif isinstance(raw, (classmethod, staticmethod)):
+        candidates = (raw.__func__,)
+    elif isinstance(raw, (functools.cached_property, functools.partialmethod)):
+        candidates = (raw.func,)
+    return (c for c in candidates if isinstance(c, FunctionType))
+
+
+def _parts(kind: Kind, value: Any, text: str) -> Iterator[tuple[Any, str]]:
+    if kind is Kind.TUPLE:
+        yield from ((item, f"{text}[{i}]") for i, item in enumerate(value))
+    elif kind is Kind.METHOD:
+        yield from ((value.__func__, text), (value.__self__, f"{text}.__self__"))
+    elif kind is Kind.PARTIAL:
+        yield from ((value.func, f"{text}.func"), (value.args, f"{text}.args"))
+        yield from ((item, f"{text}.keywords[{key!r}]") for key, item in value.keywords.items())
+
+
+def _items(kind: Kind, container: Any) -> list[tuple[Any, Any]]:
+    if kind is Kind.DICT:
+        return list(container.items())
+    return list(enumerate(container))
+
+
+def _copy(kind: Kind, container: Any) -> Any:
+    if kind is Kind.DICT:
+        return dict(container)
+    return set(container) if kind is Kind.SET else list(container)

@@ -1,0 +1,190 @@
+"""The profile hook: sees every Python frame and builtin call of the capturing thread while the function runs once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from types import CodeType, FrameType
+from typing import Any, Final
+
+from weft.compile.guards.analyse import plan_of
+from weft.compile.guards.effects import MOVE_OUT, SUSPECTS, SideEffectError, builtin_deed, container_deed, stdlib_deed
+from weft.compile.guards.kinds import BORING, CONTAINERS, Kind, Kinds
+from weft.compile.guards.origin import INTERNAL, STDLIB, USER
+from weft.compile.guards.plan import Plan
+from weft.compile.guards.reads import Reads
+from weft.compile.guards.slots import Key
+from weft.compile.guards.visit import Visitor
+from weft.support.locations import Location
+
+Deed = tuple[str, str]
+_UNSEEN: Final = ("", "")
+PASS_ITEM: Final = "Draw the item outside and pass it in as an argument."
+
+
+class Recorder:
+    """A context manager; while it is active, what the user's code of this thread reads goes to `reads`.
+
+    `paused()` switches it off around machinery that runs no user code, such as one operator.
+    """
+
+    def __init__(self, kinds: Kinds | None = None, lifted: Mapping[Key, Any] | None = None) -> None:
+        self.kinds = kinds or Kinds()
+        self.reads = Reads(self.kinds, lifted or {})
+        self.visitor = Visitor(self.reads)
+        self.refusal: SideEffectError | None = None
+        self._table: dict[int, Plan | Deed | None] = {}
+        self._codes: list[CodeType] = []  # keeps the ids in _table alive
+        self._own: set[int] = set()
+        self._seen: set[Any] = set()
+        self._stored: set[str] = set()
+        self._previous: Any = None
+        self._hook = self._make_hook()
+
+    def __enter__(self) -> Recorder:
+        self._previous = sys.getprofile()
+        sys.setprofile(self._hook)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        sys.setprofile(self._previous)
+
+    def start(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Make the function and its arguments known; the code of `fn` counts as the user's wherever its file lies."""
+        where = _place_of(fn)
+        code = getattr(getattr(fn, "__func__", fn), "__code__", None)
+        if code is not None:
+            self._own.add(id(code))
+        self.reads.note(fn, getattr(fn, "__qualname__", type(fn).__name__), where)
+        for value in self._taken_apart([*args, *kwargs.values()]):
+            self.reads.note(value, "an argument", where)
+            if id(value) in self.reads.exempt:
+                self.reads.structure(value, "an argument", where)
+
+    def _taken_apart(self, pending: list[Any]) -> list[Any]:
+        """The arguments and what their containers hold; the containers are exempt from guards, as the caller takes them apart itself."""
+        found: list[Any] = []
+        while pending:
+            value = pending.pop()
+            kind = self.kinds.of(value)
+            if kind in CONTAINERS:
+                if id(value) in self.reads.exempt:
+                    continue
+                self.reads.exempt.add(id(value))
+            if kind in CONTAINERS or kind is Kind.TUPLE:
+                pending.extend(value.values() if kind is Kind.DICT else value)
+            found.append(value)
+        return found
+
+    def _make_hook(self) -> Callable[[FrameType, str, Any], None]:
+        table, boring_of, codes = self._table, self.kinds.of, self._table.get
+
+        def hook(frame: FrameType, event: str, arg: Any) -> None:
+            if event == "call":
+                plan = codes(id(frame.f_code), _UNSEEN)
+                if plan is None:
+                    return
+                if plan is _UNSEEN:
+                    plan = self._admit(frame)
+                if isinstance(plan, Plan):
+                    self._enter(frame, plan)
+                elif plan is not None:
+                    self._called_stdlib(frame, plan)
+            elif event == "c_call":
+                if arg.__name__ in SUSPECTS:
+                    self._suspect(frame, arg)
+            elif event == "return" and arg is not None:
+                if boring_of(arg) in BORING or frame.f_back is None:
+                    return
+                caller = table.get(id(frame.f_back.f_code))
+                if isinstance(caller, Plan) and caller.names:
+                    self._returned(arg, caller, frame.f_code)
+
+        return hook
+
+    # calls
+    def _admit(self, frame: FrameType) -> Plan | Deed | None:
+        code = frame.f_code
+        self._codes.append(code)
+        found: Plan | Deed | None = None
+        origin = self.kinds.origins.of_file(code.co_filename)
+        if origin == USER or id(code) in self._own:
+            found = plan_of(code)
+            self._own.update(map(id, found.nested) if id(code) in self._own else ())
+            self._stored |= found.store_names
+        elif origin == STDLIB:
+            found = stdlib_deed(frame.f_globals.get("__name__") or "", code.co_name)
+        self._table[id(code)] = found
+        return found
+
+    def _enter(self, frame: FrameType, plan: Plan) -> None:
+        """Visit a frame, unless one with the same code and the same objects at its roots was visited."""
+        if not plan.bound and not plan.loose:
+            key: Any = (id(plan), id(frame.f_globals))
+            if key not in self._seen or not self._stored.isdisjoint(plan.path_names):
+                self._seen.add(key)
+                self.visitor.frame(frame, plan, {} if not plan.code.co_argcount else frame.f_locals)
+            return
+        values, kind_of = frame.f_locals, self.kinds.of
+        named = values.values() if plan.loose else (values.get(n) for n in plan.bound)
+        key = (id(plan), *(0 if kind_of(v) in BORING else id(v) for v in named))
+        if key not in self._seen or not self._stored.isdisjoint(plan.path_names):
+            for value in named if isinstance(named, type(values.values())) else ():
+                if kind_of(value) not in BORING:
+                    self.reads.meet(value)
+            self._seen.add(key)
+            self.visitor.frame(frame, plan, values)
+
+    def _returned(self, value: Any, caller: Plan, code: CodeType) -> None:
+        """A call gave the user's code an object: cover the attributes that the code may read from it."""
+        if self.reads.is_known(value):
+            self.visitor.reach([(value, f"{code.co_name}()")], caller, caller.names)
+        elif isinstance(value, (tuple, list)):
+            for i, item in enumerate(value):
+                if self.reads.is_known(item):
+                    self.visitor.reach([(item, f"{code.co_name}()[{i}]")], caller, caller.names)
+
+    # refusals
+    def _suspect(self, frame: FrameType, function: Any) -> None:
+        user = self._user_frame(frame)
+        if user is None:
+            return
+        if user is frame:
+            owner = function.__self__
+            what = container_deed(function)
+            if what is not None and self.reads.is_known(owner):
+                self.refuse(user, f"{what} that existed before the call", MOVE_OUT)
+            if function.__name__ == "next" and (id(frame.f_code), frame.f_lineno) in self.visitor.drawing:
+                self.refuse(user, "draws from an iterator that existed before the call", PASS_ITEM)
+        deed = builtin_deed(function)
+        if deed is not None:
+            self.refuse(user, *deed)
+
+    def _called_stdlib(self, frame: FrameType, deed: Deed) -> None:
+        user = self._user_frame(frame.f_back)
+        if user is not None:
+            self.refuse(user, *deed)
+
+    def refuse(self, frame: FrameType, deed: str, remedy: str) -> None:
+        """Raise at the user's line; kept in case the user's code swallows it."""
+        self.refusal = SideEffectError(Location(frame.f_code.co_filename, frame.f_lineno), deed, remedy)
+        raise self.refusal
+
+    def _user_frame(self, frame: FrameType | None) -> FrameType | None:
+        """The nearest frame that is not the standard library's, if it is the user's and no import is under way."""
+        while frame is not None:
+            code = frame.f_code
+            origin = USER if id(code) in self._own else self.kinds.origins.of_file(code.co_filename)
+            if origin == USER:
+                return frame if id(code) in self._table else None
+            if origin == INTERNAL or "importlib" in code.co_filename:
+                return None
+            frame = frame.f_back
+        return None
+
+
+def _place_of(fn: Any) -> Location:
+    inner = getattr(fn, "__func__", fn)
+    inner = inner if hasattr(inner, "__code__") else type(inner).__call__
+    code = getattr(inner, "__code__", None)
+    return Location(code.co_filename, code.co_firstlineno) if code is not None else Location("<compiled function>", 0)

@@ -1,0 +1,91 @@
+"""Recording one call: run it under the profile hook, then turn what was read into guards and what was written into writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from weft.compile.guards.guard import AbsentGuard, ArrayGuard, ContainerGuard, Guard, ShadowGuard, SlotGuard
+from weft.compile.guards.guard_set import GuardSet
+from weft.compile.guards.kinds import Kind, Kinds
+from weft.compile.guards.lifting import Substitution
+from weft.compile.guards.reads import Reads
+from weft.compile.guards.recorder import Recorder
+from weft.compile.guards.slots import Slot
+from weft.compile.guards.values import MISSING
+from weft.compile.guards.writes import Write, drop_fresh, writes_of
+
+
+class Recording:
+    """One recorded call. guards: what the program relies on; writes: what it must write back; rollback(): undo the call's writes."""
+
+    def __init__(self, reads: Reads, writes: list[Write], epoch_source: Callable[[], int] | None) -> None:
+        self._reads = reads
+        self.writes = writes
+        self.guards = GuardSet(_guards(reads, {w.target.key for w in writes}), epoch_source)
+
+    def rollback(self) -> None:
+        """Put every slot and container that was seen back to its value before the call."""
+        _rollback(self._reads)
+
+    @property
+    def lifted(self) -> list[Slot]:
+        """The slots that held stand-ins and were read."""
+        return [e.slot for e in self._reads.entries.values() if e.lifted]
+
+    def substitute(self, stand_ins: Iterable[tuple[Slot, Any]]) -> Substitution:
+        """Stand-ins for numbers, for the next recording; see Substitution."""
+        return Substitution(stand_ins)
+
+
+def record(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    kinds: Kinds | None = None,
+    substitution: Substitution | None = None,
+    epoch_source: Callable[[], int] | None = None,
+) -> tuple[Any, Recording]:
+    """Call `fn` once and record it. An exception of `fn`, or SideEffectError, leaves the Python state as it was before the call."""
+    recorder = Recorder(kinds, substitution.real if substitution else None)
+    named = dict(kwargs or {})
+    recorder.start(fn, args, named)
+    try:
+        with recorder:
+            result = fn(*args, **named)
+        if recorder.refusal is not None:
+            raise recorder.refusal
+        drop_fresh(recorder.reads, result, recorder.kinds)
+        writes = writes_of(recorder.reads, recorder.visitor, recorder.kinds)
+    except BaseException:
+        _rollback(recorder.reads)
+        raise
+    return result, Recording(recorder.reads, writes, epoch_source)
+
+
+def _rollback(reads: Reads) -> None:
+    for group in (reads.containers, reads.entries, reads.arrays, reads.randoms):
+        for record_of in group.values():
+            record_of.restore()
+
+
+def _guards(reads: Reads, written: set[Any]) -> list[Guard]:
+    kinds = reads.kinds
+    found: list[Guard] = []
+    for entry in reads.entries.values():
+        if not entry.read or (entry.slot.key in written and not entry.lifted):
+            continue
+        if entry.before is MISSING:
+            found.append(AbsentGuard(entry.slot, entry.where, kinds))
+        elif entry.lifted:
+            found.append(SlotGuard(entry.slot, entry.real, entry.where, kinds, lifted=True))
+        elif kinds.of(entry.before) is not Kind.SYMBOL:
+            found.append(SlotGuard(entry.slot, entry.before, entry.where, kinds))
+    found += [*reads.types.values(), *reads.classes.values(), *reads.functions.values()]
+    found += [ShadowGuard(scope, names) for scope, names in reads.shadows.values()]
+    for held in reads.containers.values():
+        if held.guarded:
+            found.append(ContainerGuard(held.container, held.before, held.where, held.text, kinds, reads.lifted))
+    found += [ArrayGuard(a.array, a.before, a.where, a.text) for a in reads.arrays.values()]
+    return found

@@ -1,0 +1,183 @@
+"""Places that hold a value: a global, a closure cell, an attribute, a class attribute, an item. Each can be read, written and put in source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CellType
+from typing import Any, Final
+
+from weft.compile.guards.values import MISSING
+
+Key = tuple[str, int, Any]
+Bind = Callable[[object], str]  # gives an object a name in the generated source
+GONE: Final = (AttributeError, KeyError, IndexError, ValueError, TypeError)
+
+
+class Slot:
+    """One place. `holder` is the object that has it, `name` which of its places, `text` how the user's source would say it."""
+
+    __slots__ = ("holder", "name", "text")
+    kind = ""
+
+    def __init__(self, holder: Any, name: Any, text: str) -> None:
+        self.holder, self.name, self.text = holder, name, text
+
+    @property
+    def key(self) -> Key:
+        """Equal for the same place while the holder lives."""
+        return (self.kind, id(self.holder), self.name)
+
+    def get(self) -> Any:
+        """The value there now, or MISSING."""
+        try:
+            return self.load()
+        except GONE:
+            return MISSING
+
+    def put(self, value: Any) -> None:
+        """Write the value, or remove the name for MISSING, without running the user's __setattr__."""
+        if value is MISSING:
+            self.remove()
+        else:
+            self.store(value)
+
+    def load(self) -> Any:
+        """The value there now; an error of GONE if there is none."""
+        raise NotImplementedError
+
+    def store(self, value: Any) -> None:
+        """Write the value."""
+        raise NotImplementedError
+
+    def remove(self) -> None:
+        """Remove the name."""
+        raise NotImplementedError
+
+    def source(self, bind: Bind) -> str:
+        """An expression that loads the value."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{self.text}>"
+
+
+class ItemSlot(Slot):
+    """An item of a dict or list."""
+
+    __slots__ = ()
+    kind = "item"
+
+    def load(self) -> Any:
+        return self.holder[self.name]
+
+    def store(self, value: Any) -> None:
+        self.holder[self.name] = value
+
+    def remove(self) -> None:
+        self.holder.pop(self.name, None)
+
+    def source(self, bind: Bind) -> str:
+        return (
+            f"{bind(self.holder)}[{self.name!r}]"
+            if type(self.name) in (int, str)
+            else f"{bind(self.holder)}[{bind(self.name)}]"
+        )
+
+
+class GlobalSlot(ItemSlot):
+    """A module's global: an item of its dict."""
+
+    __slots__ = ()
+    kind = "item"
+
+
+class CellSlot(Slot):
+    """The content of a closure cell."""
+
+    __slots__ = ()
+    kind = "cell"
+    holder: CellType
+
+    def load(self) -> Any:
+        return self.holder.cell_contents
+
+    def store(self, value: Any) -> None:
+        self.holder.cell_contents = value
+
+    def remove(self) -> None:
+        del self.holder.cell_contents
+
+    def source(self, bind: Bind) -> str:
+        return f"{bind(self.holder)}.cell_contents"
+
+
+class AttributeSlot(Slot):
+    """An attribute that the instance itself holds, in its __dict__ or in a slot."""
+
+    __slots__ = ()
+    kind = "attribute"
+
+    def load(self) -> Any:
+        return object.__getattribute__(self.holder, self.name)
+
+    def get(self) -> Any:
+        held = instance_dict(self.holder)
+        if self.name in held:
+            return held[self.name]
+        return super().get() if is_slot(type(self.holder), self.name) else MISSING
+
+    def store(self, value: Any) -> None:
+        object.__setattr__(self.holder, self.name, value)
+
+    def remove(self) -> None:
+        if self.get() is not MISSING:
+            object.__delattr__(self.holder, self.name)
+
+    def source(self, bind: Bind) -> str:
+        if class_lookup(type(self.holder), "__getattribute__")[0] is not object or not self.name.isidentifier():
+            return f"{bind(object.__getattribute__)}({bind(self.holder)}, {self.name!r})"
+        return f"{bind(self.holder)}.{self.name}"
+
+
+class ClassSlot(Slot):
+    """An attribute of a class, held by exactly this class."""
+
+    __slots__ = ()
+    kind = "class"
+
+    def load(self) -> Any:
+        return self.holder.__dict__[self.name]
+
+    def store(self, value: Any) -> None:
+        type.__setattr__(self.holder, self.name, value)
+
+    def remove(self) -> None:
+        type.__delattr__(self.holder, self.name)
+
+    def source(self, bind: Bind) -> str:
+        return f"{bind(self.holder)}.__dict__[{self.name!r}]"
+
+
+_NOTHING: Final[dict[str, Any]] = {}
+
+
+def instance_dict(obj: object) -> dict[str, Any]:
+    """The object's own attributes; an empty dict for one that has none."""
+    try:
+        found = object.__getattribute__(obj, "__dict__")
+    except AttributeError:
+        return _NOTHING
+    return found if isinstance(found, dict) else _NOTHING
+
+
+def class_lookup(cls: type, name: str) -> tuple[type | None, Any]:
+    """(owner, raw value) of a class attribute by the method resolution order, or (None, MISSING). Runs no user code."""
+    for owner in cls.__mro__:
+        if name in owner.__dict__:
+            return owner, owner.__dict__[name]
+    return None, MISSING
+
+
+def is_slot(cls: type, name: str) -> bool:
+    """Whether the class declares `name` in __slots__."""
+    return type(class_lookup(cls, name)[1]).__name__ == "member_descriptor"

@@ -1,0 +1,69 @@
+"""Comparing guarded values: strict about type, NaN, signed zero, and True against 1; identity for everything that is not a plain value."""
+
+from __future__ import annotations
+
+import enum
+import math
+import struct
+from typing import Any, Final
+
+import numpy as np
+
+
+class Missing:
+    """The value of a name that is not there."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "(absent)"
+
+
+MISSING: Final = Missing()
+SCALARS: Final = (int, float, bool, str, bytes, type(None), complex, type(Ellipsis), type(NotImplemented), range, slice)
+
+
+def number_kind(value: object) -> str | None:
+    """'int' or 'float' for what can become a runtime number (Python's and NumPy's), None for all else; a bool is no number."""
+    if isinstance(value, (bool, enum.Enum)):
+        return None
+    if isinstance(value, (int, np.integer)):
+        return "int"
+    return "float" if isinstance(value, (float, np.floating)) else None
+
+
+def same(old: Any, new: Any, equal: tuple[type, ...] = ()) -> bool:
+    """Whether a program that read `old` may go on with `new`; instances of the classes `equal` are compared with ==."""
+    if old is new:
+        return True
+    kind = type(old)
+    if kind is not type(new):
+        return False
+    if kind is float:
+        return _same_float(old, new)
+    if kind is complex:
+        return _same_float(old.real, new.real) and _same_float(old.imag, new.imag)
+    if kind in SCALARS or isinstance(old, (int, str, bytes, *equal)):
+        return bool(old == new)
+    if isinstance(old, np.generic):
+        return bool(old.dtype == new.dtype and old.tobytes() == new.tobytes())
+    if isinstance(old, tuple):
+        return len(old) == len(new) and all(same(a, b, equal) for a, b in zip(old, new, strict=True))
+    if kind is frozenset:
+        return same_members(old, new)
+    return False
+
+
+def same_members(old: frozenset[Any] | set[Any], new: frozenset[Any] | set[Any]) -> bool:
+    """Equality of sets whose members also have equal types, since {1} == {True}."""
+    return len(old) == len(new) and _typed(old) == _typed(new)
+
+
+def _typed(members: frozenset[Any] | set[Any]) -> set[tuple[type, Any]]:
+    return {(type(m), m) for m in members}
+
+
+def _same_float(old: float, new: float) -> bool:
+    if old != old or new != new:
+        return struct.pack("d", old) == struct.pack("d", new)
+    return old == new and math.copysign(1.0, old) == math.copysign(1.0, new)

@@ -1,0 +1,212 @@
+"""One frame: its Plan is evaluated over the values it starts with, and what bytecode cannot tell is covered from the objects in reach."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Mapping
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+from weft.compile.guards.kinds import BORING, CONTAINERS, Kind
+from weft.compile.guards.plan import Link, Plan
+from weft.compile.guards.reads import Reads
+from weft.compile.guards.slots import CellSlot, GlobalSlot, ItemSlot, class_lookup, instance_dict
+from weft.compile.guards.values import MISSING
+from weft.support.locations import Location
+
+Reached = tuple[Any, str]  # a value and how the source would say it
+
+
+class Visitor:
+    """Evaluates plans into a read-set."""
+
+    def __init__(self, reads: Reads) -> None:
+        self.reads, self.kinds = reads, reads.kinds
+        self.nested: set[int] = set()  # code objects whose functions are made by code that was seen
+        self.codes: dict[int, Plan] = {}
+        self.drawing: set[tuple[int, int]] = set()  # (code, line) that draws from an older iterator
+        self._resolved: set[tuple[int, int]] = set()
+        self._reached: set[tuple[int, int]] = set()
+
+    def frame(self, frame: FrameType, plan: Plan, values: Mapping[str, Any]) -> None:
+        """Record what a frame that starts with these local and cell values can read."""
+        self.codes[id(plan.code)] = plan
+        self.nested.update(map(id, plan.nested))
+        self.resolve(plan, values)
+        pool: list[Reached] = []
+        for (kind, name), link in plan.roots.items():
+            where = Location(plan.file, link.line)
+            if kind == "global":
+                value = self.global_value(frame, name, link, plan, where)
+            elif kind == "cell":
+                value = self.cell(plan, name, link, values, where)
+            elif kind == "import":
+                value = sys.modules.get(name, MISSING)
+            else:
+                value = values.get(name, MISSING)
+            self.walk(link, value, name, plan, pool)
+        if plan.loose or plan.loose_stores or plan.everything:
+            pool += [(v, n) for n, v in values.items() if self.kinds.of(v) not in BORING]
+            self.reach(pool, plan, plan.loose)
+
+    # roots
+    def global_value(self, frame: FrameType, name: str, link: Link, plan: Plan, where: Location) -> Any:
+        scope = frame.f_globals
+        if name in scope or link.stores:
+            value = MISSING
+            for line in link.stores or (0,):
+                store = Location(plan.file, line) if line else None
+                value = self.reads.entry(GlobalSlot(scope, name, f"global {name}"), where, link.read, store)
+            return value
+        if name in frame.f_builtins:
+            self.reads.shadows.setdefault(id(scope), (scope, {}))[1].setdefault(name, where)
+        return MISSING
+
+    def cell(self, plan: Plan, name: str, link: Link, values: Mapping[str, Any], where: Location) -> Any:
+        value = values.get(name, MISSING)
+        for function in self.reads.by_code.get(id(plan.code), ()):
+            cell = (function.__closure__ or ())[plan.code.co_freevars.index(name)]
+            slot = CellSlot(cell, "cell_contents", f"closure cell {name!r}")
+            if name != "__class__" and slot.get() is value:
+                for line in link.stores or (0,):
+                    self.reads.entry(slot, where, link.read, Location(plan.file, line) if line else None)
+        return value
+
+    def resolve(self, plan: Plan, values: Mapping[str, Any]) -> None:
+        """Find the function that runs, by the class of its first argument or among all functions, so that it is guarded."""
+        code = plan.code
+        first = values.get(code.co_varnames[0]) if code.co_argcount else None
+        cls = first if isinstance(first, type) else type(first)
+        if (id(code), id(cls)) in self._resolved:
+            return
+        self._resolved.add((id(code), id(cls)))
+        self.reads.known.setdefault(id(cls), cls)
+        where = Location(code.co_filename, code.co_firstlineno)
+        raw = class_lookup(cls, code.co_name)[1]
+        if code.co_argcount and _runs(raw, code):
+            self.reads.class_value(cls, code.co_name, raw, where)
+        if id(code) not in self.reads.by_code and id(code) not in self.nested:
+            for function in gc.get_referrers(code):
+                if isinstance(function, FunctionType) and function.__code__ is code and _closes_over(function, values):
+                    self.reads.note(function, function.__qualname__, where)
+            self.nested.add(id(code))  # searched for: once is enough
+
+    # chains
+    def walk(self, link: Link, value: Any, text: str, plan: Plan, pool: list[Reached]) -> None:
+        """Follow the chains that start at `link`, whose value is given."""
+        kind = self.kinds.of(value)
+        if kind in BORING or value is MISSING:
+            return
+        sure = self.reads.meet(value)
+        where = Location(plan.file, link.line)
+        opened = bool(link.used or link.iterated) or (kind in CONTAINERS and any(op == "." for op, _ in link.steps))
+        if opened and kind in CONTAINERS:
+            self.structure(value, text, where)
+        if link.mutations:
+            self.reads.mutations.setdefault(id(value), []).extend(Location(plan.file, m) for m in link.mutations)
+        if link.iterated and self.reads.iterator(value, text, Location(plan.file, link.iterated)):
+            self.drawing.add((id(plan.code), link.iterated))
+        if opened or kind is Kind.MODULE:
+            pool.append((value, text))
+        for (op, key), inner in link.steps.items():
+            found = self.step(value, op, key, inner, text, plan, sure)
+            if found is not MISSING:
+                self.walk(inner, found, f"{text}.{key}" if op == "." else f"{text}[{key!r}]", plan, pool)
+
+    def step(self, value: Any, op: str, key: Any, link: Link, text: str, plan: Plan, sure: bool) -> Any:
+        found = MISSING
+        for line in link.stores or (0,):
+            where, store = Location(plan.file, link.line), Location(plan.file, line) if line else None
+            if op == ".":
+                found = self.reads.attribute(value, key, text, where, link.read, store, sure)
+            else:
+                found = self.item(value, key, text, where, link.read, store, sure)
+        return found
+
+    def item(
+        self, value: Any, key: Any, text: str, where: Location, read: bool, store: Location | None, sure: bool
+    ) -> Any:
+        kind = self.kinds.of(value)
+        if kind is Kind.TUPLE or id(value) in self.reads.exempt:
+            try:
+                return value[key]
+            except (IndexError, KeyError, TypeError):
+                return MISSING
+        if kind in (Kind.LIST, Kind.DICT):
+            return self.reads.entry(ItemSlot(value, key, f"{text}[{key!r}]"), where, read, store, sure)
+        return MISSING
+
+    def structure(self, container: Any, text: str, where: Location) -> None:
+        if self.reads.is_known(container):
+            self.reads.structure(container, text, where)
+
+    # what bytecode cannot tell
+    def reach(self, pool: list[Reached], plan: Plan, names: Mapping[str, int], seen: set[int] | None = None) -> None:
+        """Record the attributes of these names on every object that can be reached from the pool through containers and such attributes."""
+        done: set[int] = set() if seen is None else seen
+        while pool:
+            value, text = pool.pop()
+            kind = self.kinds.of(value)
+            if kind in BORING or id(value) in done or (id(plan), id(value)) in self._reached:
+                continue
+            done.add(id(value))
+            if self.reads.meet(value):
+                self._reached.add((id(plan), id(value)))
+            pool += self.inside(value, kind, text, plan, names)
+
+    def inside(self, value: Any, kind: Kind, text: str, plan: Plan, names: Mapping[str, int]) -> list[Reached]:
+        if kind is Kind.TUPLE or kind in CONTAINERS:
+            found = self.elements(value, kind, text, plan)
+            return found if not instance_dict(value) else found + self.attributes(value, text, plan, names)
+        found = self.attributes(value, text, plan, names)
+        if kind is Kind.MODULE:
+            found += [(m, f"{text}.{n}") for n, m in instance_dict(value).get("_modules", {}).items()]
+        if kind is Kind.METHOD:
+            found.append((value.__self__, text))
+        return found
+
+    def elements(self, value: Any, kind: Kind, text: str, plan: Plan) -> list[Reached]:
+        items = value.items() if kind is Kind.DICT else enumerate(value)
+        return [(v, f"{text}[{k!r}]") for k, v in items if self.kinds.of(v) not in BORING]
+
+    def attributes(self, value: Any, text: str, plan: Plan, names: Mapping[str, int]) -> list[Reached]:
+        sure, held, cls = self.reads.is_known(value), instance_dict(value), type(value)
+        is_plain = self.kinds.of(value) in (Kind.NAMESPACE, Kind.CLASS)
+        found: list[Reached] = []
+        wanted = dict(names)
+        if plan.everything and not is_plain:
+            wanted |= dict.fromkeys(held, plan.everything)
+        for name, line in wanted.items():
+            there = (
+                name in held
+                or name in plan.optional
+                or class_lookup(value if is_plain and isinstance(value, type) else cls, name)[0]
+            )
+            if not there and self.reads.submodule(value, name) is MISSING:
+                continue
+            where = Location(plan.file, line)
+            inner = self.reads.attribute(value, name, text, where, True, None, sure)
+            if inner is not MISSING and self.kinds.of(inner) not in BORING:
+                found.append((inner, f"{text}.{name}"))
+                if self.kinds.of(inner) in CONTAINERS:
+                    self.structure(inner, f"{text}.{name}", where)
+        if not is_plain:
+            for name, line in plan.loose_stores.items():
+                self.reads.attribute(
+                    value, name, text, Location(plan.file, line), False, Location(plan.file, line), sure
+                )
+        return found
+
+
+def _runs(raw: Any, code: CodeType) -> bool:
+    function = raw.fget if isinstance(raw, property) else getattr(raw, "__func__", raw)
+    return getattr(function, "__code__", None) is code
+
+
+def _closes_over(function: FunctionType, values: Mapping[str, Any]) -> bool:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        slot = CellSlot(cell, "cell_contents", name)
+        if slot.get() is not values.get(name, MISSING):
+            return False
+    return True

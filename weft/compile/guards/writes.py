@@ -1,0 +1,170 @@
+"""What the call changed: numbers and objects that a program must write back, and changes that cannot be repeated."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from weft.compile.guards.effects import MOVE_OUT, USE_OURS, SideEffectError
+from weft.compile.guards.kinds import Kind, Kinds
+from weft.compile.guards.reads import Reads
+from weft.compile.guards.record_of import Contents, Entry
+from weft.compile.guards.slots import ItemSlot, Slot, instance_dict
+from weft.compile.guards.values import MISSING, number_kind
+from weft.compile.guards.visit import Visitor
+from weft.support.locations import Location
+
+
+@dataclass(frozen=True)
+class NumberWrite:
+    """The call rebound a number of an older object. `value` is what it left there: a number, or a symbol made from a lifted one."""
+
+    target: Slot
+    old: Any
+    value: Any
+    where: Location
+
+
+@dataclass(frozen=True)
+class ObjectWrite:
+    """The call rebound a name of an older object to something that is no number (or removed it: MISSING)."""
+
+    target: Slot
+    old: Any
+    value: Any
+    where: Location
+
+
+Write = NumberWrite | ObjectWrite
+
+
+def drop_fresh(reads: Reads, result: Any, kinds: Kinds) -> None:
+    """Forget objects that only frames knew and that the call itself made: those that die with it, and those it returned."""
+    doubtful = [e for e in reads.entries.values() if id(e.slot.holder) in reads.tentative]
+    for entry in doubtful:
+        del reads.entries[entry.slot.key]
+    returned = _ids_in(result, kinds)
+    parked: list[tuple[Entry, Any]] = []
+    for entry in doubtful:
+        if id(entry.slot.holder) not in returned and (ref := _weak(entry.slot.holder)) is not None:
+            parked.append((entry, ref))
+        entry.slot.holder = None
+    doubtful.clear()
+    reads.tentative.clear()
+    for entry, ref in parked:
+        entry.slot.holder = ref()
+        if entry.slot.holder is not None:
+            reads.entries[entry.slot.key] = entry
+
+
+def _weak(obj: Any) -> Any:
+    try:
+        return weakref.ref(obj)
+    except TypeError:
+        return None
+
+
+def _ids_in(tree: Any, kinds: Kinds) -> set[int]:
+    found: set[int] = set()
+    pending = [tree]
+    while pending:
+        value = pending.pop()
+        kind = kinds.of(value)
+        if id(value) in found or kind not in (Kind.LIST, Kind.TUPLE, Kind.DICT, Kind.SET, Kind.INSTANCE):
+            continue
+        found.add(id(value))
+        pending.extend(
+            value.values()
+            if kind is Kind.DICT
+            else value
+            if kind is not Kind.INSTANCE
+            else instance_dict(value).values()
+        )
+    return found
+
+
+def writes_of(reads: Reads, visitor: Visitor, kinds: Kinds) -> list[Write]:
+    """The writes of the call. Raises SideEffectError for what a program cannot repeat."""
+    for random in reads.randoms.values():
+        if random.changed():
+            raise SideEffectError(random.where, f"draws foreign random numbers ({random.text})", USE_OURS)
+    for drawn in reads.drawn.values():
+        if drawn.changed():
+            raise SideEffectError(
+                drawn.where, f"draws from an iterator that existed before the call ({drawn.text})", MOVE_OUT
+            )
+    for array in reads.arrays.values():
+        if array.changed():
+            where = _line_of(reads, visitor, array.array, array.where)
+            raise SideEffectError(where, f"changes a NumPy array that existed before the call ({array.text})", MOVE_OUT)
+    writes: dict[Any, Write] = {}
+    for contents in reads.containers.values():
+        if contents.changed():
+            for write in _container_writes(contents, reads, visitor, kinds):
+                writes[write.target.key] = write
+    for entry in reads.entries.values():
+        if entry.changed():
+            writes.setdefault(entry.slot.key, _entry_write(entry, reads, visitor, kinds))
+    return list(writes.values())
+
+
+def _is_number(value: Any, kinds: Kinds) -> bool:
+    return number_kind(value) is not None or kinds.of(value) is Kind.SYMBOL
+
+
+def _entry_write(entry: Entry, reads: Reads, visitor: Visitor, kinds: Kinds) -> Write:
+    new, old = entry.slot.get(), entry.real if entry.lifted else entry.before
+    where = entry.stores[0] if entry.stores else entry.where
+    was_number = not _in_container(entry.slot) if old is MISSING else _is_number(old, kinds)
+    if was_number and _is_number(new, kinds):
+        return NumberWrite(entry.slot, old, new, where)
+    if _in_container(entry.slot):
+        raise _changed_container(entry.slot.holder, where, entry.slot.text)
+    return ObjectWrite(entry.slot, old, new, where)
+
+
+def _in_container(slot: Slot) -> bool:
+    return type(slot) is ItemSlot
+
+
+def _container_writes(contents: Contents, reads: Reads, visitor: Visitor, kinds: Kinds) -> list[Write]:
+    """Numbers replaced by numbers under the same keys, and the entries of a Module's own dicts; anything else is refused."""
+    where = _line_of(reads, visitor, contents.container, contents.where)
+    before, now = contents.before, contents.container
+    if isinstance(before, set) or (not contents.structural and len(before) != len(now)):
+        raise _changed_container(now, where, contents.text)
+    old, new = (dict(c) if isinstance(before, dict) else dict(enumerate(c)) for c in (before, now))
+    if not contents.structural and list(old) != list(new):
+        raise _changed_container(now, where, contents.text)
+    writes: list[Write] = []
+    for key in {**old, **new}:
+        a, b = old.get(key, MISSING), new.get(key, MISSING)
+        slot = ItemSlot(now, key, f"{contents.text}[{key!r}]")
+        real = reads.lifted.get(slot.key, a)
+        if a is b:
+            continue
+        if contents.structural:
+            writes.append(ObjectWrite(slot, a, b, where))
+        elif _is_number(a, kinds) and _is_number(b, kinds):
+            writes.append(NumberWrite(slot, real, b, where))
+        else:
+            raise _changed_container(now, where, contents.text)
+    return writes
+
+
+def _changed_container(container: Any, where: Location, text: str) -> SideEffectError:
+    return SideEffectError(
+        where, f"changes a {type(container).__name__} that existed before the call ({text})", MOVE_OUT
+    )
+
+
+def _line_of(reads: Reads, visitor: Visitor, container: Any, default: Location) -> Location:
+    """The line that changed a container: one whose chain leads to it, else one that changes something unidentified."""
+    lines = reads.mutations.get(id(container))
+    if lines:
+        return lines[0]
+    for plan in visitor.codes.values():
+        if plan.mutations:
+            return Location(plan.file, plan.mutations[0])
+    return default
