@@ -354,4 +354,5 @@ for _name, _inner in (("softmax", lambda *a: aten._softmax(*a)), ("log_softmax",
         f"{'Softmax' if _name == 'softmax' else 'Logarithm of the softmax'} along a dim: positive, and summing to one.",
         decompose=_inner,
         public=("weft", "Tensor"),
+        out=True,
     )

@@ -45,6 +45,11 @@ def multiply(a: Array, b: Array) -> Array:
     return np.asarray(out).astype(a.dtype, copy=False)
 
 
+def conjugate(x: Any) -> Any:
+    """The complex conjugate; a real tensor is itself, without a copy."""
+    return aten.conj(x) if x.dtype.is_complex else x
+
+
 def _mm_type(self: TensorType, mat2: TensorType) -> TensorType:
     dtype = _joint_dtype("mm", self, mat2)
     if not (self.is_complete and mat2.is_complete):
@@ -65,8 +70,8 @@ mm = define(
     type=_mm_type,
     kernel=multiply,
     vjp={
-        "self": lambda g, mat2: aten.mm(g, aten.conj(aten.t(mat2))),
-        "mat2": lambda g, self: aten.mm(aten.conj(aten.t(self)), g),
+        "self": lambda g, mat2: aten.mm(g, conjugate(aten.t(mat2))),
+        "mat2": lambda g, self: aten.mm(conjugate(aten.t(self)), g),
     },
     out=True,
 )
@@ -92,8 +97,8 @@ bmm = define(
     type=_bmm_type,
     kernel=multiply,
     vjp={
-        "self": lambda g, mat2: aten.bmm(g, aten.conj(aten.transpose(mat2, 1, 2))),
-        "mat2": lambda g, self: aten.bmm(aten.conj(aten.transpose(self, 1, 2)), g),
+        "self": lambda g, mat2: aten.bmm(g, conjugate(aten.transpose(mat2, 1, 2))),
+        "mat2": lambda g, self: aten.bmm(conjugate(aten.transpose(self, 1, 2)), g),
     },
     out=True,
 )
@@ -140,7 +145,7 @@ def _dot(self: Any, tensor: Any) -> Any:
 
 define("aten::dot(Tensor self, Tensor tensor) -> Tensor", "Sum of the products of two vectors' elements.", decompose=_dot, out=True)
 define("aten::vdot(Tensor self, Tensor other) -> Tensor", "dot with the first vector conjugated.",
-       decompose=lambda self, other: _dot(aten.conj(self), other), out=True)
+       decompose=lambda self, other: _dot(conjugate(self), other), out=True)
 define("aten::inner(Tensor self, Tensor other) -> Tensor", "Sums of products over the last dims.",
        decompose=lambda self, other: self * other if self.ndim == 0 or other.ndim == 0 else aten.tensordot(self, other, [-1], [-1]))
 
@@ -269,14 +274,14 @@ def _linear(input: Any, weight: Any, bias: Any) -> Any:
 
 def _linear_grad_input(g: Any, input_dims: Any, weight: Any) -> Any:
     if weight.ndim == 1:
-        return aten.unsqueeze(g, -1) * aten.conj(weight)
-    return aten.reshape(aten.mm(_rows(g), aten.conj(weight)), input_dims)
+        return aten.unsqueeze(g, -1) * conjugate(weight)
+    return aten.reshape(aten.mm(_rows(g), conjugate(weight)), input_dims)
 
 
 def _linear_grad_weight(g: Any, input: Any, weight_dims: Any) -> Any:
     if len(weight_dims) == 1:
-        return aten.sum_to_size(aten.unsqueeze(g, -1) * aten.conj(input), weight_dims)
-    return aten.mm(aten.t(_rows(g)), aten.conj(_rows(input)))
+        return aten.sum_to_size(aten.unsqueeze(g, -1) * conjugate(input), weight_dims)
+    return aten.mm(aten.t(_rows(g)), conjugate(_rows(input)))
 
 
 def _linear_grad_bias(g: Any, bias_dims: Any) -> Any:
