@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
 from weft.codegen.emit import F64, I8, I32, I64, PTR, VOID, Function, Module, Signature, const
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.lower_dims import DimLowering
-from weft.codegen.plan import ALIGNMENT, aligned
+from weft.codegen.plan import ALIGNMENT
 from weft.codegen.program_numbers import emit_number
-from weft.codegen.program_storage import Copy, Storage, chunk_count
+from weft.codegen.program_storage import Copy, Storage
 from weft.codegen.program_words import Words
 from weft.ir.graph import Node, Value
 from weft.loops.kernel import KernelCall
@@ -27,10 +29,20 @@ def at(f: Function, frame: Scalar, word: int, name: str = "at") -> Scalar:
     return f.gep(I64, frame, word, name)
 
 
-def emit_plan(module: Module, name: str, words: Words, sizes: dict[int, Expr], slots: tuple[int, Sequence[Dim]] | None = None) -> None:
-    """A function that stores sizes, and, given (first offset word, slot sizes), the slots' offsets and the arena's total."""
+def emit_plan(
+    module: Module,
+    name: str,
+    words: Words,
+    sizes: Mapping[int, Expr],
+    functions: Mapping[str, int] = MappingProxyType({}),
+    slots: tuple[int, Sequence[Dim]] | None = None,
+) -> None:
+    """A function that stores sizes; addresses of kernels (name -> word); and, given (first offset word, slot sizes), the slots' offsets
+    and the arena's total."""
     f = module.function(name, I64, [(PTR, "frame")])
     frame = f.params[0]
+    for kernel, word in functions.items():
+        f.store(module.functions[kernel].pointer, at(f, frame, word), align=8)
     lowering = size_lowering(f, frame, words)
     for word, dim in sizes.items():
         f.store(lowering.value(dim), at(f, frame, word))
@@ -95,6 +107,27 @@ def _emit_part(module: Module) -> Scalar:
     return f.pointer
 
 
+class Launch(NamedTuple):
+    """One call of a kernel, by words: function, tables (buffers, ints, numbers), scratch address, bytes of scratch for each part, extent, parts;
+    and the number of its first check."""
+
+    function: int
+    buffers: int
+    ints: int
+    numbers_word: int
+    scratch: int
+    stride: int
+    extent: int
+    chunks: int
+    check: int
+
+    LENGTH = 9
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(self)
+
+
 class SegmentEmitter:
     """Writes one native segment: a function over the frame that returns 0, or 1 + the number of a failed check."""
 
@@ -140,41 +173,42 @@ class SegmentEmitter:
         result = emit_number(node, self.f, self.read_number, self.read_dim)
         self.f.store(result, at(self.f, self.frame, self.word_of[node.output]), align=8)
 
-    def _fill_numbers(self, call: KernelCall, table: int) -> None:
+    def fill_numbers(self, call: KernelCall) -> None:
+        """Store what is not constant in a kernel's table of numbers, unless another kernel's equal table has it already."""
         f = self.f
-        for i, operand in enumerate(call.numbers):
-            if not isinstance(operand, (Value, Expr)):
-                continue
-            number = self.read_number(operand) if isinstance(operand, Value) else self.read_dim(operand)
-            f.store(number if number.type is F64 else f.sitofp(number, F64), at(f, self.frame, table + i), align=8)
+        table, is_new = self.words.numbers(call.numbers)
+        for i, operand in enumerate(call.numbers if is_new else ()):
+            if isinstance(operand, (Value, Expr)):
+                number = self.read_number(operand) if isinstance(operand, Value) else self.read_dim(operand)
+                f.store(number if number.type is F64 else f.sitofp(number, F64), at(f, self.frame, table + i), align=8)
 
     # ---- kernels
-    def kernel(self, call: KernelCall, buffers: int, launch: Signature | None, first_check: int, scratch_root: int) -> None:
-        """Call a kernel whose buffer table starts at word `buffers`."""
+    def launches(self, records: Sequence[Launch], launch: Signature) -> None:
+        """Call kernels one after another. A loop over a table: hundreds of calls in straight-line code cost LLVM a fraction of a millisecond each."""
         f, frame = self.f, self.frame
-        table, is_new = self.words.numbers(call.numbers)
-        if is_new:
-            self._fill_numbers(call, table)
-        ints = at(f, frame, self.words.dims(call.ints), "ints") if call.ints else frame
-        scratch = f.load(PTR, at(f, frame, HEADER + scratch_root), align=8, name="scratch") if scratch_root >= 0 else frame
-        shared = [at(f, frame, buffers, "buffers"), ints, at(f, frame, table, "numbers"), scratch]
-        chunks, extent = chunk_count(call), self.read_dim(call.extent)
-        function = self.module.functions[call.function]
-        if launch is None or chunks == 1:
-            status = f.call(function.signature, [*shared, const(I64, 0), extent], "status")
-        else:
-            stride = self.read_dim(aligned(call.scratch_bytes))
-            status = f.call(launch, [frame, function.pointer, *shared, stride, extent, self.read_dim(chunks)], "status")
-        if call.raises:
+        table = self.module.table("weft_launches", I32, [n for r in records for n in r.numbers])
+        with f.loop(0, const(I64, len(records)), name="launch", trip_at_least_one=True) as loop:
+            record = f.gep(I32, table, f.mul(loop.index, Launch.LENGTH), "record")
+            fields = [f.zext(f.load(I32, f.gep(I32, record, i)), I64) for i in range(Launch.LENGTH)]
+            function, buffers, ints, numbers, scratch, stride, extent, chunks, check = fields
+            tables = [f.gep(I64, frame, word) for word in (buffers, ints, numbers)]
+            pointers = [f.load(PTR, f.gep(I64, frame, word), align=8) for word in (function, scratch)]
+            sizes = [f.load(I64, f.gep(I64, frame, word)) for word in (stride, extent, chunks)]
+            status = f.call(launch, [frame, pointers[0], *tables, pointers[1], *sizes], "status")
             with f.if_(f.icmp("ne", status, 0), "failed"):
-                f.ret(f.add(status, first_check))
+                f.ret(f.add(status, check))
 
-    def copies(self, copies: Iterable[Copy]) -> None:
-        """Move bytes between roots."""
-        f = self.f
-        for copy in copies:
-            target, source = (f.load(PTR, at(f, self.frame, HEADER + r), align=8) for r in (copy.target, copy.source))
-            f.memcpy(target, source, self.read_dim(copy.size))
+    def copies(self, copies: Sequence[Copy]) -> None:
+        """Move bytes between roots, in order."""
+        f, frame = self.f, self.frame
+        records = [n for c in copies for n in (HEADER + c.target, HEADER + c.source, self.words.dims((c.size,)))]
+        if not records:
+            return
+        table = self.module.table("weft_copies", I32, records)
+        with f.loop(0, const(I64, len(copies)), name="copy", trip_at_least_one=True) as loop:
+            record = f.gep(I32, table, f.mul(loop.index, 3), "record")
+            target, source, size = (f.gep(I64, frame, f.zext(f.load(I32, f.gep(I32, record, i)), I64)) for i in range(3))
+            f.memcpy(f.load(PTR, target, align=8), f.load(PTR, source, align=8), f.load(I64, size))
 
     def finish(self) -> None:
         """End of the function: nothing failed."""

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from weft.codegen.emit import Module, Signature
-from weft.codegen.program_emit import SegmentEmitter, emit_launch, emit_plan
+from weft.codegen.plan import aligned
+from weft.codegen.program_emit import Launch, SegmentEmitter, emit_launch, emit_plan
 from weft.codegen.program_numbers import KINDS, is_number
 from weft.codegen.program_numpy import graph_symbols, late_binds
 from weft.codegen.program_storage import (
@@ -22,10 +23,11 @@ from weft.codegen.program_storage import (
     scratch_bytes,
 )
 from weft.codegen.program_words import Words
-from weft.ir.graph import Graph, Node, Operand, Value
+from weft.ir.graph import Graph, Node, Operand, Value, values_in
 from weft.loops.kernel import ForeignStep, KernelCall, LoweredGraph
 from weft.ops.geometry import contiguous
 from weft.runtime.segments import (
+    HEADER,
     Check,
     Constant,
     ForeignSegment,
@@ -62,7 +64,8 @@ class _Assembly:
         self.walk_index = {id(n): i for i, n in enumerate(self.graph.walk())}
         self.checks: list[Check] = []
         self.parallel = any(isinstance(i, KernelCall) and chunk_count(i) != 1 for i in self.items)
-        self.launch: Signature | None = emit_launch(module) if self.parallel else None
+        self.launch: Signature = emit_launch(module)
+        self.functions: dict[str, int] = {}
         self.offsets = self.words.take(len(self.storage.placement.sizes))
         self.known = set(self.symbols[: self.given])
         self.segments = 0
@@ -114,21 +117,56 @@ class _Assembly:
         yield NativeSegment(name, "", tuple(self._late_buffers(run)))
 
     def _emit_items(self, emitter: SegmentEmitter, run: list[tuple[int, Item]]) -> None:
+        """Numbers as early as they can be, so that the kernels between them are one table."""
         calls = [item for _, item in run if isinstance(item, KernelCall)]
         roots = [self.storage.of(v) for call in calls for v in call.buffers]
         table = self.words.take(len(roots))
         if roots:
             emitter.gather(table, roots)
+        launches: list[Launch] = []
+        waiting = {v for call in calls for v in call.writes if is_number(v)}
+        for item in [item for _, item in run if isinstance(item, NumberStep) and not self._waits(item, waiting)]:
+            emitter.number(item.node)
+        for call in calls:
+            if not any(v in waiting for v in values_in(call.numbers)):
+                emitter.fill_numbers(call)
         for i, item in run:
-            if isinstance(item, NumberStep):
-                emitter.number(item.node)
-            elif isinstance(item, KernelCall):
-                emitter.kernel(item, table, self.launch, len(self.checks), self._scratch(i, item))
+            if isinstance(item, KernelCall):
+                if any(v in waiting for v in values_in(item.numbers)):
+                    self._flush(emitter, launches)
+                    emitter.fill_numbers(item)
+                launches.append(self._launch(i, item, table))
                 table += len(item.buffers)
-                self.checks += [self._check(item.nodes[n]) for n in item.raises]
+            elif isinstance(item, NumberStep) and item.node.output in waiting:
+                self._flush(emitter, launches)
+                emitter.number(item.node)
+        self._flush(emitter, launches)
 
-    def _scratch(self, index: int, call: KernelCall) -> int:
-        return self.storage.late_scratch.get(index, self.storage.scratch if call.scratch_bytes != 0 else -1)
+    def _waits(self, item: NumberStep, waiting: set[Value]) -> bool:
+        """Whether a number depends on what a kernel of the same segment writes; such numbers join `waiting`."""
+        if not any(v in waiting for v in item_reads(item)):
+            return False
+        waiting.add(item.node.output)
+        return True
+
+    def _flush(self, emitter: SegmentEmitter, launches: list[Launch]) -> None:
+        if launches:
+            emitter.launches(launches, self.launch)
+            launches.clear()
+
+    def _launch(self, index: int, call: KernelCall, buffers: int) -> Launch:
+        words, checks = self.words, len(self.checks)
+        self.checks += [self._check(call.nodes[n]) for n in call.raises]
+        if call.function not in self.functions:
+            self.functions[call.function] = words.take()
+        scratch = self.storage.late_scratch.get(index, self.storage.scratch)
+        sizes = (aligned(call.scratch_bytes), call.extent, chunk_count(call))
+        return Launch(
+            self.functions[call.function], buffers, words.dims(call.ints), words.numbers(call.numbers)[0], HEADER + max(scratch, 0),
+            *(words.dims((d,)) for d in sizes), checks)
+
+    def _check(self, node: Node) -> Check:
+        return Check(node.op.name, self.walk_index.get(id(node), -1))
 
     def _late_buffers(self, run: list[tuple[int, Item]]) -> Iterator[TensorSlot]:
         """What a segment needs memory for that could not be planned on entry."""
@@ -137,9 +175,6 @@ class _Assembly:
         for i, item in run:
             if i in self.storage.late_scratch and isinstance(item, KernelCall):
                 yield TensorSlot(self.storage.late_scratch[i], "uint8", self.words.dims((scratch_bytes(item),)), 1)
-
-    def _check(self, node: Node) -> Check:
-        return Check(node.op.name, self.walk_index.get(id(node), -1))
 
     def _foreign(self, item: ForeignStep) -> Iterator[Segment]:
         binds = late_binds(item.node, self.known, {s: self.words.symbol(s) for s in self.symbols})
@@ -154,7 +189,7 @@ class _Assembly:
     def _emit_main_plan(self) -> str:
         sizes = {w: d for w, d in self.words.sizes.items() if not self.words.is_late(d)}
         slots = (self.offsets, self.storage.placement.sizes)
-        emit_plan(self.module, "weft_plan", self.words, sizes, slots)
+        emit_plan(self.module, "weft_plan", self.words, sizes, self.functions, slots)
         rest = {w: d for w, d in self.words.sizes.items() if w not in sizes}
         for name, known in self.late_plans.items():
             ready = {w: d for w, d in rest.items() if d.symbols() <= known}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from weft.codegen.lower_dims import is_covered
 from weft.codegen.plan import Placement, Request, aligned, plan_slots
@@ -40,9 +41,12 @@ class Copy:
 
 def chunk_count(call: KernelCall) -> Dim:
     """Into how many parts a kernel is cut: by its sizes alone, so that results are the same for every number of threads."""
-    if call.extent == 1:
-        return 1
-    return dm.maximum(1, dm.minimum(dm.minimum(call.extent, MAX_CHUNKS), call.cost // GRAIN))
+    return 1 if call.extent == 1 else _chunks(call.extent, call.cost)
+
+
+@lru_cache(4096)
+def _chunks(extent: Dim, cost: Dim) -> Dim:
+    return dm.maximum(1, dm.minimum(dm.minimum(extent, MAX_CHUNKS), cost // GRAIN))
 
 
 def scratch_bytes(call: KernelCall) -> Dim:
@@ -52,9 +56,13 @@ def scratch_bytes(call: KernelCall) -> Dim:
 
 def value_bytes(value: Value) -> Dim:
     """Bytes of a tensor."""
-    dtype = value.tensor_type.dtype
-    assert dtype is not None
-    return value.tensor_type.numel * dtype.itemsize
+    return _bytes_of(value.tensor_type)
+
+
+@lru_cache(4096)
+def _bytes_of(type: TensorType) -> Dim:
+    assert type.dtype is not None
+    return type.numel * type.dtype.itemsize
 
 
 def program_items(lowered: LoweredGraph) -> list[Item]:

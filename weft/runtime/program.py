@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from weft.runtime.frame import Array, Frame
-from weft.runtime.segments import TOTAL, Check, ForeignSegment, Layout, NativeSegment, ObjectSlot, Result, Segment, TensorSlot
+from weft.runtime.segments import TOTAL, Check, ForeignSegment, Layout, NativeSegment, NumberSlot, ObjectSlot, Result, Segment, TensorSlot
 from weft.support.counters import counters
 from weft.support.errors import IndexBoundsError
 from weft.types import dims as dm
@@ -62,6 +63,10 @@ class Program:
         self._constants = tuple((c.root, _constant(c)) for c in layout.constants)
         self._transient = _transient_roots(layout)
         self._fresh = tuple((r.slot, dt.by_name(r.slot.dtype).numpy) for r in layout.results if r.kind == "fresh")  # type: ignore[union-attr]
+        # Most results are arrays that the frame holds anyway; the rest is worked out one by one.
+        self._array_roots = [r.slot.root for r in layout.results if _is_held(r)]  # type: ignore[union-attr]
+        self._arrays = _getter(self._array_roots)
+        self._other_results = tuple((i, r) for i, r in enumerate(layout.results) if not _is_held(r))
         self._frames: list[Frame] = []
 
     # ---- running
@@ -128,18 +133,22 @@ class Program:
 
     # ---- results
     def _results(self, frame: Frame) -> list[Any]:
-        made: dict[Any, Array] = {}
-        results = [self._result(r, frame, made) for r in self.layout.results]
+        results = list(self._arrays(frame.held)) if self._array_roots else []
+        if self._other_results:
+            self._add_results(results, frame)
         if self.layout.commits:
             self._commit(frame)
         return results
 
+    def _add_results(self, results: list[Any], frame: Frame) -> None:
+        made: dict[Any, Array] = {}
+        for position, result in self._other_results:
+            results.insert(position, self._result(result, frame, made))
+
     def _result(self, result: Result, frame: Frame, made: dict[Any, Array]) -> Any:
         kind, slot = result.kind, result.slot
-        if kind in ("fresh", "given"):
-            return frame.held[slot.root]  # type: ignore[union-attr]
-        if kind == "number":
-            return frame.read(slot)  # type: ignore[arg-type]
+        if isinstance(slot, NumberSlot):
+            return frame.read(slot)
         if kind == "value":
             return dm.evaluate(result.value, frame.values) if isinstance(result.value, Expr) else result.value
         if isinstance(slot, ObjectSlot) and not isinstance(frame.held[slot.root], np.ndarray):
@@ -233,6 +242,17 @@ class _Foreign:
 
 def _runnable(segment: Segment, calls: Mapping[str, Callable[[int], int]], foreign: Callable[[int], ForeignFunction]) -> _Native | _Foreign:
     return _Native(segment, calls) if isinstance(segment, NativeSegment) else _Foreign(segment, foreign)
+
+
+def _is_held(result: Result) -> bool:
+    return result.kind in ("fresh", "given") and not isinstance(result.slot, NumberSlot)
+
+
+def _getter(positions: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """A function that picks elements in C."""
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    return lambda items: [items[p] for p in positions]
 
 
 def _exposed(value: Any, inputs: Sequence[Any]) -> Array:
