@@ -231,7 +231,7 @@ class _Walk:
         if isinstance(key, Link):
             key.used = True
         if isinstance(base, Link):
-            if isinstance(key, Const) and isinstance(key.value, (int, str)):
+            if ins.opname == "STORE_SUBSCR" and isinstance(key, Const) and isinstance(key.value, (int, str)):
                 base.step(("[", key.value), self.line).stores.append(self.line)
             else:
                 base.used = True

@@ -41,8 +41,7 @@ _CLOCK_METHODS: Final = frozenset({"now", "utcnow", "today"})
 _BUILTINS: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("builtins", "print"): ("prints", MOVE_OUT),
     ("builtins", "input"): ("reads the user's input", PASS_IN),
-    ("builtins", "open"): ("opens a file", MOVE_OUT),
-    **{("_io", n): ("opens a file", MOVE_OUT) for n in ("open", "open_code")},
+    **{(m, n): ("opens a file", MOVE_OUT) for m in ("_io", "io") for n in ("open", "open_code")},
     **{
         ("time", n): ("reads the clock", PASS_IN)
         for n in str.split(

@@ -33,10 +33,12 @@ class Kind(enum.Enum):
     NAMESPACE = "Python module"
     ARRAY = "NumPy array: content"
     RANDOM = "NumPy random generator: state"
+    ITERATOR = "iterator written in C, or generator: position"
     INSTANCE = "object with attributes"
     OTHER = "compared by identity, nothing to read"
 
 
+HEAP_TYPE: Final = 1 << 9  # set for classes made by a class statement
 CONTAINERS: Final = frozenset({Kind.LIST, Kind.DICT, Kind.SET})
 BORING: Final = frozenset({Kind.SCALAR, Kind.LEAF, Kind.SYMBOL, Kind.OTHER})
 
@@ -90,6 +92,8 @@ class Kinds:
         ):
             if issubclass(cls, classes):
                 return kind
+        if hasattr(cls, "__next__") and not cls.__flags__ & HEAP_TYPE:
+            return Kind.ITERATOR
         has_attributes = "__dict__" in dir(cls) or any("__slots__" in c.__dict__ for c in cls.__mro__)
         return Kind.INSTANCE if has_attributes else Kind.OTHER
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from weft.compile.guards.guard import ClassGuard, FunctionGuard, TypeGuard
-from weft.compile.guards.kinds import BORING, CONTAINERS, Kind, Kinds
+from weft.compile.guards.kinds import BORING, CONTAINERS, HEAP_TYPE, Kind, Kinds
 from weft.compile.guards.origin import INTERNAL, USER
 from weft.compile.guards.record_of import ArrayContent, Contents, Drawn, Entry, RandomState, position, state_of
 from weft.compile.guards.slots import (
@@ -34,7 +34,6 @@ _DESCRIPTORS: Final = (
     functools.cached_property,
     functools.partialmethod,
 )
-_HEAP_TYPE: Final = 1 << 9
 _ARRAY_LIMIT: Final = 1 << 20  # bytes; a larger array is guarded by identity alone
 
 
@@ -94,6 +93,8 @@ class Reads:
             self.module(value, text, where)
         elif kind is Kind.ARRAY and value.nbytes <= _ARRAY_LIMIT:
             self.arrays[id(value)] = ArrayContent(value, value.copy(), where, text)
+        elif kind is Kind.ITERATOR:
+            self.drawn[id(value)] = Drawn(value, position(value), where, text)
         elif kind is Kind.RANDOM:
             self.random(value, text, where)
         else:
@@ -186,7 +187,7 @@ class Reads:
             return obj[type(obj)._fields.index(name)]
         if kind is Kind.FUNCTION and name not in instance_dict(obj) and store is None:
             return MISSING
-        if kind in BORING or kind in (Kind.ARRAY, Kind.RANDOM, Kind.PARTIAL):
+        if kind in BORING or kind in (Kind.ARRAY, Kind.RANDOM, Kind.PARTIAL, Kind.ITERATOR):
             return MISSING
         return self.instance_attribute(obj, name, path, where, read, store, sure)
 
@@ -212,7 +213,7 @@ class Reads:
             return self.class_value(cls, name, raw, where)
         if raw is MISSING and (found := self.submodule(obj, name)) is not MISSING:
             return found
-        if cls.__flags__ & _HEAP_TYPE:
+        if cls.__flags__ & HEAP_TYPE:
             self.entry(slot, where, read, store, sure)
         if raw is MISSING:
             fallback = class_lookup(cls, "__getattr__")[1]
@@ -221,7 +222,7 @@ class Reads:
             return MISSING
         if isinstance(raw, _DESCRIPTORS) or hasattr(type(raw), "__get__"):
             return self.class_value(cls, name, raw, where)
-        return self.entry(ClassSlot(owner, name, path), where, read) if owner and owner.__flags__ & _HEAP_TYPE else raw
+        return self.entry(ClassSlot(owner, name, path), where, read) if owner and owner.__flags__ & HEAP_TYPE else raw
 
     def submodule(self, obj: Any, name: str) -> Any:
         """A Module's parameter, buffer or submodule; the dicts that hold them are guarded with the Module."""
@@ -237,7 +238,7 @@ class Reads:
     ) -> Any:
         """An attribute read from a class itself."""
         owner, raw = class_lookup(cls, name)
-        if owner is None or not owner.__flags__ & _HEAP_TYPE:
+        if owner is None or not owner.__flags__ & HEAP_TYPE:
             return MISSING if store is None else self.entry(ClassSlot(cls, name, path), where, read, store)
         if isinstance(raw, _DESCRIPTORS) or hasattr(type(raw), "__get__"):
             return self.class_value(cls, name, raw, where)
@@ -247,18 +248,12 @@ class Reads:
 
     def class_value(self, cls: type, name: str, raw: Any, where: Location) -> Any:
         """A method, property or other descriptor found on a class: guarded; the plain function, or MISSING where a call decides."""
-        if cls.__flags__ & _HEAP_TYPE and (id(cls), name) not in self.classes:
+        if cls.__flags__ & HEAP_TYPE and (id(cls), name) not in self.classes:
             self.classes[id(cls), name] = ClassGuard(cls, name, raw, where)
             for function in _underlying(raw):
                 self.note(function, f"{cls.__name__}.{name}", where)
         return raw if isinstance(raw, FunctionType) else MISSING
 
-    def iterator(self, value: Any, text: str, where: Location) -> bool:
-        """Remember how far an older iterator is; whether it is one."""
-        if not self.is_known(value) or not hasattr(type(value), "__next__"):
-            return False
-        self.drawn.setdefault(id(value), Drawn(value, position(value), where, text))
-        return True
 
 
 def _overrides(raw: Any) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import operator
 from collections import deque
 from dataclasses import dataclass, field
@@ -150,7 +152,17 @@ def position(iterator: Any) -> Any:
     """How far an iterator is, for those that tell without moving; None for the others."""
     if isinstance(iterator, GeneratorType):
         return -2 if iterator.gi_frame is None else iterator.gi_frame.f_lasti
-    if type(iterator).__module__ == "itertools" and type(iterator).__name__ == "count":
+    if isinstance(iterator, (zip, map, enumerate, filter)):
+        return [position(part) for part in iterator.__reduce__()[1] if hasattr(type(part), "__next__")]
+    if isinstance(iterator, itertools.count):
         return repr(iterator)
-    hint = operator.length_hint(iterator, -1) if hasattr(type(iterator), "__length_hint__") else -1
-    return hint
+    if isinstance(iterator, io.IOBase):
+        return _offset(iterator)
+    return operator.length_hint(iterator, -1) if hasattr(type(iterator), "__length_hint__") else None
+
+
+def _offset(file: Any) -> int | None:
+    try:
+        return int(getattr(file, "buffer", file).tell())
+    except (OSError, ValueError):
+        return None

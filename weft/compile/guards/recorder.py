@@ -108,6 +108,8 @@ class Recorder:
         self._codes.append(code)
         found: Plan | Deed | None = None
         origin = self.kinds.origins.of_file(code.co_filename)
+        if origin == USER and code.co_filename.startswith("<"):  # generated source belongs to the module it runs in
+            origin = self.kinds.origins.of_module(frame.f_globals.get("__name__"))
         if origin == USER or id(code) in self._own:
             found = plan_of(code)
             self._own.update(map(id, found.nested) if id(code) in self._own else ())

@@ -105,7 +105,8 @@ class Visitor:
             self.structure(value, text, where)
         if link.mutations:
             self.reads.mutations.setdefault(id(value), []).extend(Location(plan.file, m) for m in link.mutations)
-        if link.iterated and self.reads.iterator(value, text, Location(plan.file, link.iterated)):
+        if link.iterated and kind is Kind.ITERATOR and sure:
+            self.reads.drawn[id(value)].where = Location(plan.file, link.iterated)
             self.drawing.add((id(plan.code), link.iterated))
         if opened or kind is Kind.MODULE:
             pool.append((value, text))

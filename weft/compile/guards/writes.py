@@ -104,8 +104,8 @@ def writes_of(reads: Reads, visitor: Visitor, kinds: Kinds) -> list[Write]:
             for write in _container_writes(contents, reads, visitor, kinds):
                 writes[write.target.key] = write
     for entry in reads.entries.values():
-        if entry.changed():
-            writes.setdefault(entry.slot.key, _entry_write(entry, reads, visitor, kinds))
+        if entry.slot.key not in writes and entry.changed():
+            writes[entry.slot.key] = _entry_write(entry, kinds)
     return list(writes.values())
 
 
@@ -113,7 +113,7 @@ def _is_number(value: Any, kinds: Kinds) -> bool:
     return number_kind(value) is not None or kinds.of(value) is Kind.SYMBOL
 
 
-def _entry_write(entry: Entry, reads: Reads, visitor: Visitor, kinds: Kinds) -> Write:
+def _entry_write(entry: Entry, kinds: Kinds) -> Write:
     new, old = entry.slot.get(), entry.real if entry.lifted else entry.before
     where = entry.stores[0] if entry.stores else entry.where
     was_number = not _in_container(entry.slot) if old is MISSING else _is_number(old, kinds)

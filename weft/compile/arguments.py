@@ -1,0 +1,64 @@
+"""Arguments of a compiled function: what is guarded about each leaf, and the symbols of its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.compile.capture import Capture
+from weft.tensor.tensor import Tensor
+from weft.types.dims import Expr
+
+ndarray = np.ndarray
+
+
+@dataclass(frozen=True)
+class TensorFacts:
+    """What a program depends on about a tensor argument, sizes aside."""
+
+    kind: type
+    dtype: np.dtype[Any]
+    ndim: int
+    requires_grad: bool
+    is_leaf: bool
+    permutation: tuple[int, ...] | None
+    shape: tuple[int, ...] | None  # only where the sizes are not symbolic
+
+    def describe(self) -> str:
+        return f"{self.kind.__name__}[{self.dtype}, {self.ndim} dims{', requires_grad' if self.requires_grad else ''}]"
+
+
+def facts_of(tensor: Tensor, is_static: bool) -> TensorFacts:
+    """The guarded facts of a tensor argument."""
+    data = tensor._data
+    permutation = None if data.flags.c_contiguous else dense_permutation(data)
+    return TensorFacts(
+        type(tensor), data.dtype, data.ndim, tensor.requires_grad, tensor.is_leaf, permutation, tuple(data.shape) if is_static else None
+    )
+
+
+def dense_permutation(data: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
+    """For a row-major array seen with permuted dims: `permutation` with data == base.permute(permutation); None if it is not one."""
+    order = sorted(range(data.ndim), key=lambda i: (-data.strides[i], i))
+    if data.transpose(order).flags.c_contiguous:
+        inverse = [0] * data.ndim
+        for position, axis in enumerate(order):
+            inverse[axis] = position
+        return tuple(inverse)
+    return None
+
+
+def contiguous_bytes(data: np.ndarray[Any, Any], permutation: tuple[int, ...] | None) -> np.ndarray[Any, Any]:
+    """The row-major array that a program takes for an argument."""
+    if permutation is not None:
+        order = sorted(range(len(permutation)), key=permutation.__getitem__)
+        return data.transpose(order)
+    return data if data.flags.c_contiguous and data.flags.aligned else np.ascontiguousarray(data)
+
+
+def symbolic_dims(capture: Capture, shape: Sequence[int]) -> tuple[Expr, ...]:
+    """A fresh symbol for each size."""
+    return tuple(capture.env.fresh("s", n) for n in shape)

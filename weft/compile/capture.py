@@ -1,0 +1,442 @@
+"""Capture: the mode in which operators on tensors are recorded into a builder instead of computed.
+
+Writes become scatters into the base's value; concrete tensors become state inputs by storage; backward is recorded through opaque calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.autograd import engine
+from weft.autograd.views import write_path
+from weft.compile.evaluator import OpaqueEvaluator
+from weft.compile.numbers import SymFloat, operand_of
+from weft.compile.state import StateSlot, choose_base, type_of_array
+from weft.compile.symbolic import Path, SilentStorage, SymbolicPayload, SymbolicStorage
+from weft.ir.builder import Builder, Handle
+from weft.ir.graph import Value
+from weft.ir.opaque import ACCUMULATE
+from weft.ops.geometry import Geometry, contiguous
+from weft.ops.op import OPS, Op
+from weft.ops.packet import aten
+from weft.ops.route import default_route
+from weft.support.errors import CaptureError, ShapeError
+from weft.support.locations import Location, user_location
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
+from weft.types import shape_env
+from weft.types.dims import Expr
+from weft.types.shape_env import ShapeEnv
+from weft.types.sym import SymInt
+from weft.types.tensor_type import FLOAT, TensorType, tensor_type
+
+ndarray = np.ndarray
+UNREAD: Any = object()
+
+
+@dataclass(eq=False)
+class NumberInput:
+    """A Python number that is read at every call: its graph parameter (floats) or symbol (integers), and where it comes from."""
+
+    name: str
+    getter: Callable[[], Any]
+    param: int | None
+    symbol: str | None
+    current: Any = None
+
+    def refresh(self) -> Any:
+        """Read the number again."""
+        self.current = self.getter()
+        return self.current
+
+
+@dataclass(eq=False)
+class NumberGuard:
+    """A question about lifted numbers, with the answer that the program depends on."""
+
+    compute: Callable[[], float]
+    question: Callable[[float], bool]
+    answer: bool
+    where: Location | None
+
+    def holds(self) -> bool:
+        return bool(self.question(self.compute())) is self.answer
+
+
+@dataclass(eq=False)
+class GradSlot:
+    """`.grad` of one leaf as the function leaves it.
+
+    known: whether the function read or set `.grad` before accumulating, so that its presence is guarded.
+    param, has: the buffer that receives an accumulated gradient, and the flag that says whether there is one already.
+    """
+
+    tensor: Tensor
+    current: Any = UNREAD
+    present: bool | None = None
+    param: int | None = None
+    has: int | None = None
+    touched: bool = False
+
+
+class Capture:
+    """One run of a function with symbolic tensors."""
+
+    def __init__(self, name: str, env: ShapeEnv | None = None) -> None:
+        self.env = env or ShapeEnv()
+        self.builder = Builder(name, self.env)
+        self.builder.track_locations = True
+        self.states: dict[int, StateSlot] = {}
+        self.numbers: list[NumberInput] = []
+        self.number_guards: list[NumberGuard] = []
+        self.grads: dict[int, GradSlot] = {}
+        self.stand_ins: dict[int, Tensor] = {}
+        self.evaluator = OpaqueEvaluator(self)
+        self._lifted: dict[tuple[int, Any], Any] = {}
+        self._versions: list[tuple[Any, int]] = []
+        self._histories: list[tuple[Tensor, Any]] = []
+        self._undo: list[Callable[[], None]] = []
+        self._keep: list[Any] = []
+
+    # ---- the mode
+    @contextmanager
+    def active(self) -> Iterator[Capture]:
+        """Record what runs inside. After an exception, everything touched is as before."""
+        previous = modes.capture
+        modes.capture = self
+        try:
+            with shape_env.using(self.env), engine.install(self.evaluator):
+                yield self
+        except BaseException:
+            self.roll_back()
+            raise
+        finally:
+            modes.capture = previous
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Compute for real within a block (optimizer state is made this way)."""
+        previous, env = modes.capture, shape_env.current_env()
+        modes.capture = None
+        try:
+            with shape_env.using(None):
+                yield
+        finally:
+            modes.capture = previous
+            del env
+
+    def restore(self) -> None:
+        """Put versions and histories of concrete tensors back: the program that was captured will act, the capture has not."""
+        for storage, version in reversed(self._versions):
+            storage.version = version
+        for tensor, state in reversed(self._histories):
+            tensor._autograd = state
+
+    def roll_back(self) -> None:
+        """Undo everything the capture did, optimizer state made meanwhile included."""
+        self.restore()
+        for undo in reversed(self._undo):
+            undo()
+
+    def on_roll_back(self, undo: Callable[[], None]) -> None:
+        """Call `undo` should the capture fail."""
+        self._undo.append(undo)
+
+    # ---- operators
+    def run(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """Record an operator; tensors out."""
+        if op.view is not None:
+            return self._view(op, args)
+        node = self.builder.emit(op, self.operand(args))
+        if op.schema.returns_list or len(node.outputs) != 1:
+            return tuple(self.fresh(v) for v in node.outputs)
+        return self.fresh(node.output)
+
+    def run_numbers(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """Record an operator whose only routable arguments are lifted numbers (a factory with a lifted value)."""
+        return self.run(op, args)
+
+    def fresh(self, value: Value) -> Tensor:
+        """A tensor around a new graph value, with a storage of its own."""
+        storage = SymbolicStorage(self, value, value.tensor_type)
+        return self._tensor(SymbolicPayload(storage, (), value.tensor_type), storage)
+
+    def _tensor(self, payload: SymbolicPayload, storage: Any) -> Tensor:
+        out = Tensor(payload)
+        out._storage = storage
+        return out
+
+    def operand(self, value: Any) -> Any:
+        """The operand of a Python argument."""
+        if isinstance(value, Tensor):
+            return self.payload_of(value).read()
+        kind = type(value)
+        if kind is tuple or kind is list:
+            return tuple([self.operand(v) for v in value])
+        if kind is SymFloat or kind is SymInt:
+            return operand_of(value)
+        if kind is Handle:
+            return value.value
+        if kind is ndarray:
+            return self.builder.constant(value)
+        return value
+
+    def payload_of(self, tensor: Tensor) -> SymbolicPayload:
+        """The symbolic payload of a tensor; a concrete one becomes a state input."""
+        data = tensor._data
+        return data if type(data) is SymbolicPayload else self._state_payload(tensor)
+
+    # ---- views
+    def _view(self, op: Op, args: tuple[Any, ...]) -> Any:
+        from weft.layers.eager import _view_of  # the one place that says what a view remembers
+
+        source: Tensor = args[0]
+        payload = self.payload_of(source)
+        rest = tuple(operand_of(a) for a in args[1:])
+        asked: dict[Any, Any] = {}
+        shape = self._geometry(op, payload, rest, asked)
+        if shape is None:
+            return self._copy_of_view(op, payload, rest, asked)
+        shapes = shape if isinstance(shape, tuple) else (shape,)
+        made = []
+        for i, g in enumerate(shapes):
+            kind = tensor_type(self._view_dtype(op, payload, rest), g.dims)
+            view = SymbolicPayload(payload.storage, (*payload.path, (op, rest, i)), kind, g)
+            made.append(_view_of(source, source.storage(), view, op, rest, i))
+        if asked:
+            payload.storage.questions.extend(asked.values())
+        return tuple(made) if isinstance(shape, tuple) else made[0]
+
+    def _view_dtype(self, op: Op, payload: SymbolicPayload, rest: tuple[Any, ...]) -> Any:
+        if op.type is None:
+            return payload.type.dtype
+        result = op.type(payload.type, *rest)
+        return (result[0] if isinstance(result, tuple) else result).dtype
+
+    def _geometry(self, op: Op, payload: SymbolicPayload, rest: tuple[Any, ...], asked: dict[Any, Any]) -> Any:
+        """The view's geometry. For reshape, which may copy, what was asked about strides matters only if an alias is written later."""
+        assert op.view is not None
+        if op.base != "reshape":
+            return op.view.geometry(payload.geometry(), *rest)
+        op.view.geometry(contiguous(payload.geometry().dims), *rest)  # sizes must fit in any case: these questions are guards
+        known = dict(self.env.guards)
+        shape = op.view.geometry(payload.geometry(), *rest)
+        for relation, guard in list(self.env.guards.items()):
+            if relation not in known:
+                asked[relation] = guard
+                del self.env.guards[relation]
+        return shape
+
+    def _copy_of_view(self, op: Op, payload: SymbolicPayload, rest: tuple[Any, ...], asked: dict[Any, Any]) -> Any:
+        if op.base == "view":
+            raise ShapeError(
+                "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces). "
+                "Use .reshape(...) instead."
+            )
+        node = self.builder.emit(op, (payload.read(), *rest))
+        out = self.fresh(node.output)
+        if asked:
+            out._storage.questions.extend(asked.values())
+            out._storage.partner = payload.storage
+            payload.storage.questions.extend(asked.values())
+        return out
+
+    # ---- writes
+    def write(self, op: Op, args: tuple[Any, ...]) -> None:
+        """An in-place operator: its functional value goes into the base."""
+        target: Tensor = args[0]
+        payload = self.payload_of(target)
+        node = self.builder.emit(op, self.operand(args))
+        self.store(target, payload, node.output)
+
+    def store(self, target: Tensor, payload: SymbolicPayload, value: Value) -> None:
+        """Put a value where a tensor lies."""
+        storage = payload.storage
+        with self.builder.active():
+            new = Handle(value, self.builder)
+            if value.tensor_type.dtype is not payload.type.dtype:
+                new = aten._to_copy(new, payload.type.dtype)
+            whole = write_path(Handle(storage.value, self.builder), payload.path, new)
+        storage.set(whole.value)
+        if storage.slot is not None:
+            storage.slot.written = True
+        self._raise_version(target)
+
+    def _raise_version(self, target: Tensor) -> None:
+        counted = target._storage
+        self._versions.append((counted, counted.version))
+        counted.version += 1
+
+    # ---- state
+    def _state_payload(self, tensor: Tensor) -> SymbolicPayload:
+        storage = tensor.storage()
+        key = storage.address if storage.nbytes else id(storage)
+        slot = self.states.get(key)
+        if slot is None:
+            slot = self._new_state(tensor)
+            self.states[key] = slot
+        return self._over_slot(tensor, slot)
+
+    def _new_state(self, tensor: Tensor) -> StateSlot:
+        base, array, is_flat = choose_base(tensor)
+        kind = type_of_array(array)
+        value = self.builder.param(kind, f"state{len(self.states)}")
+        symbolic = SymbolicStorage(self, value, kind, contiguous(array.shape))
+        slot = StateSlot(tensor.storage(), base, array, symbolic, len(self.builder.params) - 1, is_flat)
+        symbolic.slot = slot
+        self._keep.append(tensor)
+        return slot
+
+    def _over_slot(self, tensor: Tensor, slot: StateSlot) -> SymbolicPayload:
+        data = tensor._data
+        kind = type_of_array(data)
+        if data.shape == slot.array.shape and data.flags.c_contiguous and data.size == slot.array.size:
+            return SymbolicPayload(slot.symbolic, (), kind)
+        size = data.dtype.itemsize
+        strides = tuple(s // size for s in data.strides)
+        offset = tensor.storage().offset_of(data)
+        step = (OPS["aten::as_strided"], (tuple(data.shape), strides, offset), 0)
+        return SymbolicPayload(slot.symbolic, (step,), kind, Geometry(data.shape, strides, offset))
+
+    def bind_state(self, tensor: Tensor) -> None:
+        """Make a concrete tensor a state input now (so that its place among the parameters is early)."""
+        self.payload_of(tensor)
+
+    def lift_fresh(self, tensor: Tensor) -> Tensor:
+        """A tensor made from Python data inside the function: a constant of the program, fresh at every call."""
+        return self.fresh(self.builder.constant(np.ascontiguousarray(tensor._data)))
+
+    # ---- arguments
+    def symbolic_argument(self, tensor: Tensor, name: str, dims: tuple[Any, ...], permutation: tuple[int, ...] | None) -> Tensor:
+        """The stand-in of a tensor argument: a parameter with these dims; `permutation` when the bytes lie in another order of dims."""
+        dtype = tensor.dtype
+        if permutation is None:
+            kind = tensor_type(dtype, dims)
+            storage = SymbolicStorage(self, self.builder.param(kind, name), kind)
+            storage.param = len(self.builder.params) - 1
+            out = self._tensor(SymbolicPayload(storage, (), kind), storage)
+        else:
+            order = tuple(sorted(range(len(dims)), key=permutation.__getitem__))
+            base_dims = tuple(dims[d] for d in order)
+            kind = tensor_type(dtype, base_dims)
+            storage = SymbolicStorage(self, self.builder.param(kind, name), kind)
+            storage.param = len(self.builder.params) - 1
+            base = self._tensor(SymbolicPayload(storage, (), kind), storage)
+            out = self.run(OPS["aten::permute"], (base, permutation))
+            out._view = None
+        self.stand_ins[id(out)] = tensor
+        self._keep.append(out)
+        return out
+
+    # ---- numbers
+    def lift(self, container: Any, key: Any, name: str) -> Any:
+        """A number of a container (an optimizer's parameter group) as a runtime input; anything else as it is."""
+        value = container[key]
+        if type(value) not in (int, float):
+            return value
+        found = self._lifted.get((id(container), key))
+        if found is None:
+            found = self.lift_number(name, lambda: container[key], float(value), True)
+            self._lifted[(id(container), key)] = found
+            self._keep.append(container)
+        return found
+
+    def lift_number(self, name: str, getter: Callable[[], Any], example: Any, as_float: bool) -> Any:
+        """A Python number read at every call."""
+        if as_float:
+            value = self.builder.param(FLOAT, name)
+            number = NumberInput(name, getter, len(self.builder.params) - 1, None, example)
+            self.numbers.append(number)
+            return SymFloat(value, self, lambda: float(number.current))
+        symbol = self.env.fresh("i", int(example))
+        assert isinstance(symbol, Expr)
+        self.numbers.append(NumberInput(name, getter, None, symbol.symbol_name, example))
+        return SymInt(symbol, self.env)
+
+    def ask_number(self, number: SymFloat, question: Callable[[float], bool]) -> bool:
+        """Answer a question about a lifted number from its value now, and guard the answer."""
+        answer = bool(question(number.compute()))
+        self.number_guards.append(NumberGuard(number.compute, question, answer, user_location(3)))
+        return answer
+
+    # ---- .grad
+    def _grad_slot(self, tensor: Tensor) -> GradSlot:
+        found = self.grads.get(id(tensor))
+        if found is None:
+            found = self.grads[id(tensor)] = GradSlot(tensor)
+        return found
+
+    def real(self, tensor: Tensor) -> Tensor:
+        """The user's tensor behind a stand-in."""
+        return self.stand_ins.get(id(tensor), tensor)
+
+    def grad_of(self, tensor: Tensor) -> Tensor | None:
+        """`.grad` as the function sees it; reading it before it was set guards whether there is one."""
+        if type(tensor._data) is SymbolicPayload and id(tensor) not in self.stand_ins:
+            return None if tensor._autograd is None else tensor._autograd.grad
+        slot = self._grad_slot(tensor)
+        if slot.current is UNREAD:
+            state = self.real(tensor)._autograd
+            concrete = None if state is None else state.grad
+            slot.present = concrete is not None
+            slot.current = concrete
+            if concrete is not None:
+                self.payload_of(concrete).storage.slot.provider = lambda: self.real(tensor)._autograd.grad  # type: ignore[union-attr]
+        return slot.current
+
+    def set_grad(self, tensor: Tensor, value: Tensor | None) -> None:
+        """`tensor.grad = value` inside the function."""
+        if type(tensor._data) is SymbolicPayload and id(tensor) not in self.stand_ins:
+            tensor._state().grad = value
+            return
+        slot = self._grad_slot(tensor)
+        slot.current, slot.touched = value, True
+
+    def accumulate(self, variable: Tensor, gradient: Tensor) -> None:
+        """AccumulateGrad inside the function."""
+        if type(variable._data) is SymbolicPayload and id(variable) not in self.stand_ins:
+            state = variable._state()
+            state.grad = gradient.detach() if state.grad is None else state.grad + gradient
+            return
+        slot = self._grad_slot(variable)
+        if slot.current is UNREAD:
+            self._accumulate_optional(slot, gradient)
+        elif slot.current is None:
+            slot.current, slot.touched = (gradient if modes.grad else gradient.detach()), True
+        elif modes.grad:
+            slot.current, slot.touched = slot.current + gradient, True
+        else:
+            slot.current.add_(gradient)
+
+    def _accumulate_optional(self, slot: GradSlot, gradient: Tensor) -> None:
+        """Whether there is a gradient already is decided when the program runs."""
+        kind: TensorType = self.payload_of(slot.tensor).type
+        name = f"grad{len(self.grads) - 1}"
+        present = self.builder.param(kind, name)
+        slot.param = len(self.builder.params) - 1
+        has = self.builder.param(tensor_type(dt.bool_, ()), f"has_{name}")
+        slot.has = len(self.builder.params) - 1
+        node = self.builder.emit_raw(ACCUMULATE, (present, has, self.operand(gradient)), (kind,))
+        slot.current, slot.touched = self.fresh(node.output), True
+
+    def refuse(self, what: str) -> CaptureError:
+        """The error for something that a compiled function may not do, with the user's line."""
+        where = user_location(2)
+        return CaptureError(f"{where}: {what}" if where else what)
+
+    @contextmanager
+    def factories_here(self) -> Iterator[None]:
+        """Send factories of rules to the builder."""
+        with default_route(self.builder.call):
+            yield
+
+    def result_path(self, tensor: Tensor) -> tuple[SymbolicStorage, Path]:
+        """Where a tensor lies: its storage and the path from the base."""
+        payload = self.payload_of(tensor)
+        return payload.storage, payload.path

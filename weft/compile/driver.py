@@ -1,0 +1,108 @@
+"""weft.compile: a function, its captured programs, and the choice between them at each call."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from weft.compile import recording
+from weft.compile.entry import Entry, Miss
+from weft.support import pytree
+from weft.support.counters import counters
+from weft.support.errors import CaptureError
+from weft.support.knobs import knobs
+from weft.tensor.modes import modes
+
+MAX_ENTRIES = 64
+
+
+class CompiledFunction:
+    """A function that runs as captured programs. Attributes of the original function are available on it.
+
+    The first call captures; later calls run the program whose guards hold, and capture anew when none does (`counters.guard_misses`).
+    """
+
+    def __init__(self, function: Callable[..., Any], name: str | None = None, backend: str | None = None) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self.backend = backend
+        self.entries: list[Entry] = []
+        self.lifted: dict[Any, Any] = {}
+        self.static: set[int] = set()
+        self.misses: list[str] = []
+        self._lock = threading.RLock()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if knobs.eager or modes.capture is not None:
+            return self.function(*args, **kwargs)
+        leaves, spec = pytree.flatten((args, kwargs))
+        misses: list[Miss] = []
+        for entry in self.entries:
+            call = entry.match(leaves, spec)
+            if type(call) is not Miss:
+                return entry.run(leaves, call)
+            misses.append(call)
+        return self._capture_and_run(args, kwargs, leaves, spec, misses)
+
+    def _capture_and_run(self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, misses: list[Miss]) -> Any:
+        with self._lock:
+            if misses:
+                self._note(misses)
+            entry = self.capture(args, kwargs, leaves, spec)
+            call = entry.match(leaves, spec)
+            if type(call) is Miss:
+                raise CaptureError(f"{self.name}: the program just captured does not fit its own arguments: {call.text}")
+            result = entry.run(leaves, call)
+            self.entries.insert(0, entry)
+            del self.entries[MAX_ENTRIES:]
+            return result
+
+    def _note(self, misses: list[Miss]) -> None:
+        counters.guard_misses += 1
+        nearest = max(misses, key=lambda m: m.depth)
+        self.misses.append(nearest.text)
+        if nearest.lift is not None:
+            self.lifted[nearest.lift[0]] = nearest.lift[1]
+        if "guards" in knobs.debug:
+            import sys  # only when asked to print
+
+            print(f"{self.name}: guard missed: {nearest.text}", file=sys.stderr)
+
+    def capture(self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None = None) -> Entry:
+        """Capture one program for these arguments, without running it."""
+        start = time.perf_counter()
+        entry = self._capture_with_retries(leaves, spec, backend or self.backend)
+        entry.seconds_total = time.perf_counter() - start
+        counters.captures += 1
+        return entry
+
+    def _capture_with_retries(self, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry:
+        for _ in range(8):
+            try:
+                return recording.record_entry(self, leaves, spec, backend)
+            except recording.Restart as restart:
+                self.lifted.update(restart.lift)
+                self.static |= restart.static
+        raise CaptureError(f"{self.name}: capture did not settle; a number that the function changes depends on something that cannot be lifted")
+
+    def lifted_slots(self) -> list[Any]:
+        """The places in Python state whose numbers are runtime inputs."""
+        return [slot for key, slot in self.lifted.items() if key[0] != "leaf"]
+
+    def stages(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Every stage of the program for these arguments, by name: captured, opened, optimized, ... (graphs and texts)."""
+        leaves, spec = pytree.flatten((args, kwargs))
+        entry = next((e for e in self.entries if type(e.match(leaves, spec)) is not Miss), None)
+        if entry is None:
+            entry = self.capture(args, kwargs, leaves, spec)
+        return entry.stages()
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.name}: {len(self.entries)} program(s)>"

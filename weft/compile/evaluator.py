@@ -1,0 +1,50 @@
+"""Backward under capture: the ordinary engine walks, and each built-in node is recorded as one opaque call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft.autograd.engine import Evaluator
+from weft.autograd.node import InputMetadata, Node, OpNode
+from weft.compile.symbolic import SymbolicPayload
+from weft.ir.opaque import VALIDATE, opaque_op
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.types.tensor_type import TENSOR
+
+if TYPE_CHECKING:
+    from weft.compile.capture import Capture
+
+
+class OpaqueEvaluator(Evaluator):
+    """Records what the engine would compute."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+        self.ran: set[Node] = set()
+
+    def run(self, node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        """One opaque call; with create_graph, or for nodes that are not an operator's, the formulas run as ordinary operators."""
+        self.ran.add(node)
+        if modes.grad or not isinstance(node, OpNode) or not any(needs):
+            return node.apply(grads, needs)
+        capture = self.capture
+        needed = node.needs_per_argument(needs)
+        counts = node.argument_counts
+        total = sum(c for c, n in zip(counts, needed) if n)
+        args = (capture.operand(grads), needed, capture.operand(node.unpack()))
+        made = capture.builder.emit_raw(opaque_op(node.plan.op), args, (TENSOR,) * total, where=node.where)
+        results = iter(made.outputs)
+        out: list[Any] = []
+        for count, wanted in zip(counts, needed):
+            out.extend(capture.fresh(next(results)) if wanted else None for _ in range(count))
+        return tuple(out)
+
+    def validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:
+        """The check of an edge: recorded for opaque results, done at once for typed ones."""
+        data = gradient._data if isinstance(gradient, Tensor) else None
+        if not isinstance(data, SymbolicPayload) or data.type is not TENSOR:
+            return super().validate(node, index, gradient, metadata)
+        builder = self.capture.builder
+        made = builder.emit(VALIDATE, (data.read(), metadata.dims, metadata.dtype))
+        return self.capture.fresh(made.output)

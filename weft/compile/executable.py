@@ -1,0 +1,58 @@
+"""Executables: one interface over the back ends. `run(inputs, symbols)` gives the graph's results; those in graph.writes land in their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.ir.graph import Graph
+from weft.ir.interpreter import interpret
+from weft.passes.pipeline import optimize
+from weft.passes.run import Run
+from weft.support.counters import counters
+from weft.support.knobs import knobs
+
+
+class Interpreted:
+    """Runs the captured graph node by node (opaque backward calls included)."""
+
+    def __init__(self, graph: Graph, run: Run) -> None:
+        self.graph = graph
+        self.stages = run
+
+    def run(self, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
+        """Interpret, then write what is to be written."""
+        results = interpret(self.graph, inputs, symbols)
+        for position, param in self.graph.writes:
+            target = inputs[param]
+            np.copyto(target, results[position])
+            results[position] = target
+        counters.foreign_segments += 1
+        return [np.asarray(r) if isinstance(r, np.generic) else r for r in results]
+
+
+class Compiled:
+    """Runs the program that the native (or NumPy) back end made of the optimized graph."""
+
+    def __init__(self, graph: Graph, run: Run, backend: str) -> None:
+        from weft.codegen.program import compile_program  # deferred: brings in llvmlite
+
+        self.graph = optimize(graph, run)
+        self.stages = run
+        self.program = compile_program(self.graph, backend=backend)
+
+    def run(self, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
+        """One call of the program."""
+        return self.program.run(inputs, symbols)
+
+
+def make_executable(graph: Graph, backend: str | None = None) -> Interpreted | Compiled:
+    """The executable of a captured graph on the back end that the knobs choose."""
+    chosen = backend or knobs.backend
+    run = Run()
+    if chosen == "interpret":
+        run.keep("captured", graph)
+        return Interpreted(graph, run)
+    return Compiled(graph, run, chosen)

@@ -1,0 +1,151 @@
+"""Lifted numbers: Python floats that became runtime inputs. Arithmetic is recorded, questions are answered from the example and guarded."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from weft.ir.graph import Value
+from weft.ops.op import OPS
+from weft.types.dims import Expr
+from weft.types.sym import SymInt
+
+if TYPE_CHECKING:
+    from weft.compile.capture import Capture
+
+Compute = Callable[[], float]
+
+
+class SymFloat:
+    """A float known when the program runs. `compute()` evaluates it from the current Python state."""
+
+    __slots__ = ("value", "capture", "compute")
+    __weft_number__ = True
+    __weft_number_type__ = float
+
+    def __init__(self, value: Value, capture: Capture, compute: Compute) -> None:
+        self.value, self.capture, self.compute = value, capture, compute
+
+    @staticmethod
+    def __weft_route__(op: Any, args: tuple[Any, ...]) -> Any:
+        capture = next(a.capture for a in args if isinstance(a, SymFloat))
+        return capture.run_numbers(op, args)
+
+    def _binary(self, other: Any, name: str, fn: Callable[[Any, Any], Any], swapped: bool = False) -> Any:
+        if isinstance(other, SymInt):
+            other = int(other)
+        if isinstance(other, (int, float)):
+            other_compute: Callable[[], Any] = lambda: other  # noqa: E731
+            operand: Any = other
+        elif isinstance(other, SymFloat):
+            other_compute, operand = other.compute, other.value
+        else:
+            return NotImplemented
+        mine = self.compute
+        args = (operand, self.value) if swapped else (self.value, operand)
+        compute = (lambda: fn(other_compute(), mine())) if swapped else (lambda: fn(mine(), other_compute()))
+        node = self.capture.builder.emit(OPS[name], _with_defaults(OPS[name], args))
+        return SymFloat(node.output, self.capture, compute)
+
+    def __add__(self, other: Any) -> Any:
+        return self._binary(other, "aten::add.Tensor", operator.add)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self._binary(other, "aten::sub.Tensor", operator.sub)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._binary(other, "aten::sub.Tensor", operator.sub, swapped=True)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._binary(other, "aten::mul.Tensor", operator.mul)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._binary(other, "aten::div.Tensor", operator.truediv)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._binary(other, "aten::div.Tensor", operator.truediv, swapped=True)
+
+    def __neg__(self) -> Any:
+        return self._binary(-1.0, "aten::mul.Tensor", operator.mul)
+
+    def __pos__(self) -> SymFloat:
+        return self
+
+    def __pow__(self, other: Any) -> Any:
+        return self._binary(other, "aten::pow.Tensor_Tensor", operator.pow)
+
+    def __abs__(self) -> Any:
+        return -self if self < 0 else self
+
+    def _ask(self, question: Callable[[float], bool]) -> bool:
+        return self.capture.ask_number(self, question)
+
+    def __bool__(self) -> bool:
+        return self._ask(lambda v: v != 0)
+
+    def __eq__(self, other: object) -> bool:
+        return self._compare(other, operator.eq)
+
+    def __ne__(self, other: object) -> bool:
+        return self._compare(other, operator.ne)
+
+    def __lt__(self, other: Any) -> bool:
+        return self._compare(other, operator.lt)
+
+    def __le__(self, other: Any) -> bool:
+        return self._compare(other, operator.le)
+
+    def __gt__(self, other: Any) -> bool:
+        return self._compare(other, operator.gt)
+
+    def __ge__(self, other: Any) -> bool:
+        return self._compare(other, operator.ge)
+
+    def _compare(self, other: Any, fn: Callable[[Any, Any], bool]) -> Any:
+        if isinstance(other, SymFloat):
+            theirs = other.compute
+            return self._ask(lambda v: fn(v, theirs()))
+        if isinstance(other, (int, float)):
+            return self._ask(lambda v: fn(v, other))
+        return NotImplemented
+
+    def __float__(self) -> float:
+        """The example's value, guarded: for code that cannot stay symbolic (math functions, formatting)."""
+        value = self.compute()
+        self._ask(lambda v: v == value)
+        return value
+
+    def __int__(self) -> int:
+        return int(float(self))
+
+    def __hash__(self) -> int:
+        return hash(float(self))
+
+    def __format__(self, spec: str) -> str:
+        return format(float(self), spec)
+
+    def __repr__(self) -> str:
+        return f"SymFloat({self.compute()})"
+
+
+def _with_defaults(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return args + tuple(a.default for a in op.schema.arguments[len(args) :])
+
+
+def operand_of(value: Any) -> Any:
+    """The operand of a lifted number (others as they are)."""
+    if isinstance(value, SymFloat):
+        return value.value
+    if isinstance(value, SymInt):
+        return value.expr
+    return value
+
+
+def is_lifted(value: Any) -> bool:
+    """Whether a Python value stands for a runtime number."""
+    return isinstance(value, (SymFloat, SymInt, Expr))

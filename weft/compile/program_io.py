@@ -1,0 +1,122 @@
+"""What a captured program takes and gives: where each graph parameter comes from at a call, and what happens to each result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.compile.capture import GradSlot, NumberInput
+from weft.compile.state import StateSlot
+from weft.ops.geometry import Geometry
+from weft.tensor.tensor import Tensor
+from weft.types.dims import Dim
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class ArgumentSource:
+    """A tensor argument: its place among the leaves, its dims in the graph, and how its bytes are ordered."""
+
+    leaf: int
+    dims: tuple[Dim, ...]
+    permutation: tuple[int, ...] | None
+    written: bool
+
+
+@dataclass(frozen=True, eq=False)
+class StateSource:
+    """A storage that the function reaches from outside its arguments."""
+
+    slot: StateSlot
+
+
+@dataclass(frozen=True, eq=False)
+class NumberSource:
+    """A lifted float."""
+
+    number: NumberInput
+
+
+@dataclass(frozen=True, eq=False)
+class GradBuffer:
+    """The memory that receives `.grad` of a leaf (`has` gives the flag of an optional present gradient)."""
+
+    slot: GradSlot
+    tensor: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class GradFlag:
+    """Whether a leaf has a gradient already."""
+
+    slot: GradSlot
+    tensor: Tensor
+
+
+Source = ArgumentSource | StateSource | NumberSource | GradBuffer | GradFlag
+
+
+@dataclass(frozen=True, eq=False)
+class ReturnFresh:
+    """A returned tensor: result `position`, seen through `geometry` when it is a view of it; `group` says which outputs share memory."""
+
+    position: int
+    geometry: Geometry | None
+
+
+@dataclass(frozen=True, eq=False)
+class ReturnState:
+    """A returned tensor that aliases state: the tensor itself, or a view of its storage."""
+
+    tensor: Tensor | None
+    slot: StateSlot | None
+    geometry: Geometry | None
+
+
+@dataclass(frozen=True, eq=False)
+class ReturnArgument:
+    """A returned argument, or a view of one."""
+
+    leaf: int
+    geometry: Geometry | None
+
+
+@dataclass(frozen=True, eq=False)
+class ReturnConstant:
+    """A leaf that is no tensor."""
+
+    value: Any
+
+
+@dataclass(frozen=True, eq=False)
+class ReturnNumber:
+    """A symbolic number: computed from the call's symbols, or result `position`."""
+
+    position: int | None
+    dim: Dim | None
+
+
+Return = ReturnFresh | ReturnState | ReturnArgument | ReturnConstant | ReturnNumber
+
+
+@dataclass(frozen=True, eq=False)
+class GradEffect:
+    """What becomes of a leaf's `.grad`: None, an object, or the buffer of parameter `param`."""
+
+    slot: GradSlot
+    tensor: Tensor
+    value: Tensor | None
+    param: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class NumberWrite:
+    """A number attribute that the function changed: how to set it, and its new value."""
+
+    set: Callable[[Any], None]
+    position: int | None
+    dim: Dim | None

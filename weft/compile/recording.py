@@ -1,0 +1,342 @@
+"""One capture from start to end: stand-ins in, the function run once under the recorder, a graph with its sources and effects out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.compile import guards
+from weft.compile.arguments import TensorFacts, facts_of, symbolic_dims
+from weft.compile.capture import Capture, GradSlot
+from weft.compile.entry import Entry
+from weft.compile.numbers import SymFloat, operand_of
+from weft.compile.program_io import (
+    ArgumentSource,
+    GradBuffer,
+    GradEffect,
+    GradFlag,
+    NumberSource,
+    NumberWrite,
+    Return,
+    ReturnArgument,
+    ReturnConstant,
+    ReturnFresh,
+    ReturnNumber,
+    ReturnState,
+    Source,
+    StateSource,
+)
+from weft.compile.symbolic import SymbolicPayload, SymbolicStorage
+from weft.ir.graph import Operand
+from weft.runtime.generator import Generator, default_generator
+from weft.runtime.storage import root_of
+from weft.support import pytree, registry
+from weft.support.errors import CaptureError
+from weft.tensor.device import Device
+from weft.tensor.tensor import Tensor
+from weft.types.dims import Dim
+from weft.types.dtype import DType
+from weft.types.sym import SymInt
+
+if TYPE_CHECKING:
+    from weft.compile.driver import CompiledFunction
+
+SlotKey = tuple[Any, ...]
+
+
+class Restart(Exception):
+    """The capture must start again with more numbers lifted, or more arguments of fixed sizes."""
+
+    def __init__(self, lift: dict[SlotKey, Any] | None = None, static: set[int] | None = None) -> None:
+        super().__init__("capture restarts")
+        self.lift, self.static = lift or {}, static or set()
+
+
+@dataclass
+class Outcome:
+    """What a capture found, before it is a program."""
+
+    capture: Capture
+    sources: list[Source | None] = field(default_factory=list)
+    results: list[Operand] = field(default_factory=list)
+    writes: list[tuple[int, int]] = field(default_factory=list)
+
+    def result(self, operand: Operand) -> int:
+        """The position of a new result."""
+        self.results.append(operand)
+        return len(self.results) - 1
+
+
+def kinds() -> guards.Kinds:
+    """The classes that guards on Python state must know."""
+    return guards.Kinds(
+        leaves=(Tensor, Generator, *registry.opaque_classes), modules=tuple(registry.module_classes), equal=(DType, Device),
+        symbols=(SymInt, SymFloat),
+    )
+
+
+def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry:
+    """Capture `owner.function` on these leaves. Raises Restart when it must be tried again with something lifted."""
+    capture = Capture(owner.name)
+    outcome = Outcome(capture)
+    stand_ins, facts = _stand_ins(owner, outcome, leaves)
+    args, kwargs = pytree.unflatten(stand_ins, spec)
+    substitution = _substitution(owner, capture)
+    with capture.active(), _symbolic_generator(capture, default_generator) as random:
+        with substitution:
+            result, recorded = guards.record(owner.function, args, kwargs, kinds=kinds(), substitution=substitution)
+        try:
+            _refuse_writes(owner, recorded)
+            number_writes = _number_writes(outcome, recorded)
+            returns, result_spec = _returns(outcome, result, stand_ins)
+            _state_writes(outcome, stand_ins)
+            grad_effects = _grad_effects(outcome)
+        finally:
+            recorded.rollback()
+    capture.restore()
+    _fill_sources(outcome)
+    graph = capture.builder.graph(outcome.results, outcome.writes)
+    return Entry.build(
+        owner, graph, capture, outcome, facts, leaves, spec, recorded.guards, returns, result_spec, grad_effects, number_writes, random, backend
+    )
+
+
+# ---- arguments
+def _stand_ins(owner: CompiledFunction, outcome: Outcome, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
+    capture = outcome.capture
+    shared = _shared_storages(leaves)
+    facts: list[Any] = []
+    stand_ins: list[Any] = []
+    made: dict[int, Tensor] = {}
+    for i, leaf in enumerate(leaves):
+        if isinstance(leaf, Tensor):
+            is_static = leaf._is_param or id(root_of(leaf._data)) in shared
+            fact = facts_of(leaf, is_static)
+            facts.append(fact)
+            if is_static:
+                stand_ins.append(leaf)
+                capture.bind_state(leaf)
+            else:
+                if id(leaf) not in made:
+                    made[id(leaf)] = _stand_in(outcome, leaf, i, fact)
+                stand_ins.append(made[id(leaf)])
+        elif ("leaf", i) in owner.lifted and type(leaf) in (int, float):
+            facts.append(type(leaf))
+            stand_ins.append(capture.lift_number(f"arg{i}", _leaf_getter(i), leaf, type(leaf) is float))
+        else:
+            facts.append(None)
+            stand_ins.append(leaf)
+    return stand_ins, facts
+
+
+class _leaf_getter:  # noqa: N801  (a function with a place to read from)
+    """Reads a number among the current call's leaves."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.leaves: list[Any] | None = None
+
+    def __call__(self) -> Any:
+        return self.leaves[self.index] if self.leaves is not None else None
+
+
+def _shared_storages(leaves: list[Any]) -> set[int]:
+    """Roots that several different tensor arguments show."""
+    seen: dict[int, int] = {}
+    shared: set[int] = set()
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor) or type(leaf._data) is not np.ndarray or leaf._data.size == 0:
+            continue
+        root = id(root_of(leaf._data))
+        if seen.setdefault(root, id(leaf)) != id(leaf):
+            shared.add(root)
+    return shared
+
+
+def _stand_in(outcome: Outcome, leaf: Tensor, i: int, fact: TensorFacts) -> Tensor:
+    capture = outcome.capture
+    dims = symbolic_dims(capture, leaf._data.shape)
+    out = capture.symbolic_argument(leaf, f"arg{i}", dims, fact.permutation)
+    at = len(capture.builder.params) - 1
+    _put(outcome.sources, at, ArgumentSource(i, dims, fact.permutation, False))
+    if fact.requires_grad:
+        out._state().requires_grad = True
+    return out
+
+
+def _put(sources: list[Any], at: int, source: Source) -> None:
+    sources.extend([None] * (at + 1 - len(sources)))
+    sources[at] = source
+
+
+# ---- numbers and random state
+def _substitution(owner: CompiledFunction, capture: Capture) -> guards.Substitution | None:
+    pairs = []
+    for slot in owner.lifted_slots():
+        value = slot.get()
+        if type(value) not in (int, float):
+            continue
+        stand_in = capture.lift_number(str(slot.text), slot.get, value, type(value) is float)
+        pairs.append((slot, stand_in))
+    return guards.Substitution(pairs)
+
+
+@dataclass
+class RandomState:
+    """A generator as input and output of a program: symbols of its key and offset, and the offset afterwards."""
+
+    generator: Generator
+    key: str
+    offset: str
+    after: Dim
+
+
+@contextmanager
+def _symbolic_generator(capture: Capture, generator: Generator) -> Iterator[RandomState]:
+    key, offset = generator.key, generator.offset
+    assert isinstance(key, int) and isinstance(offset, int)
+    key_symbol, offset_symbol = capture.env.fresh("i", key), capture.env.fresh("i", offset)
+    generator.key, generator.offset = key_symbol, offset_symbol
+    state = RandomState(generator, str(key_symbol), str(offset_symbol), offset_symbol)
+    try:
+        yield state
+        state.after = generator.offset
+    finally:
+        generator.key, generator.offset = key, offset
+
+
+def _refuse_writes(owner: CompiledFunction, recorded: guards.Recording) -> None:
+    """Numbers that were written but not lifted start the capture again; other rebindings are refused."""
+    missing: dict[SlotKey, Any] = {}
+    for write in recorded.writes:
+        if isinstance(write, guards.ObjectWrite):
+            raise CaptureError(
+                f"{write.where}: the compiled function rebinds {write.target.text} of an object that existed before the call; only numbers can be "
+                "kept between calls this way. Return the value, or copy it into a tensor with copy_()."
+            )
+        if write.target.key not in owner.lifted and type(write.old) in (int, float):
+            missing[write.target.key] = write.target
+    if missing:
+        raise Restart(lift=missing)
+
+
+def _number_writes(outcome: Outcome, recorded: guards.Recording) -> list[NumberWrite]:
+    found = []
+    for write in recorded.writes:
+        value = write.value
+        position, dim = None, None
+        if isinstance(value, SymFloat):
+            position = outcome.result(value.value)
+        else:
+            dim = operand_of(value)
+        found.append(NumberWrite(write.target.put, position, dim))
+    return found
+
+
+# ---- results
+def _returns(outcome: Outcome, result: Any, stand_ins: list[Any]) -> tuple[list[tuple[Return, int]], pytree.TreeSpec]:
+    leaves, spec = pytree.flatten(result)
+    positions: dict[int, int] = {}
+    groups: dict[int, int] = {}
+    returns: list[tuple[Return, int]] = []
+    for i, leaf in enumerate(leaves):
+        group = groups.setdefault(id(leaf), i) if isinstance(leaf, Tensor) else i
+        returns.append((_return(outcome, leaf, stand_ins, positions), group))
+    return returns, spec
+
+
+def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[int, int]) -> Return:
+    if isinstance(leaf, SymInt):
+        return ReturnNumber(None, leaf.expr)
+    if isinstance(leaf, SymFloat):
+        return ReturnNumber(outcome.result(leaf.value), None)
+    if not isinstance(leaf, Tensor):
+        return ReturnConstant(leaf)
+    for i, stand_in in enumerate(stand_ins):
+        if stand_in is leaf:
+            return ReturnArgument(i, None)
+    data = leaf._data
+    if type(data) is np.ndarray:
+        return ReturnState(leaf, None, None)
+    assert isinstance(data, SymbolicPayload)
+    storage = data.storage
+    if storage.slot is not None:
+        return ReturnState(None, storage.slot, data.geometry())
+    for i, stand_in in enumerate(stand_ins):
+        if isinstance(stand_in, Tensor) and type(stand_in._data) is SymbolicPayload and stand_in._data.storage is storage:
+            return ReturnArgument(i, data.geometry())
+    if id(storage) not in positions:
+        positions[id(storage)] = outcome.result(storage.value)
+    return ReturnFresh(positions[id(storage)], data.geometry() if data.path else None)
+
+
+def _state_writes(outcome: Outcome, stand_ins: list[Any]) -> None:
+    """Storages whose value changed are written back into their inputs."""
+    done: set[int] = set()
+    for slot in outcome.capture.states.values():
+        if slot.written:
+            outcome.writes.append((outcome.result(slot.symbolic.value), slot.param))
+    for stand_in in stand_ins:
+        if not isinstance(stand_in, Tensor) or type(stand_in._data) is not SymbolicPayload:
+            continue
+        storage: SymbolicStorage = stand_in._data.storage
+        if storage.generation and id(storage) not in done:
+            done.add(id(storage))
+            outcome.writes.append((outcome.result(storage.value), _param_of(outcome, storage)))
+
+
+def _param_of(outcome: Outcome, storage: SymbolicStorage) -> int:
+    at = storage.param
+    assert at is not None
+    source = outcome.sources[at]
+    assert isinstance(source, ArgumentSource)
+    outcome.sources[at] = ArgumentSource(source.leaf, source.dims, source.permutation, True)
+    return at
+
+
+def _grad_effects(outcome: Outcome) -> list[GradEffect]:
+    capture = outcome.capture
+    effects = []
+    for slot in capture.grads.values():
+        real = capture.real(slot.tensor)
+        if not slot.touched:
+            continue
+        current = slot.current
+        if current is None:
+            effects.append(GradEffect(slot, real, None, None))
+            continue
+        data = current._data
+        if type(data) is np.ndarray:
+            effects.append(GradEffect(slot, real, current, None))
+            continue
+        param = slot.param if slot.param is not None else _grad_buffer(capture, slot)
+        _put(outcome.sources, param, GradBuffer(slot, real))
+        if slot.has is not None:
+            _put(outcome.sources, slot.has, GradFlag(slot, real))
+        outcome.writes.append((outcome.result(data.read()), param))
+        effects.append(GradEffect(slot, real, None, param))
+    return effects
+
+
+def _grad_buffer(capture: Capture, slot: GradSlot) -> int:
+    capture.builder.param(slot.current._data.type, f"grad{len(capture.builder.params)}")
+    return len(capture.builder.params) - 1
+
+
+def _fill_sources(outcome: Outcome) -> None:
+    capture = outcome.capture
+    for slot in capture.states.values():
+        _put(outcome.sources, slot.param, StateSource(slot))
+    for number in capture.numbers:
+        if number.param is not None:
+            _put(outcome.sources, number.param, NumberSource(number))
+    for slot in capture.grads.values():
+        if slot.param is not None and outcome.sources[slot.param : slot.param + 1] in ([], [None]):
+            _put(outcome.sources, slot.param, GradBuffer(slot, capture.real(slot.tensor)))
+            assert slot.has is not None
+            _put(outcome.sources, slot.has, GradFlag(slot, capture.real(slot.tensor)))
+    assert None not in outcome.sources and len(outcome.sources) == len(capture.builder.params)

@@ -1,0 +1,116 @@
+"""Symbolic tensors: a storage that holds the current graph value of its base, and views of it as paths that are replayed on reading."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft.ir.graph import Value
+from weft.ops.geometry import Geometry, contiguous
+from weft.support.errors import CaptureError
+from weft.support.locations import user_location
+from weft.tensor.tensor import Payload
+from weft.types.shape_env import ShapeEnv, ShapeGuard
+from weft.types.tensor_type import TensorType
+
+if TYPE_CHECKING:
+    from weft.compile.capture import Capture
+    from weft.ops.op import Op
+
+Path = tuple[tuple["Op", tuple[Any, ...], int], ...]
+
+
+class SymbolicStorage:
+    """The base of a family of aliases: its graph value now. A write makes a new value; `generation` tells readers to look again.
+
+    `geometry` is how the base lies in memory as the user sees it. `questions` are guards that matter only if an alias is written.
+    """
+
+    __slots__ = ("capture", "value", "type", "geometry", "version", "generation", "slot", "param", "questions", "partner", "__weakref__")
+
+    def __init__(self, capture: Capture, value: Value, type: TensorType, geometry: Geometry | None = None) -> None:
+        self.capture, self.value, self.type = capture, value, type
+        self.geometry = geometry if geometry is not None or not type.is_complete else contiguous(type.shape)
+        self.version = 0
+        self.generation = 0
+        self.slot: Any = None
+        self.param: int | None = None
+        self.questions: list[ShapeGuard] = []
+        self.partner: SymbolicStorage | None = None
+
+    def set(self, value: Value) -> None:
+        """Replace the base's value after a write."""
+        self.value = value
+        self.generation += 1
+        self.ask()
+
+    def ask(self) -> None:
+        """A write makes the open questions about aliasing (of this storage and of the one it was copied from) into guards."""
+        for storage in (self, self.partner):
+            if storage is None:
+                continue
+            for guard in storage.questions:
+                storage.capture.env.guards.setdefault(guard.relation, guard)
+            storage.questions.clear()
+
+    def silent_alias(self) -> SilentStorage:
+        """The same bytes under a version counter of their own (Tensor.data)."""
+        return SilentStorage(self)
+
+
+class SilentStorage:
+    """What `.data` holds: writes reach the base's value, its version counter stays."""
+
+    __slots__ = ("target", "version")
+
+    def __init__(self, target: SymbolicStorage) -> None:
+        self.target, self.version = target, 0
+
+
+class SymbolicPayload(Payload):
+    """A view of a symbolic storage (the empty path is the base itself)."""
+
+    __slots__ = ("storage", "path", "type", "_geometry", "_memo", "_generation")
+
+    def __init__(self, storage: SymbolicStorage, path: Path, type: TensorType, geometry: Geometry | None = None) -> None:
+        self.storage, self.path, self.type = storage, path, type
+        self._geometry = geometry if path else storage.geometry
+        self._memo: Value | None = None
+        self._generation = -1
+
+    @property
+    def env(self) -> ShapeEnv:
+        return self.storage.capture.env
+
+    def geometry(self) -> Geometry:
+        """Dims and strides as the user sees them."""
+        assert self._geometry is not None
+        return self._geometry
+
+    def read(self) -> Value:
+        """The graph value now."""
+        storage = self.storage
+        if not self.path:
+            return storage.value
+        if self._generation != storage.generation or self._memo is None:
+            value = storage.value
+            builder = storage.capture.builder
+            for op, args, index in self.path:
+                value = builder.emit(op, (value, *args)).outputs[index]
+            self._memo, self._generation = value, storage.generation
+        return self._memo
+
+    def item(self) -> Any:
+        """Refused: there is no value yet."""
+        raise CaptureError(self._text("its value (.item(), int(), float(), bool() or `if tensor`)"))
+
+    def materialize(self, what: str) -> Any:
+        """Refused: there are no bytes yet."""
+        raise CaptureError(self._text(what))
+
+    def _text(self, what: str) -> str:
+        where = user_location(3)
+        at = f"{where}: " if where else ""
+        return (
+            f"{at}a compiled function asks a tensor of type {self.type} for {what} while it is being captured. The value is only known when the "
+            "program runs: use weft.cond, weft.while_loop or weft.where, or move this line out of the compiled function."
+        )

@@ -1,0 +1,11 @@
+"""Classes of upper floors that lower floors must recognise without importing them: nn.Module, Optimizer. They register themselves."""
+
+from __future__ import annotations
+
+module_classes: list[type] = []
+opaque_classes: list[type] = []
+
+
+def is_module(value: object) -> bool:
+    """Whether a value is an nn.Module."""
+    return isinstance(value, tuple(module_classes))
