@@ -1,7 +1,8 @@
-"""Print the largest error of every vector math function, in units in the last place:  python scripts/measure_math.py [count]
+"""Print the largest error of every vector math function, in units in the last place: python scripts/measure_math.py
+[count]
 
-Compares with float64 for single precision and with long double for double precision (erf, erfc: the C library's double).
-Infinite, NaN and zero results must agree exactly; the column `special` counts those that do not.
+Compares with float64 for single precision and with long double for double precision (erf, erfc: the C library's
+double). Infinite, NaN and zero results must agree exactly; the column `special` counts those that do not.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def kernel_module(name: str, bits: int, lanes: int, target: Target) -> Module:
     module = Module.for_target(target)
     f = module.function("kernel", params=[(PTR, "x"), (PTR, "y"), (PTR, "out"), (I64, "n")])
     x, y, out, n = f.params
-    m = FloatMath(f, target.has_fma)
+    m = FloatMath(f, target.has_fma, target.has_scale)
     with f.loop(0, n, lanes) as loop:
         a, b = (f.load(vec(elem, lanes), f.gep(elem, p, loop.index)) for p in (x, y))
         result = UNARY[name](m, a) if name in UNARY else BINARY[name](m, a, b)
@@ -103,11 +104,18 @@ def samples(name: str, bits: int, count: int, rng: np.random.Generator) -> Array
     if bits == 64 and reach > 100:
         reach = 760 if name != "exp2" else 1090
     if name in UNIT:
-        parts = [signs * rng.random(count), signs * (1 - np.exp2(-rng.uniform(1, bits - 10, count))), signs * np.exp2(-rng.uniform(0, 40, count))]
+        parts = [
+            signs * rng.random(count),
+            signs * (1 - np.exp2(-rng.uniform(1, bits - 10, count))),
+            signs * np.exp2(-rng.uniform(0, 40, count)),
+        ]
     else:
         parts = [
-            signs * rng.uniform(0, reach, count), signs * rng.uniform(0, 3, count), signs * rng.uniform(0, 1e5, count),
-            signs * np.exp2(rng.uniform(-top, top, count)), 1 + signs * np.exp2(-rng.uniform(1, 23, count)),
+            signs * rng.uniform(0, reach, count),
+            signs * rng.uniform(0, 3, count),
+            signs * rng.uniform(0, 1e5, count),
+            signs * np.exp2(rng.uniform(-top, top, count)),
+            1 + signs * np.exp2(-rng.uniform(1, 23, count)),
         ]
     with np.errstate(all="ignore"):
         return np.concatenate([*(p.astype(dtype) for p in parts), special_values(bits)])
@@ -138,7 +146,13 @@ def errors(name: str, bits: int, x: Array, y: Array | None, got: Array) -> tuple
         plain = np.isfinite(rounded) & np.isfinite(got)
         unit = np.spacing(np.maximum(np.abs(rounded), np.finfo(dtype).tiny)).astype(wide)
         off = np.where(plain, np.abs(got.astype(wide) - truth) / unit, 0)
-        signs = (name not in ("maximum", "minimum")) & (rounded == 0) & (got == 0) & (np.signbit(rounded) != np.signbit(got)) & (truth == 0)
+        signs = (
+            (name not in ("maximum", "minimum"))
+            & (rounded == 0)
+            & (got == 0)
+            & (np.signbit(rounded) != np.signbit(got))
+            & (truth == 0)
+        )
         # (which zero is greater, NumPy leaves open); one ulp below an overflow is not a special result gone wrong
         bad = signs | (~plain & ~((rounded == got) | (np.isnan(rounded) & np.isnan(got))))
     at = int(np.argmax(off))

@@ -58,7 +58,8 @@ def _llvm_version() -> str:
 def _machine(target: Target) -> llvm_binding.TargetMachine:
     llvm = _initialised(target.arch)
     return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=CODEGEN_LEVEL, reloc="pic", codemodel="default")
+        cpu=target.cpu, features=target.features, opt=CODEGEN_LEVEL, reloc="pic", codemodel="default"
+    )
 
 
 @functools.cache

@@ -1,9 +1,10 @@
 """Vector math in plain LLVM instructions: every function of one float, by the scalar protocol's name.
 
-Each takes a FloatMath and values of one type, f32 or f64 of any width, and returns a value of that type. Accuracy, measured by
-scripts/measure_math.py: single precision exp, log <= 1 ulp, tanh, erf <= 1.5, sin, cos <= 2, all others and double precision <= 4.
-NaN, infinities, zeros with sign and denormals come out as in C. Starting points: `math_core` (what they are written with), `math_exp`,
-`math_log`, `math_trig`, `math_erf`, `math_round`; `math_tables` holds the polynomials, written by scripts/fit_math.py.
+Each takes a FloatMath and values of one type, f32 or f64 of any width, and returns a value of that type. Accuracy,
+measured by scripts/measure_math.py: single precision exp, log <= 1 ulp, tanh, erf <= 1.5, sin, cos <= 2, all others
+and double precision <= 4. NaN, infinities, zeros with sign and denormals come out as in C. Starting points:
+`math_core` (what they are written with), `math_exp`, `math_log`, `math_trig`, `math_erf`, `math_round`;
+`math_tables` holds the polynomials, written by scripts/fit_math.py.
 """
 
 from __future__ import annotations

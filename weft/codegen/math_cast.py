@@ -1,7 +1,7 @@
-"""Conversions between element types that LLVM's casts do not cover on every machine: half precisions, and their rounding.
+"""Half precision conversions, which LLVM's casts do not cover on every machine.
 
-LLVM would call a compiler's support library (absent from the process) for float16 without F16C and for float64 to float16; bfloat16 is
-done with integers everywhere. All round to nearest, halves to even, once.
+LLVM would call a compiler's support library (absent from the process) for float16 without F16C and for float64 to
+float16; bfloat16 is done with integers everywhere. All round to nearest, halves to even, once.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def f32_to_bf16(m: FloatMath, x: Value) -> Value:
 
 
 def f64_to_f32_odd(m: FloatMath, x: Value) -> Value:
-    """Rounded to odd: an inexact result gets the neighbour whose last bit is set, so that rounding again does no harm."""
+    """Rounded to odd: an inexact result has its last bit set, so that rounding again does no harm."""
     f = m.f
     near = m.narrow(x)
     back = m.widen(near)

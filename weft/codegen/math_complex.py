@@ -91,16 +91,22 @@ def pow(m: FloatMath, x: Pair, y: Pair) -> Pair:
 
 def sinh(m: FloatMath, x: Pair) -> Pair:
     """Hyperbolic sine."""
-    return (m.mul(math_exp.sinh(m, x[0]), math_trig.cos(m, x[1])), m.mul(math_exp.cosh(m, x[0]), math_trig.sin(m, x[1])))
+    return (
+        m.mul(math_exp.sinh(m, x[0]), math_trig.cos(m, x[1])),
+        m.mul(math_exp.cosh(m, x[0]), math_trig.sin(m, x[1])),
+    )
 
 
 def cosh(m: FloatMath, x: Pair) -> Pair:
     """Hyperbolic cosine."""
-    return (m.mul(math_exp.cosh(m, x[0]), math_trig.cos(m, x[1])), m.mul(math_exp.sinh(m, x[0]), math_trig.sin(m, x[1])))
+    return (
+        m.mul(math_exp.cosh(m, x[0]), math_trig.cos(m, x[1])),
+        m.mul(math_exp.sinh(m, x[0]), math_trig.sin(m, x[1])),
+    )
 
 
 def tanh(m: FloatMath, x: Pair) -> Pair:
-    """Hyperbolic tangent: (tanh a sec^2 b + i tan b) / (cosh^2 a (1 + tanh^2 a tan^2 b)), in the form that cannot overflow."""
+    """Hyperbolic tangent, divided through by cosh**2 of the real part so that it cannot overflow."""
     t = math_exp.tanh(m, x[0])
     s, c = math_trig.sin(m, x[1]), math_trig.cos(m, x[1])
     decay = m.div(1.0, math_exp.cosh(m, x[0]))
@@ -116,4 +122,3 @@ def turned(m: FloatMath, x: Pair) -> Pair:
 def unturned(m: FloatMath, x: Pair) -> Pair:
     """-i * x."""
     return x[1], m.neg(x[0])
-

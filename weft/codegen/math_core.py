@@ -1,7 +1,7 @@
 """Floating point emission at one width and precision: what the math functions are written with.
 
-Nothing here uses fast-math: `add` and `mul` round where they stand, `mad` may be fused, and results do not depend on how many
-lanes a vector has. Python numbers are accepted where another operand fixes the type.
+Nothing here uses fast-math: `add` and `mul` round where they stand, `mad` may be fused, and results do not depend
+on how many lanes a vector has. Python numbers are accepted where another operand fixes the type.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from weft.codegen.emit import F32, F64, I32, I64, Function, LType, Signature, Va
 
 Operand = Value | int | float
 
-# bits: (mantissa bits, exponent bias, 1.5 * 2**mantissa: adding it rounds to an integer and leaves that in the low bits)
+# bits: (mantissa bits, exponent bias, 1.5 * 2**mantissa: adding it leaves the nearest integer in the low bits)
 _FORMS = {32: (23, 127, 1.5 * 2.0**23), 64: (52, 1023, 1.5 * 2.0**52)}
 
 
@@ -21,11 +21,13 @@ class FloatMath:
     """Operations on f32 and f64 values of any width, appended to a function.
 
     has_fma: the target fuses a product and a sum in one instruction; without it `mad` is two roundings.
+    has_scale: the target multiplies a vector by powers of two in one instruction (AVX-512).
     """
 
-    def __init__(self, function: Function, has_fma: bool) -> None:
+    def __init__(self, function: Function, has_fma: bool, has_scale: bool = False) -> None:
         self.f = function
         self.has_fma = has_fma
+        self.has_scale = has_scale
 
     # ---- arithmetic
 
@@ -136,6 +138,9 @@ class FloatMath:
 
     def scale(self, a: Value, i: Value) -> Value:
         """a * 2**i for 0.5 <= |a| <= 2 and any i that exp can need; overflow and gradual underflow round once."""
+        if self.has_scale and a.type.lanes:
+            exponent = i if i.type.bits == 32 else self.f.trunc(i, I32)
+            return self.f.intrinsic("ldexp", a, exponent, overloads=[a.type, exponent.type])
         half = self.f.ashr(i, 1)
         return self.mul(self.mul(a, self.power_of_two(half)), self.power_of_two(self.f.sub(i, half)))
 

@@ -1,6 +1,7 @@
-"""Integer operations that LLVM leaves undefined for some operands: division, powers, shifts. Here every operand is safe.
+"""Integer division, powers and shifts that are safe for every operand, where LLVM leaves some undefined.
 
-Lanes behind a masked tail hold zeros, so that a division by zero must not stop the process even where the result is not wanted.
+Lanes behind a masked tail hold zeros, so that a division by zero must not stop the process even where the result is
+not wanted.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def quotient(f: Function, x: Value, y: Value, signed: bool) -> Value:
 
 
 def _divided(f: Function, x: Value, y: Value, signed: bool) -> Value:
-    """x / y for a harmless y. No machine here divides vectors of integers; floats with more digits give the same quotient."""
+    """x / y for a harmless y. No machine divides vectors of integers; wider floats give the same quotient."""
     bits = x.type.bits
     if bits == 64:
         return f.sdiv(x, y) if signed else f.udiv(x, y)
@@ -121,5 +122,3 @@ def _scalar_power(g: Function, x: Value, y: Value, signed: bool) -> Value:
     flip = g.select(g.icmp("eq", g.and_(y, 1), 0), one, x)
     unit = g.select(g.icmp("eq", x, 1), one, g.select(g.icmp("eq", x, -1), flip, 0))
     return g.select(g.icmp("slt", y, 0), unit, loop.results[0])
-
-

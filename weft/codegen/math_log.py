@@ -86,7 +86,7 @@ def log1p(m: FloatMath, x: Value) -> Value:
     digits = m.form(x)[0]
     sum_ = m.add(x, 1.0)
     k, mantissa = _split(m, sum_)
-    # (1 + x) / 2**k - 1 without the rounding of 1 + x; for large x that rounding does not matter, and 2**-k is denormal.
+    # (1 + x) / 2**k - 1 without the rounding of 1 + x; for large x it does not matter, and 2**-k is denormal.
     large = m.greater(x, 2.0 ** (digits + 10))
     shrink = m.power_of_two(m.f.sub(0, m.select(large, 0, k)))
     f = m.select(large, m.sub(mantissa, 1.0), m.mad(x, shrink, m.sub(shrink, 1.0)))
@@ -155,4 +155,3 @@ def _with_sign_and_edges(m: FloatMath, x: Value, y: Value, size: Value) -> Value
     # (-1)**inf: the logarithm is 0 and its product with infinity NaN
     unit = f.and_(m.equal(m.abs(x), 1.0), m.equal(m.abs(y), math.inf))
     return m.select(f.or_(f.or_(unit, m.equal(x, 1.0)), m.equal(y, 0.0)), 1.0, result)
-

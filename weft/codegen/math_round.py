@@ -27,7 +27,7 @@ def _fmod_unfused(m: FloatMath, x: Value, y: Value) -> Value:
 
 
 def _finished(m: FloatMath, x: Value, y: Value, rest: Value, quotient: Value, limit: float) -> Value:
-    """A rounded-up quotient leaves a negative rest, one unit too small. Quotients beyond `limit` go to the C library."""
+    """A quotient rounded up leaves a negative rest. Quotients beyond `limit` go to the C library."""
     unit = m.abs(y)
     rest = m.select(m.less(rest, 0.0), m.add(rest, unit), rest)
     # a finite x by an infinite y: 0 * inf above was NaN

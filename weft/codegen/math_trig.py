@@ -17,7 +17,10 @@ _HALF_PI_SHORT = (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226
 # Beyond this many radians the C library's own reduction is used.
 REDUCTION_LIMIT = {32: 1.0e5, 64: 1.0e6}
 # pi/2 as a number and what it lacks
-_RIGHT_ANGLE = {32: (1.57079637050628662109375, -4.37113900018624283e-08), 64: (1.5707963267948966, 6.123233995736766e-17)}
+_RIGHT_ANGLE = {
+    32: (1.57079637050628662109375, -4.37113900018624283e-08),
+    64: (1.5707963267948966, 6.123233995736766e-17),
+}
 
 
 def reduce_angle(m: FloatMath, x: Value) -> tuple[Value, Value]:

@@ -59,6 +59,11 @@ class Target:
         return not self.is_x86 or "+f16c" in self.features or self.cpu in ("x86-64-v3", "x86-64-v4")
 
     @property
+    def has_scale(self) -> bool:
+        """Whether a vector is multiplied by powers of two in one instruction."""
+        return self.is_x86 and self.vector_bytes == 64
+
+    @property
     def key(self) -> str:
         """Text that tells this target from every other; part of the disk cache's key."""
         return f"{self.triple}|{self.cpu}|{self.features}"

@@ -168,7 +168,7 @@ def _payload(content: bytes) -> bytes | None:
     if len(content) < HEADER.size:
         return None
     magic, length, digest = HEADER.unpack_from(content)
-    payload = content[HEADER.size:]
+    payload = content[HEADER.size :]
     if magic != MAGIC or length != len(payload) or digest != _digest(payload):
         return None
     return payload

@@ -62,4 +62,3 @@ def _engine() -> Any:
     machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="default", jit=True)
     # JITLink loads a large object 3 times faster than the older linker; it does not cover Windows well.
     return llvm.create_lljit_compiler(machine, use_jit_link=sys.platform != "win32")
-

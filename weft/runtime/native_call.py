@@ -1,8 +1,8 @@
 """A native function as a Python callable that costs tens of nanoseconds and releases the GIL.
 
-`ctypes` spends 130 ns and more on a call with one argument. A Python builtin of kind METH_FASTCALL costs half of that, and
-one can be made at run time: a small native gate, compiled like any other code, is wrapped by `PyCFunction_NewEx`. The gate
-uses C-API functions only, no struct layouts, so it serves every CPython from 3.10 on.
+`ctypes` spends 130 ns and more on a call with one argument. A Python builtin of kind METH_FASTCALL costs half of
+that, and one can be made at run time: a small native gate, compiled like any other code, is wrapped by
+`PyCFunction_NewEx`. The gate uses C-API functions only, no struct layouts, so it serves every CPython from 3.10 on.
 """
 
 from __future__ import annotations

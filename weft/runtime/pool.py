@@ -1,9 +1,9 @@
 """The worker pool: native threads that share the chunks of a parallel region with its caller.
 
-Generated code calls `void weft_parallel(ptr pool, ptr body, ptr argument, i64 chunks)`, where body is
-`void(ptr argument, i64 chunk, i64 chunks)`. Pool and function address travel in the program's frame. Chunk counts depend
-on shapes only, so results are the same for every number of threads. A region costs under a microsecond while the workers
-are awake; bodies below 10 to 20 microseconds are better left serial, and that is the caller's decision.
+Generated code calls `void weft_parallel(ptr pool, ptr body, ptr argument, i64 chunks)`, where body is `void(ptr
+argument, i64 chunk, i64 chunks)`. Pool and function address travel in the program's frame. Chunk counts depend on
+shapes only, so results are the same for every number of threads. A region costs under a microsecond while the
+workers are awake; bodies below 10 to 20 microseconds are better left serial, and that is the caller's decision.
 """
 
 from __future__ import annotations
@@ -107,8 +107,12 @@ class Pool:
         cores = worker_cores(count)
         entry = self._library["weft_pool_worker"]
         self._workers = [
-            threading.Thread(target=_work, args=(self._library, entry, self.address, number, cores[number - 1]),
-                             name=f"weft-worker-{number}", daemon=True)
+            threading.Thread(
+                target=_work,
+                args=(self._library, entry, self.address, number, cores[number - 1]),
+                name=f"weft-worker-{number}",
+                daemon=True,
+            )
             for number in range(1, count + 1)
         ]
         self._word(pool_ir.WORKERS).value = count

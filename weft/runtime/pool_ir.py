@@ -1,9 +1,10 @@
 """The worker pool's native half, as LLVM text: `weft_parallel`, the workers' loop, lock and stop.
 
-The protocol is one 64-bit ticket: 16 bits of generation above a mask of 48 unclaimed chunks. A thread claims a chunk by
-clearing its bit with compare-and-swap, so a worker that comes late, or never, does no harm: the caller runs what is left.
-A successful swap proves that the bit belonged to the live region, whatever happened since the ticket was read. Chunks
-are claimed starting from the thread's own share, so a thread meets the same rows again while they are in its cache.
+The protocol is one 64-bit ticket: 16 bits of generation above a mask of 48 unclaimed chunks. A thread claims a
+chunk by clearing its bit with compare-and-swap, so a worker that comes late, or never, does no harm: the caller
+runs what is left. A successful swap proves that the bit belonged to the live region, whatever happened since the
+ticket was read. Chunks are claimed starting from the thread's own share, so a thread meets the same rows again
+while they are in its cache.
 """
 
 from __future__ import annotations
@@ -23,6 +24,12 @@ _PAUSE = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
 }
+
+_SYSTEM = """
+declare i64 @syscall(i64, ...)
+declare i32 @sched_yield()
+declare i64 @llvm.cttz.i64(i64, i1)
+"""
 
 # Run every chunk in order on this thread. Any other thread count gives the same chunks and so the same results.
 _SERIAL = """
@@ -281,16 +288,28 @@ def pool_module(arch: str, *, workers: bool) -> str:
     if arch not in _FUTEX:
         raise ValueProblem(f"pool_module: no worker pool for {arch}; there is one for {', '.join(_FUTEX)}")
     declaration, pause = _PAUSE.get(arch, ("", ""))
-    head = f"{declaration}\ndeclare i64 @syscall(i64, ...)\ndeclare i32 @sched_yield()\ndeclare i64 @llvm.cttz.i64(i64, i1)\n"
-    return _filled(head + _SERIAL + _LOCK + _DRAIN + _WORKER + _PARALLEL, pause, _FUTEX[arch])
+    return _filled(f"{declaration}\n" + _SYSTEM + _SERIAL + _LOCK + _DRAIN + _WORKER + _PARALLEL, pause, _FUTEX[arch])
 
 
 def _filled(text: str, pause: str, futex: int) -> str:
     """Offsets and numbers in place of their names in braces."""
     names = {
-        "TICKET": TICKET, "DONE": DONE, "BODY": BODY, "ARGUMENT": ARGUMENT, "CHUNKS": CHUNKS, "SLEEPERS": SLEEPERS,
-        "SEQUENCE": SEQUENCE, "WAITING": WAITING, "SPIN": SPIN, "STOP": STOP, "WORKERS": WORKERS, "BUSY": BUSY,
-        "MAX_CHUNKS": MAX_CHUNKS, "MASK": (1 << MAX_CHUNKS) - 1, "FUTEX": futex, "PAUSE": pause,
+        "TICKET": TICKET,
+        "DONE": DONE,
+        "BODY": BODY,
+        "ARGUMENT": ARGUMENT,
+        "CHUNKS": CHUNKS,
+        "SLEEPERS": SLEEPERS,
+        "SEQUENCE": SEQUENCE,
+        "WAITING": WAITING,
+        "SPIN": SPIN,
+        "STOP": STOP,
+        "WORKERS": WORKERS,
+        "BUSY": BUSY,
+        "MAX_CHUNKS": MAX_CHUNKS,
+        "MASK": (1 << MAX_CHUNKS) - 1,
+        "FUTEX": futex,
+        "PAUSE": pause,
     }
     for name, value in names.items():
         text = text.replace("{" + name + "}", str(value))

@@ -16,17 +16,30 @@ from weft.support.errors import ValueProblem
 from weft.support.knobs import knobs
 
 ROOT = Path(__file__).resolve().parents[3]
-FMA = "declare <4 x float> @llvm.fma.v4f32(<4 x float>, <4 x float>, <4 x float>)\n" \
-      "define <4 x float> @f(<4 x float> %a, <4 x float> %b) nounwind {\n" \
-      "  %r = call <4 x float> @llvm.fma.v4f32(<4 x float> %a, <4 x float> %b, <4 x float> %a)\n  ret <4 x float> %r\n}"
-MUL_ADD = "define <4 x float> @f(<4 x float> %a, <4 x float> %b) nounwind {\n" \
-          "  %p = fmul <4 x float> %a, %b\n  %r = fadd <4 x float> %p, %a\n  ret <4 x float> %r\n}"
+FMA = (
+    "declare <4 x float> @llvm.fma.v4f32(<4 x float>, <4 x float>, <4 x float>)\n"
+    "define <4 x float> @f(<4 x float> %a, <4 x float> %b) nounwind {\n"
+    "  %r = call <4 x float> @llvm.fma.v4f32(<4 x float> %a, <4 x float> %b, <4 x float> %a)\n  ret <4 x float> %r\n}"
+)
+MUL_ADD = (
+    "define <4 x float> @f(<4 x float> %a, <4 x float> %b) nounwind {\n"
+    "  %p = fmul <4 x float> %a, %b\n  %r = fadd <4 x float> %p, %a\n  ret <4 x float> %r\n}"
+)
 
 
 def test_levels_differ_in_width_registers_and_fma() -> None:
-    facts = {level: (t.vector_bytes, t.vector_registers, t.has_fma) for level in X86_LEVELS for t in [x86_target(level)]}
-    assert facts == {"x86-64": (16, 16, False), "x86-64-v2": (16, 16, False), "x86-64-v3": (32, 16, True), "x86-64-v4": (64, 32, True)}
-    assert x86_target("x86-64-v3").lanes(4) == 8 and x86_target("x86-64").lanes(4) == 4 and aarch64_target().lanes(8) == 2
+    facts = {
+        level: (t.vector_bytes, t.vector_registers, t.has_fma) for level in X86_LEVELS for t in [x86_target(level)]
+    }
+    assert facts == {
+        "x86-64": (16, 16, False),
+        "x86-64-v2": (16, 16, False),
+        "x86-64-v3": (32, 16, True),
+        "x86-64-v4": (64, 32, True),
+    }
+    assert (
+        x86_target("x86-64-v3").lanes(4) == 8 and x86_target("x86-64").lanes(4) == 4 and aarch64_target().lanes(8) == 2
+    )
 
 
 def test_the_host_is_at_least_its_own_baseline() -> None:
@@ -64,7 +77,9 @@ def test_fma_is_fused_only_on_request() -> None:
 
 
 def test_wide_vectors_are_used_where_the_cpu_model_would_rather_not() -> None:
-    text = "define <16 x float> @f(<16 x float> %a) nounwind {\n  %r = fadd <16 x float> %a, %a\n  ret <16 x float> %r\n}"
+    text = (
+        "define <16 x float> @f(<16 x float> %a) nounwind {\n  %r = fadd <16 x float> %a, %a\n  ret <16 x float> %r\n}"
+    )
     assert "zmm" in compile_assembly(text, x86_target("x86-64-v4"))
     if host_target().vector_bytes == 64:
         assert "zmm" in compile_assembly(text, host_target())
@@ -81,14 +96,21 @@ def test_refused_text_is_quoted_with_its_function() -> None:
     with pytest.raises(CodegenError, match=r"(?s)does not parse.*define i64 @bad.*> +\d+   ret i64 %nothing") as caught:
         compile_object(good + "define i64 @bad() {\n  ret i64 %nothing\n}\n", host_target())
     assert "@good" not in str(caught.value)
-    broken = good + "define i64 @late(i1 %c) {\n  br i1 %c, label %a, label %b\na:\n  %x = add i64 1, 2\n  br label %b\nb:\n  ret i64 %x\n}\n"
+    broken = (
+        good
+        + "define i64 @late(i1 %c) {\n  br i1 %c, label %a, label %b\na:\n  %x = add i64 1, 2\n  br label %b\nb:\n  ret i64 %x\n}\n"
+    )
     with pytest.raises(CodegenError, match=r"(?s)does not verify.*define i64 @late") as caught:
         compile_object(broken, host_target())
     assert "@good" not in str(caught.value)
 
 
 def test_keys_tell_texts_and_targets_apart() -> None:
-    keys = {object_key(text, target) for text in (FMA, MUL_ADD) for target in (host_target(), x86_target("x86-64"), aarch64_target())}
+    keys = {
+        object_key(text, target)
+        for text in (FMA, MUL_ADD)
+        for target in (host_target(), x86_target("x86-64"), aarch64_target())
+    }
     assert len(keys) == 6
     assert object_key(FMA, host_target()) == object_key(FMA, host_target())
 

@@ -75,12 +75,16 @@ def region_library() -> Library:
 class Region:
     """A frame for `regions`, its output cells and the callable."""
 
-    def __init__(self, pool: Pool, library: Library, chunks: int, repeats: int, body: str = "square", argument: int = 0) -> None:
+    def __init__(
+        self, pool: Pool, library: Library, chunks: int, repeats: int, body: str = "square", argument: int = 0
+    ) -> None:
         self.chunks, self.repeats = chunks, repeats
         self.out = (ctypes.c_int64 * max(chunks, 1))()
         target = argument or ctypes.addressof(self.out)
         self.frame = (ctypes.c_int64 * 6)(pool.address, pool.parallel, library[body], target, chunks, repeats)
-        self.run = native_caller().bound(library["regions"], ctypes.addressof(self.frame), (library, self.frame, self.out))
+        self.run = native_caller().bound(
+            library["regions"], ctypes.addressof(self.frame), (library, self.frame, self.out)
+        )
 
     def expected(self, calls: int = 1) -> list[int]:
         return [calls * self.repeats * (chunk * self.chunks + 1) for chunk in range(self.chunks)]

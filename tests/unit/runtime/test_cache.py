@@ -41,8 +41,13 @@ def test_a_damaged_entry_is_absent_and_can_be_written_again(tmp_path: Path, dama
     content = bytearray(file.read_bytes())
     flipped = rng.randrange(len(content))
     content[flipped] ^= 1 << rng.randrange(8)
-    files = {"truncate": file.read_bytes()[: rng.randrange(HEADER.size + 299)], "flip": bytes(content), "empty": b"",
-             "foreign": rng.randbytes(400), "longer": file.read_bytes() + b"x"}
+    files = {
+        "truncate": file.read_bytes()[: rng.randrange(HEADER.size + 299)],
+        "flip": bytes(content),
+        "empty": b"",
+        "foreign": rng.randbytes(400),
+        "longer": file.read_bytes() + b"x",
+    }
     file.write_bytes(files[damage])
     assert cache.get(name) is None
     assert cache.stats.corrupt == 1

@@ -17,7 +17,9 @@ UNARY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
 
 def adder(amount: int) -> bytes:
-    return compile_object(f"define i64 @f(i64 %x) nounwind {{\n  %y = add i64 %x, {amount}\n  ret i64 %y\n}}", host_target())
+    return compile_object(
+        f"define i64 @f(i64 %x) nounwind {{\n  %y = add i64 %x, {amount}\n  ret i64 %y\n}}", host_target()
+    )
 
 
 def test_two_objects_may_define_the_same_symbol() -> None:

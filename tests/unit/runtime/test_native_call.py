@@ -60,7 +60,10 @@ def test_status_and_memory(caller: NativeCaller, library: Library) -> None:
 def test_wrong_arguments_raise(caller: NativeCaller, library: Library) -> None:
     call = caller.callable(library["entry"], library)
     wrong: list[Callable[[], object]] = [
-        lambda: call(), lambda: call("address"), lambda: call(1, 2), lambda: call(1.5),  # type: ignore[call-arg, arg-type]
+        lambda: call(),
+        lambda: call("address"),
+        lambda: call(1, 2),
+        lambda: call(1.5),  # type: ignore[call-arg, arg-type]
         lambda: caller.bound(library["entry"], 0, library)(7),  # type: ignore[call-arg]
     ]
     for attempt in wrong:

@@ -115,7 +115,9 @@ def test_a_forked_child_has_a_working_pool(library: Library, threads: None) -> N
     assert list(region.out) == region.expected(calls=2)
 
 
-@pytest.mark.parametrize("environment", [{}, {"WEFT_NUM_THREADS": "3"}, {"WEFT_POOL": "serial"}, {"WEFT_NUM_THREADS": "1"}])
+@pytest.mark.parametrize(
+    "environment", [{}, {"WEFT_NUM_THREADS": "3"}, {"WEFT_POOL": "serial"}, {"WEFT_NUM_THREADS": "1"}]
+)
 def test_a_process_ends_cleanly_with_live_workers(environment: dict[str, str]) -> None:
     code = """
 from native_support import Region, region_library
