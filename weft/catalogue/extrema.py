@@ -134,6 +134,7 @@ def _with_position(name: str, words: str, all_of: Op, position: Op, of_two: str,
         decompose=lambda self, dim, keepdim: (
             getattr(aten, whole)(self, dim, keepdim), getattr(aten, where_found)(self, dim, keepdim)),
         vjp={"self": lambda g, result1, self_dims, dim, keepdim: picked_gradient(g, result1, self_dims, dim, keepdim)},
+        out=True,
         reference=lambda x, dim, keepdim: (
             reference(x, axis=numpy_axes(x, dim), keepdims=keepdim),
             getattr(np, where_found)(x, axis=dim, keepdims=keepdim) if x.ndim else np.int64(0)),
@@ -156,5 +157,6 @@ aminmax = define(
     "The least and the greatest element over `dim` (all dims when None).",
     type=_aminmax_type,
     decompose=lambda self, dim, keepdim: (aten.amin(self, dim, keepdim), aten.amax(self, dim, keepdim)),
+    out=True,
     reference=lambda x, dim, keepdim: tuple(f(x, axis=numpy_axes(x, dim), keepdims=keepdim) for f in (np.min, np.max)),
 )

@@ -180,6 +180,7 @@ for _name, _choose in (("cummax", np.maximum), ("cummin", np.minimum)):
         f"Running {'maxima' if _name == 'cummax' else 'minima'} along `dim`, and where each was last reached.",
         type=_cumulative_extremum_type,
         kernel=_cumulative_extremum(_choose),
+        out=True,
         vjp={"self": lambda g, result1, dim: aten.scatter_add(aten.zeros_like(g), dim, result1, g)},
         reference=lambda x, dim, choose=_choose: (choose.accumulate(x, dim),),
     )

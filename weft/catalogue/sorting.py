@@ -53,6 +53,7 @@ sort_stable = define(
     type=lambda self, stable, dim, descending: _pair(self, dim),
     kernel=lambda x, stable, dim, descending: _sorted(x, dim, descending),
     vjp={"self": lambda g, result1, self_dims, dim: _put_back(g, result1, self_dims, dim)},
+    out=True,
     reference=lambda x, stable, dim, descending: (np.sort(x, dim) if not descending else np.flip(np.sort(x, dim), dim),),
 )
 
@@ -62,6 +63,7 @@ sort = define(
     type=_pair,
     kernel=_sorted,
     vjp={"self": lambda g, result1, self_dims, dim: _put_back(g, result1, self_dims, dim)},
+    out=True,
     reference=lambda x, dim, descending: (np.sort(x, dim) if not descending else np.flip(np.sort(x, dim), dim),),
 )
 
@@ -70,6 +72,7 @@ msort = define(
     "The elements in order along the first dim.",
     type=lambda self: self,
     decompose=lambda self: aten.sort(self, 0)[0],
+    out=True,
     reference=lambda x: np.sort(x, 0),
 )
 
@@ -78,6 +81,7 @@ argsort = define(
     "The indices that sort along `dim`; always stable.",
     type=lambda self, dim, descending, stable: _pair(self, dim)[1],
     decompose=lambda self, dim, descending, stable: aten.sort(self, dim, descending)[1],
+    out=True,
     vjp=NOT_DIFFERENTIABLE,
     reference=lambda x, dim, descending, stable: (
         np.argsort(x, dim, kind="stable") if not descending else stable_order(x, dim, True)),
@@ -107,6 +111,7 @@ topk = define(
     type=_topk_type,
     kernel=_topk,
     vjp={"self": lambda g, result1, self_dims, dim: _put_back(g, result1, self_dims, dim)},
+    out=True,
     reference=lambda x, k, dim, largest, sorted: (
         np.take(np.flip(np.sort(x, dim), dim) if largest else np.sort(x, dim), range(k), dim),),
 )
@@ -149,6 +154,7 @@ kthvalue = define(
     type=_kth_type,
     kernel=_kth,
     vjp={"self": lambda g, result1, self_dims, dim, keepdim: picked_gradient(g, result1, self_dims, dim, keepdim)},
+    out=True,
     reference=lambda x, k, dim, keepdim: (
         np.sort(x, dim).take([k - 1], dim) if keepdim else np.sort(x, dim).take(k - 1, dim),),
 )
@@ -178,6 +184,7 @@ for _name, _skip in (("median", False), ("nanmedian", True)):
         type=_picked_type,
         kernel=lambda x, dim, keepdim, skip=_skip: _median(x, dim, keepdim, skip),
         vjp={"self": lambda g, result1, self_dims, dim, keepdim: picked_gradient(g, result1, self_dims, dim, keepdim)},
+        out=True,
         reference=lambda x, dim, keepdim: (np.take(np.sort(x, dim), [(x.shape[dim] - 1) // 2] if keepdim else (x.shape[dim] - 1) // 2, dim),),
     )
 

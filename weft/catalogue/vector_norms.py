@@ -115,6 +115,7 @@ norm = define(
     "The p-norm of the elements over `dim` (all dims when None); 'fro' and None mean 2.",
     type=_any_norm_type,
     decompose=_any_norm,
+    out=True,
     reference=lambda x, p, dim, keepdim, dtype: _numpy_vector_norm(x, 2 if p in (None, "fro") else p, dim, keepdim, dtype),
 )
 
@@ -185,6 +186,7 @@ linalg_norm = define(
     "A vector norm (one dim, or ord None), or a matrix norm: 'fro', 'nuc', 1, -1, inf, -inf, 2, -2.",
     type=_any_norm_type,
     decompose=_linalg_norm,
+    out=True,
     public=("linalg",),
     reference=lambda x, ord, dim, keepdim, dtype: np.linalg.norm(
         x if ord is not None or dim is not None else x.reshape(-1), ord, dim if dim is None or len(dim) > 1 else dim[0], keepdim),
@@ -196,5 +198,6 @@ matrix_norm = define(
     type=_any_norm_type,
     decompose=lambda self, ord, dim, keepdim, dtype: _matrix_norm(self, ord, (dim[0], dim[1]), keepdim, dtype),
     public=("linalg",),
+    out=True,
     reference=lambda x, ord, dim, keepdim, dtype: np.linalg.norm(x, ord, dim, keepdim),
 )

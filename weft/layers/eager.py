@@ -270,7 +270,7 @@ def _name(dtype: DType) -> str:
 
 
 def _check_overlap(data: Array) -> None:
-    if any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape)):
+    if data.size and any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape)):
         raise StateError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor "
             "before performing the operation."

@@ -13,7 +13,8 @@ from weft.ops.backward import plan_of
 from weft.autograd.views import check_inplace, rebase
 from weft.layers import eager
 from weft.ops import route
-from weft.ops.op import Op
+from weft.ops.op import OPS, Op
+from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, same_dims
 from weft.support.errors import DTypeError, ShapeError
 from weft.tensor.modes import modes
@@ -82,6 +83,8 @@ def inplace(op: Op, args: tuple[Any, ...]) -> Any:
     if not wants:
         write(op, args)
         return target
+    if op.opens_above_autograd:  # it has no node of its own: its opening gets one, and the value is copied in
+        return inplace(OPS["aten::copy"], (target, op.decompose(aten.clone(target), *args[1:]), False))  # type: ignore[misc]
     node = record.prepare(op, args, clone_self=True) or _blocking_node(op)
     if anomaly.enabled:
         remember_forward(node)

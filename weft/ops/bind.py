@@ -116,6 +116,8 @@ def _list(value: Any, argument: Argument, one: Callable[[Any, Argument], Any]) -
             return tuple(None if v is None else one(v, argument) for v in value)
         return tuple([one(v, argument) for v in value])
     if argument.list_size is not None or (argument.kind == "int" and isinstance(value, (int, SymInt, Expr))):
+        if value is True or value is False:  # a flag is no dim: `var(x, False)` means unbiased
+            raise Mismatch(f"argument '{argument.name}' must be a list of {argument.kind}, not bool")
         return (one(value, argument),) * (argument.list_size or 1)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return tuple(one(v, argument) for v in value)
