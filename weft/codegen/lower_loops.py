@@ -8,8 +8,8 @@ from typing import Any
 from weft.codegen.emit import F64, I64, PTR, Function, Module, Value, const
 from weft.codegen.lower_nest import INDEX, SCRATCH, Layout
 from weft.codegen.lower_pass import Pass
-from weft.codegen.lower_values import Pointers, Spot, Vectors
-from weft.codegen.scalar_llvm import Element, memory_type
+from weft.codegen.lower_values import Pointers, Spot, Vectors, raw_type
+from weft.codegen.scalar_llvm import Element
 from weft.codegen.target import Target
 from weft.loops.build import is_inner_store, operands
 from weft.loops.nest import FLAT_BLOCK, ONCE, ROW, Instr, Store
@@ -64,9 +64,9 @@ class NestEmitter:
             if access.buffer == INDEX:
                 self.bases[number] = offset if isinstance(offset, Value) else const(I64, offset)
             elif access.buffer == SCRATCH:
-                self.bases[number] = f.gep(memory_type(dt.uint8, 1), self.scratch, offset)
+                self.bases[number] = f.gep(raw_type(dt.uint8, 1), self.scratch, offset)
             else:
-                self.bases[number] = f.gep(memory_type(access.dtype, 1), roots[access.buffer], offset)
+                self.bases[number] = f.gep(raw_type(access.dtype, 1), roots[access.buffer], offset)
 
     def dim(self, *key: Any) -> Value | int:
         """A size, stride or offset: a value from the table, or the constant that it is."""
@@ -134,7 +134,7 @@ class NestEmitter:
             if access.buffer == INDEX:
                 moved[number] = self.f.add(moved[number], step)
             else:
-                moved[number] = self.f.gep(memory_type(access.dtype, 1), moved[number], step)
+                moved[number] = self.f.gep(raw_type(access.dtype, 1), moved[number], step)
         return moved
 
     # ---- flat
@@ -156,7 +156,7 @@ class NestEmitter:
                     self._store_part(store, self.row[store.index], loop.index)
 
     def _store_part(self, store: Store, x: Element, chunk: Value) -> None:
-        pointer = self.f.gep(memory_type(store.access.dtype, 1), self.bases[self.access_number[id(store.access)]], chunk)
+        pointer = self.f.gep(raw_type(store.access.dtype, 1), self.bases[self.access_number[id(store.access)]], chunk)
         self.v.store(x, store.access.dtype, pointer, 0, Spot(1, None, None, {}))
 
     # ---- rows
@@ -294,7 +294,7 @@ class NestEmitter:
         for i, instr, store in self._columns():
             number, dtype = self.access_number[id(store.access)], store.access.dtype
             root = self.part_roots.setdefault(number, self.bases[number])
-            self.bases[number] = f.gep(memory_type(dtype, 1), root, start)
+            self.bases[number] = f.gep(raw_type(dtype, 1), root, start)
             lanes = self.layout.lanes
             with f.loop(0, width, lanes, name="clear") as loop:
                 spot = Spot(lanes, loop.index, f.first_lanes(f.sub(width, loop.index), lanes), {})

@@ -6,14 +6,19 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.codegen.emit import I64, Function, Value, const, iota
-from weft.codegen.scalar_llvm import Element, LlvmScalar, memory_type
+from weft.codegen.emit import I16, I64, Function, LType, Value, const, iota, vec
+from weft.codegen.scalar_llvm import Element, LlvmScalar, memory_type, register_type
 from weft.codegen.target import Target
 from weft.loops.nest import Instr, Ref, op_of
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
 Pointers = dict[int, Value]  # access number -> address (or linear index) of the point where the vector axis is 0
+
+
+def raw_type(dtype: DType, lanes: int) -> LType:
+    """The LLVM type that elements are loaded and stored as. Half precisions move as integers: LLVM would call a support library for some moves."""
+    return vec(I16, lanes) if dtype in (dt.float16, dt.bfloat16) else memory_type(dtype, lanes)
 
 
 @dataclass
@@ -45,16 +50,19 @@ class Vectors:
         """A scalar element in every lane."""
         if lanes == 1:
             return x
+        if x.dtype in (dt.float16, dt.bfloat16):
+            bits = self.f.splat(self.f.bitcast(x.value, I16), lanes)
+            return Element(x.dtype, self.f.bitcast(bits, register_type(x.dtype, lanes)))
         return Element(x.dtype, self.f.splat(x.value, lanes))
 
     # ---- memory
     def load(self, dtype: DType, pointer: Value, stride: Value | int, spot: Spot) -> Element:
         """The elements at a spot. stride: elements between lanes."""
         f, lanes = self.f, spot.lanes
-        elem = memory_type(dtype, 1)
+        elem = raw_type(dtype, 1)
         if lanes == 1 or stride == 0:
-            return self.splat(self.scalar(1).from_memory(dtype, f.load(elem, pointer)), lanes)
-        type = memory_type(dtype, lanes)
+            return self.splat(self._from_raw(dtype, f.load(elem, pointer), 1), lanes)
+        type = raw_type(dtype, lanes)
         if stride == 1:
             at = pointer if spot.index is None else f.gep(elem, pointer, spot.index)
             raw = f.load(type, at) if spot.mask is None else f.masked_load(type, at, spot.mask)
@@ -62,13 +70,16 @@ class Vectors:
             mask = spot.mask
             rest = None if mask is None else const(type, 0)
             raw = f.gather(type, self._lane_pointers(elem, pointer, stride, spot), mask, rest)
-        return self.scalar(lanes).from_memory(dtype, raw)
+        return self._from_raw(dtype, raw, lanes)
+
+    def _from_raw(self, dtype: DType, raw: Value, lanes: int) -> Element:
+        return self.scalar(lanes).from_memory(dtype, self.f.bitcast(raw, memory_type(dtype, lanes)))
 
     def store(self, x: Element, dtype: DType, pointer: Value, stride: Value | int, spot: Spot) -> None:
         """Write elements (converted to `dtype`) at a spot."""
         f, s = self.f, self.scalar(spot.lanes)
-        raw = s.to_memory(s.cast(x, dtype))
-        elem = memory_type(dtype, 1)
+        raw = f.bitcast(s.to_memory(s.cast(x, dtype)), raw_type(dtype, spot.lanes))
+        elem = raw_type(dtype, 1)
         if spot.lanes == 1:
             f.store(raw, pointer)
             return

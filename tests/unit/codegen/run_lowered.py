@@ -14,7 +14,7 @@ from weft.codegen.lower import ForeignStep, KernelCall, LoweredGraph, lower_grap
 from weft.codegen.native import build
 from weft.codegen.target import Target, host_target
 from weft.ir.builder import Builder
-from weft.ir.graph import Graph, Value
+from weft.ir.graph import Graph, Value, values_in
 from weft.ops import array, compute  # noqa: F401
 from weft.ops.methods import install_methods
 from weft.passes.alias import dims_of, dtype_of
@@ -98,12 +98,19 @@ class Runner:
         self.known: dict[Value, Any] = dict(zip(graph.params, inputs))
         self.sizes, self.parts, self.in_place = sizes, parts, in_place
         self.fixed = set(graph.params)
-        for step in self.lowered.steps:
+        for at, step in enumerate(self.lowered.steps):
             if isinstance(step, KernelCall):
+                self.later = self._used_after(at)
                 self._kernel(step)
             else:
                 self._foreign(step)  # type: ignore[arg-type]
         return [self.read(r) for r in self.lowered.results]
+
+    def _used_after(self, at: int) -> set[Value]:
+        found = {self.lowered.root(v) for r in self.lowered.results for v in values_in(r)}
+        for step in self.lowered.steps[at + 1 :]:
+            found |= set(step.reads if isinstance(step, KernelCall) else map(self.lowered.root, step.inputs))
+        return found
 
     def read(self, operand: Any) -> Any:
         if type(operand) is not Value:
@@ -132,9 +139,11 @@ class Runner:
     def _kernel(self, step: KernelCall) -> None:
         assert self.library is not None
         shared = dict(step.in_place) if self.in_place else {}
+        taken: set[Value] = set()
         for o, value in enumerate(step.writes):
             source = step.buffers[shared[o]] if o in shared else None
-            if source is not None and source not in self.fixed:
+            if source is not None and source not in self.fixed and source not in self.later and source not in taken:
+                taken.add(source)
                 self.known[value] = self.known[source].reshape(-1).view(_numpy(dtype_of(value))).reshape(self._dims(value))
             else:
                 self.known[value] = np.full(self._dims(value), 77, np.int64).astype(_numpy(dtype_of(value)))
