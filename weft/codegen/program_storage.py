@@ -11,7 +11,7 @@ from weft.codegen.program_foreign import node_inputs
 from weft.codegen.program_numbers import can_emit_number, is_number
 from weft.ir.graph import Node, Value, values_in
 from weft.ir.structure import CONSTANT
-from weft.loops.kernel import BlockStep, ForeignStep, KernelCall, LoweredGraph
+from weft.loops.kernel import BlockStep, ForeignStep, KernelCall, LoweredGraph, Step
 from weft.types import dims as dm
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
@@ -67,7 +67,7 @@ def _bytes_of(type: TensorType) -> Dim:
 
 def program_items(lowered: LoweredGraph) -> list[Item]:
     """The steps in order, with every number that they need computed before them. Control flow is one foreign step."""
-    steps: list[Item] = [ForeignStep(s.node, node_inputs(s.node), s.outputs) if isinstance(s, BlockStep) else s for s in lowered.steps]
+    steps: list[Item] = [_item(s) for s in lowered.steps]
     covered = {id(n) for s in steps for n in (s.nodes if isinstance(s, KernelCall) else (s.node,))}
     items: list[Item] = []
     done: set[Node] = set()
@@ -79,7 +79,7 @@ def program_items(lowered: LoweredGraph) -> list[Item]:
         done.add(node)
         for operand in values_in(node.args):
             need(operand)
-        items.append(NumberStep(node) if can_emit_number(node) else ForeignStep(node, node_inputs(node), node.outputs))
+        items.append(_item(ForeignStep(node, node_inputs(node), node.outputs)))
 
     for step in steps:
         if isinstance(step, ForeignStep) and step.node.op is CONSTANT:
@@ -90,6 +90,14 @@ def program_items(lowered: LoweredGraph) -> list[Item]:
     for value in values_in(tuple(lowered.results)):
         need(value)
     return items
+
+
+def _item(step: Step) -> Item:
+    if isinstance(step, BlockStep):
+        return ForeignStep(step.node, node_inputs(step.node), step.outputs)
+    if isinstance(step, ForeignStep) and can_emit_number(step.node):
+        return NumberStep(step.node)
+    return step
 
 
 def item_reads(item: Item) -> tuple[Value, ...]:
