@@ -101,7 +101,8 @@ class Signature(NamedTuple):
 
 # mantissa bits including the hidden one, exponent of the smallest step, exponent of the first overflow
 _FLOAT_FORMS = {F16: (11, -24, 16), BF16: (8, -133, 128), F32: (24, -149, 128), F64: (53, -1074, 1024)}
-_CONSTANTS: dict[tuple[LType, int | bytes], Value] = {}
+_FLOAT_BITS = struct.Struct("<d").pack
+_CONSTANTS: dict[tuple[LType, float | bytes], Value] = {}
 
 
 def round_to(type: LType, value: float) -> float:
@@ -142,17 +143,14 @@ def _scalar_text(elem: LType, value: int | float) -> str:
 
 def const(type: LType, value: int | float) -> Value:
     """The number `value` as a constant of `type`, in every lane if that is a vector type. NaN and infinities are allowed for floats."""
-    elem = type.elem
-    if elem.kind == "float":
-        key: tuple[LType, int | bytes] = (type, struct.pack("<d", value))
-    elif elem.kind == "int" and value == int(value):
-        value = wrap(elem, int(value))
-        key = (type, value)
-    else:
-        raise EmitError(f"const: {value!r} is no constant of type {type}")
+    kind = type.kind
+    # A float's key is its bits, because 0.0 == -0.0 and NaN != NaN.
+    key: tuple[LType, float | bytes] = (type, _FLOAT_BITS(value) if kind == "float" else value)
     found = _CONSTANTS.get(key)
     if found is None:
-        found = _CONSTANTS[key] = _make_const(type, value)
+        if kind not in ("int", "float") or (kind == "int" and value != int(value)):
+            raise EmitError(f"const: {value!r} is no constant of type {type}")
+        found = _CONSTANTS[key] = _make_const(type, value if kind == "float" else wrap(type.elem, int(value)))
     return found
 
 

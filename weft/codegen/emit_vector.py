@@ -73,11 +73,16 @@ class VectorOps(Arithmetic):
 
     def fma(self, a: Operand, b: Operand, c: Operand, name: str = "fma") -> Value:
         """a * b + c, rounded once."""
-        shape = next((x for x in (a, b, c) if isinstance(x, Value)), None)
-        if shape is None or shape.type.kind != "float":
+        x = a if isinstance(a, Value) else b if isinstance(b, Value) else c
+        if not isinstance(x, Value) or x.type.kind != "float":
             raise EmitError(f"fma: needs floats, got {a!r}, {b!r} and {c!r}")
-        x, y, z = (same_type("fma", v, shape)[0] for v in (a, b, c))
-        return self.intrinsic("fma", x, y, z, hint=name)
+        type = x.type
+        a = same_type("fma", a, x)[0] if a is not x else x
+        b = same_type("fma", b, x)[0] if b is not x else x
+        c = same_type("fma", c, x)[0] if c is not x else x
+        text, full = type.text, "llvm.fma." + type.suffix
+        self._declare(full, type, (type, type, type))
+        return self._emit(type, f"call {text} @{full}({text} {a.text}, {text} {b.text}, {text} {c.text})", name)
 
     def insertelement(self, v: Value, scalar: Value, index: int | Value, name: str = "ins") -> Value:
         """`v` with one lane replaced."""

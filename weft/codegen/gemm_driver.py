@@ -22,6 +22,7 @@ from .gemm_plan import GemmPlan
 
 IN_PLACE_ROWS = 48  # below as many rows of A, packing a block of B costs more than it saves
 REMAINDER_ROWS = 7  # the kernels: one for each number of rows up to this, and the full tile
+FEWEST_ROWS = 4  # a strip of fewer rows has too few independent sums to hide the latency of one
 NEAR_BYTES = 1024  # columns of A no farther apart are read in place
 IN_PLACE, PACKED, AHEAD = 0, 1, 2
 
@@ -142,11 +143,17 @@ class Driver:
             loop.next(f.add(row, rows))
 
     def _height(self, left: Value) -> Value:
-        """Rows of the next strip: a full tile, or what is left, in two halves where no kernel has so many rows."""
+        """Rows of the next strip: a full tile, or equal parts of what is left where a full tile would leave too few rows over."""
         f, plan = self.f, self.plan
-        few = f.icmp("sle", left, min(REMAINDER_ROWS, plan.rows))
-        part = f.select(few, left, f.ashr(f.add(left, 1), 1))
-        return f.select(f.icmp("sge", left, plan.rows), const(I64, plan.rows), part, "rows")
+        is_full = f.or_(f.icmp("eq", left, plan.rows), f.icmp("sge", left, plan.rows + FEWEST_ROWS))
+        with f.if_else(is_full, "full") as height:
+            with height.then:
+                height.give(const(I64, plan.rows))
+            with height.otherwise:
+                most = min(REMAINDER_ROWS, plan.rows)
+                parts = f.udiv(f.add(left, most - 1), most)
+                height.give(f.udiv(f.add(left, f.sub(parts, 1)), parts))
+        return height.results[0]
 
     def _strip(self, rows: Value, strip: Value, depth: Value, rest: list[Value]) -> None:
         f, arg = self.f, self.arg
