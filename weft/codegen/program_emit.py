@@ -114,18 +114,12 @@ class Launch(NamedTuple):
     function: int
     buffers: int
     ints: int
-    numbers_word: int
+    numbers: int
     scratch: int
     stride: int
     extent: int
     chunks: int
     check: int
-
-    LENGTH = 9
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        return tuple(self)
 
 
 class SegmentEmitter:
@@ -186,10 +180,10 @@ class SegmentEmitter:
     def launches(self, records: Sequence[Launch], launch: Signature) -> None:
         """Call kernels one after another. A loop over a table: hundreds of calls in straight-line code cost LLVM a fraction of a millisecond each."""
         f, frame = self.f, self.frame
-        table = self.module.table("weft_launches", I32, [n for r in records for n in r.numbers])
+        table = self.module.table("weft_launches", I32, [n for r in records for n in r])
         with f.loop(0, const(I64, len(records)), name="launch", trip_at_least_one=True) as loop:
-            record = f.gep(I32, table, f.mul(loop.index, Launch.LENGTH), "record")
-            fields = [f.zext(f.load(I32, f.gep(I32, record, i)), I64) for i in range(Launch.LENGTH)]
+            record = f.gep(I32, table, f.mul(loop.index, len(Launch._fields)), "record")
+            fields = [f.zext(f.load(I32, f.gep(I32, record, i)), I64) for i in range(len(Launch._fields))]
             function, buffers, ints, numbers, scratch, stride, extent, chunks, check = fields
             tables = [f.gep(I64, frame, word) for word in (buffers, ints, numbers)]
             pointers = [f.load(PTR, f.gep(I64, frame, word), align=8) for word in (function, scratch)]

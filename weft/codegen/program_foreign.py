@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.ir.graph import Block, Node, Operand, Value, values_in
+from weft.ir.interpreter import run_node
 from weft.ops import array as _rule_runner  # noqa: F401  # lets evaluate run decompositions
 from weft.ops.compute import evaluate, is_default
 from weft.ops.op import Op
@@ -55,10 +56,10 @@ def foreign_function(node: Node) -> ForeignFunction:
 
 
 def _block_function(node: Node, inputs: tuple[Value, ...]) -> ForeignFunction:
-    from weft.ir.interpreter import run_node  # deferred: only programs with control flow in Python need it
-
     def run(values: Sequence[Any], symbols: Mapping[str, int]) -> Sequence[Any]:
-        return run_node(node, dict(zip(inputs, values)), symbols)
+        scope = dict(zip(inputs, values))
+        run_node(node, scope, symbols)
+        return [scope[output] for output in node.outputs]
 
     return run
 
@@ -83,7 +84,7 @@ def evaluate_number(op: Op, args: tuple[Any, ...]) -> Any:
     """A pointwise entry on Python numbers: a Python number."""
     assert op.scalar is not None and isinstance(op.type, Pointwise)
     compute = number_compute_dtype(op.type, args)
-    operands = []
+    operands: list[Any] = []
     for argument, value in zip(op.schema.arguments, args):
         if argument.kind == "Scalar" and is_default(value, argument.default):
             operands.append(None)

@@ -125,8 +125,9 @@ class _Assembly:
             emitter.gather(table, roots)
         launches: list[Launch] = []
         waiting = {v for call in calls for v in call.writes if is_number(v)}
-        for item in [item for _, item in run if isinstance(item, NumberStep) and not self._waits(item, waiting)]:
-            emitter.number(item.node)
+        for _, item in run:
+            if isinstance(item, NumberStep) and not self._waits(item, waiting):
+                emitter.number(item.node)
         for call in calls:
             if not any(v in waiting for v in values_in(call.numbers)):
                 emitter.fill_numbers(call)
@@ -160,10 +161,10 @@ class _Assembly:
         if call.function not in self.functions:
             self.functions[call.function] = words.take()
         scratch = self.storage.late_scratch.get(index, self.storage.scratch)
-        sizes = (aligned(call.scratch_bytes), call.extent, chunk_count(call))
+        stride, extent, chunks = (words.dims((d,)) for d in (aligned(call.scratch_bytes), call.extent, chunk_count(call)))
         return Launch(
-            self.functions[call.function], buffers, words.dims(call.ints), words.numbers(call.numbers)[0], HEADER + max(scratch, 0),
-            *(words.dims((d,)) for d in sizes), checks)
+            self.functions[call.function], buffers, words.dims(call.ints), words.numbers(call.numbers)[0], HEADER + max(scratch, 0), stride,
+            extent, chunks, checks)
 
     def _check(self, node: Node) -> Check:
         return Check(node.op.name, self.walk_index.get(id(node), -1))

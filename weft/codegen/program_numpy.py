@@ -6,7 +6,18 @@ from collections.abc import Iterable
 
 from weft.codegen.program_foreign import node_inputs
 from weft.ir.graph import Graph, Node, Operand, Value, values_in
-from weft.runtime.segments import HEADER, Bind, Commit, ForeignSegment, Layout, NumberSlot, ObjectSlot, Result, Slot, TensorSlot
+from weft.runtime.segments import (
+    HEADER,
+    Bind,
+    Commit,
+    ForeignSegment,
+    Layout,
+    NumberSlot,
+    ObjectSlot,
+    Result,
+    Slot,
+    TensorSlot,
+)
 from weft.types import dims as dm
 from weft.types.dims import Expr
 from weft.types.tensor_type import BOOL, FLOAT, INT, TensorType

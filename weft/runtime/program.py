@@ -11,7 +11,18 @@ from typing import Any
 import numpy as np
 
 from weft.runtime.frame import Array, Frame
-from weft.runtime.segments import TOTAL, Check, ForeignSegment, Layout, NativeSegment, NumberSlot, ObjectSlot, Result, Segment, TensorSlot
+from weft.runtime.segments import (
+    TOTAL,
+    Check,
+    ForeignSegment,
+    Layout,
+    NativeSegment,
+    NumberSlot,
+    ObjectSlot,
+    Result,
+    Segment,
+    TensorSlot,
+)
 from weft.support.counters import counters
 from weft.support.errors import IndexBoundsError
 from weft.types import dims as dm

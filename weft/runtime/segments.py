@@ -8,7 +8,7 @@ refers to a graph but the index of a foreign segment's node.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 POOL, PARALLEL, ARENA, TOTAL, HEADER = 0, 1, 2, 3, 8
 LEFT_ON = -1  # the value of `dims` where an array is used with the dims it has
@@ -41,7 +41,7 @@ class ObjectSlot:
     root: int
 
 
-Slot = Union[TensorSlot, NumberSlot, ObjectSlot]
+Slot = TensorSlot | NumberSlot | ObjectSlot
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class NativeSegment:
     buffers: tuple[TensorSlot, ...] = ()
 
 
-Segment = Union[ForeignSegment, NativeSegment]
+Segment = ForeignSegment | NativeSegment
 
 
 @dataclass(frozen=True)
