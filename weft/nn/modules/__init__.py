@@ -1,0 +1,1 @@
+"""Modules by subject. Start reading at module.py."""

@@ -1,0 +1,122 @@
+"""Sequential and ModuleList."""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from weft.nn.modules.module import Module
+
+
+def _position(length: int, index: Any) -> int:
+    at = operator.index(index)
+    if not -length <= at < length:
+        raise IndexError(f"index {at} is out of range")
+    return at % length
+
+
+class Sequential(Module):
+    """Calls its modules one after another."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        items = args[0].items() if len(args) == 1 and isinstance(args[0], OrderedDict) else ((str(i), m) for i, m in enumerate(args))
+        for name, module in items:
+            self.add_module(name, module)
+
+    def forward(self, input: Any) -> Any:  # noqa: A002
+        for module in self._modules.values():
+            input = module(input)  # noqa: A001
+        return input
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self._modules.values())
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return Sequential(OrderedDict(list(self._modules.items())[index]))
+        return list(self._modules.values())[_position(len(self), index)]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        self._modules[list(self._modules)[_position(len(self), index)]] = module
+
+    def __delitem__(self, index: Any) -> None:
+        keys = list(self._modules)
+        for key in keys[index] if isinstance(index, slice) else [keys[_position(len(self), index)]]:
+            del self._modules[key]
+        _renumber(self)
+
+    def append(self, module: Module) -> Sequential:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Sequential:
+        """Add modules at the end."""
+        for module in modules:
+            self.append(module)
+        return self
+
+
+class ModuleList(Module):
+    """A list of modules whose parameters count."""
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.extend(modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self._modules.values())
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return ModuleList(list(self._modules.values())[index])
+        return self._modules[str(_position(len(self), index))]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        self._modules[str(_position(len(self), index))] = module
+
+    def __delitem__(self, index: Any) -> None:
+        keys = list(self._modules)
+        for key in keys[index] if isinstance(index, slice) else [keys[_position(len(self), index)]]:
+            del self._modules[key]
+        _renumber(self)
+
+    def __contains__(self, module: object) -> bool:
+        return any(module is m for m in self._modules.values())
+
+    def append(self, module: Module) -> ModuleList:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def insert(self, index: int, module: Module) -> None:
+        """Add a module before an index."""
+        items = list(self._modules.values())
+        items.insert(index, module)
+        self._modules.clear()
+        self.extend(items)
+
+    def extend(self, modules: Iterable[Module]) -> ModuleList:
+        """Add modules at the end."""
+        for module in modules:
+            self.append(module)
+        return self
+
+    def __dir__(self) -> list[str]:
+        return [k for k in super().__dir__() if not k.isdigit()]
+
+
+def _renumber(container: Module) -> None:
+    items = list(container._modules.values())
+    container._modules.clear()
+    container._modules.update((str(i), m) for i, m in enumerate(items))
