@@ -12,5 +12,6 @@ Importing the package defines every entry. Rules call operators through `weft.op
 
 from weft.catalogue import casts, choice, comparison, extrema, factories, math, pointwise, reductions, scans, statistics  # noqa: F401
 from weft.catalogue import random, sorting, special_functions, vector_norms  # noqa: F401
-from weft.catalogue import activations, attention, complex_views, einsum, functional, grids, indexing  # noqa: F401
-from weft.catalogue import linear, losses, norms, scattering, shaping, slicing, views  # noqa: F401
+from weft.catalogue import activations, attention, complex_views, convolution, einsum, fft, functional, grids  # noqa: F401
+from weft.catalogue import indexing, internal, interpolation, linalg, linear, losses, norms, pooling  # noqa: F401
+from weft.catalogue import running_norms, scattering, shaping, slicing, views  # noqa: F401

@@ -261,7 +261,7 @@ log_sigmoid = _float_only(
     public=(),
 )
 define("aten::logsigmoid(Tensor self) -> Tensor", "log(sigmoid(x)), exact for large |x|.",
-       decompose=lambda self: aten.log_sigmoid(self), public=_F)
+       decompose=lambda self: aten.log_sigmoid(self), public=_F, out=True)
 
 
 def _softplus_stable(s: Any, x: Any) -> Any:
@@ -296,7 +296,8 @@ def _glu(self: Any, dim: int) -> Any:
     return a * aten.sigmoid(b)
 
 
-define("aten::glu(Tensor self, int dim=-1) -> Tensor", "The first half of a dim times the sigmoid of the second half.", decompose=_glu, public=_F)
+define("aten::glu(Tensor self, int dim=-1) -> Tensor", "The first half of a dim times the sigmoid of the second half.", decompose=_glu,
+       public=_F, out=True)
 
 # ---- softmax
 

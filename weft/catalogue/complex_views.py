@@ -41,7 +41,7 @@ view_as_real = view(
     _as_real_geometry,
     _numpy_as_real,
     type=_as_real_type,
-    inverse=lambda g: aten.view_as_complex(aten.contiguous(g)),
+    inverse=lambda g: aten.view_as_complex(aten._contiguous_copy(g)),
 )
 
 

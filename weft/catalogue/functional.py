@@ -1,6 +1,7 @@
-"""Functions of nn.functional whose signature differs from the operator's: embedding, softmax, dropout, pad.
+"""Functions of nn.functional whose signature differs from the operator's: activations with inplace, embedding, softmax, dropout, pad.
 
-They live in the namespace `nn::`, with the argument names and defaults that users write, and open at once into operators.
+They live in the namespace `nn::`, with the argument names and defaults that users write, and open at once into operators. Where a name has an
+entry in `nn::` and one in `aten::`, nn.functional shows the first.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import weft.catalogue.activations  # noqa: F401  (the operators that this file shows)
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
@@ -101,6 +103,31 @@ for _count in (1, 2, 3):
         public=_PLACE,
     )
 
+# ---- activations that may write in place
+
+
+def _define_activation(name: str, arguments: str = "") -> None:
+    def rule(input: Any, *rest: Any) -> Any:
+        *given, inplace = rest
+        if inplace:
+            return getattr(input, f"{name}_")(*given)
+        return getattr(aten, name)(input, *given)
+
+    define(
+        f"nn::{name}(Tensor input, {arguments}bool inplace=False) -> Tensor",
+        getattr(aten, name).overloads[0].doc + " With inplace, the result is written to the input.",
+        decompose=rule,
+        public=_PLACE,
+    )
+
+
+for _name, _arguments in (
+    ("relu", ""), ("relu6", ""), ("hardsigmoid", ""), ("hardswish", ""), ("silu", ""), ("mish", ""), ("selu", ""),
+    ("leaky_relu", "float negative_slope=0.01, "), ("elu", "float alpha=1.0, "), ("celu", "float alpha=1.0, "),
+    ("hardtanh", "float min_val=-1.0, float max_val=1.0, "), ("threshold", "float threshold, float value, "),
+):
+    _define_activation(_name, _arguments)
+
 # ---- padding
 
 
@@ -184,7 +211,8 @@ def _pixel_shuffle(self: Any, upscale_factor: int) -> Any:
     kept = dm.floordiv(channels, r * r)
     parts = aten.reshape(self, (*lead, kept, r, r, height, width))
     order = [*range(n), n, n + 3, n + 1, n + 4, n + 2]
-    return aten.reshape(aten.permute(parts, order), (*lead, kept, height * r, width * r))
+    out = aten.reshape(aten.permute(parts, order), (*lead, kept, height * r, width * r))
+    return aten.clone(out) if r == 1 else out  # a factor of 1 moves nothing: the reshape would be a view
 
 
 def _pixel_unshuffle(self: Any, downscale_factor: int) -> Any:
@@ -203,7 +231,8 @@ def _pixel_unshuffle(self: Any, downscale_factor: int) -> Any:
     h, w = dm.floordiv(height, r), dm.floordiv(width, r)
     parts = aten.reshape(self, (*lead, channels, h, r, w, r))
     order = [*range(n), n, n + 2, n + 4, n + 1, n + 3]
-    return aten.reshape(aten.permute(parts, order), (*lead, channels * r * r, h, w))
+    out = aten.reshape(aten.permute(parts, order), (*lead, channels * r * r, h, w))
+    return aten.clone(out) if r == 1 else out
 
 
 define("aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", "Channels laid out as a finer grid: [c r^2, h, w] -> [c, h r, w r].",

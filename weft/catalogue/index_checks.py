@@ -15,7 +15,7 @@ from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
 
 Array = Any
-_INDEX_DTYPES = (dt.int64, dt.int32)
+_INDEX_DTYPES = (dt.int64, dt.int32, dt.uint8)
 _ADVANCED_DTYPES = (dt.int64, dt.int32, dt.bool_, dt.uint8)
 
 

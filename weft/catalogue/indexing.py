@@ -75,6 +75,7 @@ gather = define(
     kernel=_gather,
     vjp={"self": lambda g, self_dims, dim, index: aten.scatter_add(aten.new_zeros(g, self_dims), dim, index, g)},
     effect="raises",
+    out=True,
 )
 
 
@@ -105,6 +106,7 @@ index_select = define(
     kernel=_index_select,
     vjp={"self": lambda g, self_dims, dim, index: aten.index_add(aten.new_zeros(g, self_dims), dim, index, g)},
     effect="raises",
+    out=True,
 )
 
 
@@ -138,6 +140,7 @@ define(
     "aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
     "The elements that `indices` picks along dim; other dims broadcast.",
     decompose=_take_along_dim,
+    out=True,
 )
 
 # ---- advanced indexing
@@ -185,6 +188,7 @@ define(
     type=_masked_select_type,
     kernel=_masked_select,
     vjp={"self": lambda g, self_dims, mask: _masked_select_back(g, self_dims, mask)},
+    out=True,
 )
 
 
@@ -205,8 +209,14 @@ define(
     type=_nonzero_type,
     kernel=lambda x: np.stack(np.nonzero(x), 1) if x.ndim else np.zeros((int(x != 0), 0), np.int64),
     vjp=NOT_DIFFERENTIABLE,
+    out=True,
 )
 
+define(
+    "aten::nonzero.as_tuple(Tensor self, *, bool as_tuple) -> Tensor[]",
+    "nonzero as one vector for each dim (or, as_tuple=False, as one matrix).",
+    decompose=lambda self, as_tuple: _nonzero_numpy(self) if as_tuple else aten.nonzero(self),
+)
 define("aten::argwhere(Tensor self) -> Tensor", "The places of the elements that are not zero: [count, ndim].",
        decompose=lambda self: aten.nonzero(self))
 
@@ -393,6 +403,7 @@ for _schema in (
         kernel=_searchsorted,
         vjp=NOT_DIFFERENTIABLE,
         public=("weft",),
+        out=True,
     )
 
 for _overload, _kind in (("Tensor", "Tensor"), ("Scalar", "Scalar")):

@@ -120,6 +120,7 @@ mv = define(
     "Matrix times vector: [n, k], [k] -> [n].",
     type=_mv_type,
     decompose=lambda self, vec: aten.squeeze(aten.mm(self, aten.unsqueeze(vec, 1)), 1),
+    out=True,
 )
 
 
@@ -293,6 +294,7 @@ linear = define(
     "input @ weight.T + bias: input [..., k], weight [n, k], bias [n] -> [..., n].",
     type=_linear_type,
     decompose=_linear,
+    out=True,
     vjp={"input": _linear_grad_input, "weight": _linear_grad_weight, "bias": _linear_grad_bias},
     public=("nn.functional",),
 )
@@ -309,6 +311,10 @@ def _trace(self: Any) -> Any:
 define("aten::trace(Tensor self) -> Tensor", "The sum of a matrix's diagonal.", decompose=_trace)
 
 
+def _is_one(size: Dim) -> bool:
+    return isinstance(size, int) and size == 1
+
+
 def _tensordot(self: Any, other: Any, dims_self: Sequence[int], dims_other: Sequence[int]) -> Any:
     if len(dims_self) != len(dims_other):
         raise ShapeError(
@@ -317,7 +323,11 @@ def _tensordot(self: Any, other: Any, dims_self: Sequence[int], dims_other: Sequ
     a = [normalize_dim("tensordot", d, self.ndim) for d in dims_self]
     b = [normalize_dim("tensordot", d, other.ndim) for d in dims_other]
     for i, j in zip(a, b, strict=True):
-        if not shape_env.equal(self.dims[i], other.dims[j]):
+        if _is_one(self.dims[i]) and not _is_one(other.dims[j]):
+            other = aten.sum(other, j, True)
+        elif _is_one(other.dims[j]) and not _is_one(self.dims[i]):
+            self = aten.sum(self, i, True)
+        elif not shape_env.equal(self.dims[i], other.dims[j]):
             raise ShapeError(
                 f"contracted dimensions need to match, but first has size {self.dims[i]} in dim {i} and second has size {other.dims[j]} in dim {j}"
             )
@@ -346,4 +356,4 @@ define("aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_o
        "Sums of products over pairs of dims.", decompose=_tensordot, public=())
 define("aten::tensordot.dims(Tensor a, Tensor b, Object dims=2) -> Tensor",
        "Sums of products over the last `dims` of a and first of b, or over the dims that a pair of lists names.",
-       decompose=_tensordot_any, public=("weft",))
+       decompose=_tensordot_any, public=("weft",), out=True)

@@ -233,15 +233,16 @@ define(
 )
 
 
-def _normalize(input: Any, p: Any, dim: Any, eps: float, out: Any = None) -> Any:
+def _normalize(input: Any, p: Any, dim: Any, eps: float) -> Any:
     length = aten.linalg_vector_norm(input, p, dim, True)
     return input / aten.expand_as(aten.clamp_min(length, eps), input)
 
 
 define(
-    "nn::normalize(Tensor input, float p=2.0, int[1]? dim=1, float eps=1e-12, Tensor? out=None) -> Tensor",
+    "nn::normalize(Tensor input, float p=2.0, int[1]? dim=1, float eps=1e-12) -> Tensor",
     "Vectors along dim divided by their p-norm, which counts as at least eps.",
     decompose=_normalize,
+    out=True,
     public=("nn.functional",),
 )
 

@@ -93,6 +93,7 @@ define(
     vjp={"self": _scatter_grad_self, "src": lambda g, dim, index: aten.gather(g, dim, index)},
     effect="raises",
     inplace=True,
+    out=True,
 )
 define(
     "aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
@@ -102,6 +103,7 @@ define(
     vjp={"self": _scatter_grad_self},
     effect="raises",
     inplace=True,
+    out=True,
 )
 
 
@@ -124,6 +126,7 @@ for _overload, _kind, _name in (("reduce", "Tensor", "src"), ("value_reduce", "S
         vjp={},
         effect="raises",
         inplace=True,
+        out=True,
     )
 
 
@@ -139,6 +142,7 @@ scatter_add = define(
     vjp={"self": lambda g: g, "src": lambda g, dim, index: aten.gather(g, dim, index)},
     effect="raises",
     inplace=True,
+    out=True,
 )
 
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
@@ -221,6 +225,7 @@ define(
     vjp=joint(("self", "src"), _reduce_two_back),
     effect="raises",
     inplace=True,
+    out=True,
 )
 
 # ---- whole slices along one dim
@@ -273,6 +278,7 @@ index_add = define(
     },
     effect="raises",
     inplace=True,
+    out=True,
 )
 
 
@@ -303,6 +309,7 @@ define(
     },
     effect="raises",
     inplace=True,
+    out=True,
 )
 
 
@@ -330,6 +337,7 @@ define(
     vjp={"self": lambda g, dim, index: aten.index_fill(g, dim, index, 0)},
     effect="raises",
     inplace=True,
+    out=True,
 )
 
 # ---- advanced indexing
@@ -389,22 +397,12 @@ index_put = define(
     vjp={"self": _index_put_grad_self, "values": lambda g, values_dims, indices: aten.sum_to_size(aten.index(g, indices), values_dims)},
     effect="raises",
     inplace=True,
+    out=True,
 )
 
 # ---- masks
 
 
-masked_fill = pointwise(
-    "aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
-    "self with a number where the mask holds.",
-    scalar=lambda s, x, mask, value: s.where(mask, value, x),
-    over=("self",),
-    keep=("mask",),
-    numbers=False,
-    out=False,
-    vjp={"self": lambda g, mask: aten.masked_fill(g, mask, 0)},
-    reference=lambda x, mask, value: np.where(mask, np.asarray(value, x.dtype), x),
-)
 pointwise(
     "aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor",
     "self with a 0-dim tensor's number where the mask holds.",
@@ -417,6 +415,17 @@ pointwise(
         "self": lambda g, mask: aten.masked_fill(g, mask, 0),
         "value": lambda g, mask: aten.sum(aten.where(mask, g, 0)),
     },
+)
+masked_fill = pointwise(
+    "aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
+    "self with a number where the mask holds.",
+    scalar=lambda s, x, mask, value: s.where(mask, value, x),
+    over=("self",),
+    keep=("mask",),
+    numbers=False,
+    out=False,
+    vjp={"self": lambda g, mask: aten.masked_fill(g, mask, 0)},
+    reference=lambda x, mask, value: np.where(mask, np.asarray(value, x.dtype), x),
 )
 
 
@@ -452,6 +461,7 @@ define(
     vjp={"self": lambda g, mask: aten.masked_fill(g, mask, 0), "source": _masked_scatter_grad_source},
     effect="raises",
     inplace=True,
+    out=True,
 )
 
 

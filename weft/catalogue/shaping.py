@@ -380,7 +380,7 @@ def _diag(self: Any, diagonal: int) -> Any:
     return _diag_embed(self, diagonal, -2, -1) if self.ndim == 1 else aten.diagonal_copy(self, diagonal)
 
 
-define("aten::diag(Tensor self, int diagonal=0) -> Tensor", "A vector as a diagonal matrix, or a matrix's diagonal.", decompose=_diag)
+define("aten::diag(Tensor self, int diagonal=0) -> Tensor", "A vector as a diagonal matrix, or a matrix's diagonal.", decompose=_diag, out=True)
 define("aten::diagflat(Tensor self, int offset=0) -> Tensor", "A diagonal matrix of all the elements.",
        decompose=lambda self, offset: _diag_embed(aten.reshape(self, (dm.product(self.dims),)), offset, -2, -1))
 

@@ -1,0 +1,275 @@
+"""Pooling over windows (max, average), adaptive pooling, and windows as columns (unfold)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.ops.op import define
+from weft.ops.packet import aten
+from weft.ops.rules import dims_text
+from weft.support.errors import ShapeError
+from weft.types import dims as dm
+from weft.types import dtype as dt
+from weft.types import shape_env
+from weft.types.dims import Dim
+
+Ints = Sequence[int]
+_PLACE = ("nn.functional",)
+
+
+def _each(name: str, value: Any, rank: int, fallback: Ints = ()) -> tuple[int, ...]:
+    if value is None or (not isinstance(value, int) and len(value) == 0):
+        return tuple(fallback)
+    values = (value,) if isinstance(value, int) else tuple(value)
+    if len(values) not in (1, rank):
+        raise ShapeError(f"{name} must either be a single int, or a tuple of {rank} ints")
+    return values * rank if len(values) == 1 else values
+
+
+def _pooled_size(size: Dim, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> Dim:
+    reach = size + 2 * padding - dilation * (kernel - 1) - 1
+    if not ceil_mode:
+        return dm.floordiv(reach, stride) + 1
+    out = dm.floordiv(reach + (stride - 1), stride) + 1
+    # the last window must start inside the input or the padding before it
+    return out - 1 if not shape_env.less((out - 1) * stride, size + padding) else out
+
+
+def _check(name: str, input: Any, rank: int, kernel: Ints, stride: Ints, padding: Ints) -> None:
+    if input.ndim not in (rank + 1, rank + 2):
+        raise ShapeError(f"{name}: Expected {rank + 1}D or {rank + 2}D input, but got input of size {dims_text(input.dims)}")
+    if any(k <= 0 for k in kernel):
+        raise ShapeError(f"{name}: kernel size should be greater than zero, but got {list(kernel)}")
+    if any(s <= 0 for s in stride):
+        raise ShapeError(f"{name}: stride should not be zero")
+    for p, k in zip(padding, kernel, strict=True):
+        if p < 0 or 2 * p > k:
+            raise ShapeError(f"{name}: pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k}")
+
+
+def _windows(x: Any, kernel: Ints, stride: Ints, dilation: Ints, sizes: Sequence[Dim]) -> Any:
+    """The windows over the last dims of x, as one more dim that holds each window's elements."""
+    rank = len(kernel)
+    lead = x.ndim - rank
+    for i in range(rank):
+        span = (kernel[i] - 1) * dilation[i] + 1
+        x = aten.unfold(x, lead + i, span, stride[i])
+        x = aten.slice(x, lead + i, 0, sizes[i])
+        if dilation[i] != 1:
+            x = aten.slice(x, x.ndim - 1, None, None, dilation[i])
+    count = 1
+    for k in kernel:
+        count *= k
+    return aten.reshape(x, (*x.dims[: lead + rank], count))
+
+
+def _framed(x: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, sizes: Sequence[Dim], value: Any) -> Any:
+    """x with its padding, and as much after it as the last (rounded up) window reaches."""
+    pads: list[Dim] = []
+    spatial = x.dims[x.ndim - len(kernel) :]
+    for i in reversed(range(len(kernel))):
+        reach = (sizes[i] - 1) * stride[i] + dilation[i] * (kernel[i] - 1) + 1
+        after = reach - spatial[i] - padding[i]
+        pads += [padding[i], after if shape_env.less(padding[i], after) else padding[i]]
+    return x if all(isinstance(p, int) and p == 0 for p in pads) else aten.constant_pad_nd(x, pads, value)
+
+
+# ---- max
+
+
+def _max_pool(
+    rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> tuple[Any, Any]:
+    name = f"max_pool{rank}d"
+    kernel = _each("kernel_size", kernel_size, rank)
+    steps = _each("stride", stride, rank, kernel)
+    pads, spread = _each("padding", padding, rank), _each("dilation", dilation, rank)
+    _check(name, input, rank, kernel, steps, pads)
+    spatial = input.dims[-rank:]
+    sizes = [_pooled_size(*each, ceil_mode) for each in zip(spatial, kernel, steps, pads, spread, strict=True)]
+    if any(shape_env.less(s, 1) for s in sizes):
+        raise ShapeError(f"{name}: Given input size: {dims_text(input.dims)}. Calculated output size: {dims_text(sizes)}. Output size is too small")
+    lowest = float("-inf") if input.dtype.is_floating_point else -(2 ** (input.dtype.bits - 1))
+    framed = _framed(input, kernel, steps, pads, spread, sizes, lowest)
+    values, picked = aten.max(_windows(framed, kernel, steps, spread, sizes), -1)
+    return values, _flat_places(picked, kernel, steps, pads, spread, spatial)
+
+
+def _flat_places(picked: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, spatial: Sequence[Dim]) -> Any:
+    """Positions within windows as positions in the input's flattened spatial dims."""
+    rank = len(kernel)
+    place: Any = None
+    rest = picked
+    offsets = []
+    for i in reversed(range(rank)):
+        offsets.append(aten.remainder(rest, kernel[i]))
+        rest = aten.floor_divide(rest, kernel[i])
+    for i in range(rank):
+        at = picked.ndim - rank + i
+        starts = aten.reshape(aten.arange(picked.dims[at]), tuple(picked.dims[at] if j == at else 1 for j in range(picked.ndim)))
+        along = starts * stride[i] - padding[i] + offsets[rank - 1 - i] * dilation[i]
+        place = along if place is None else place * spatial[i] + along
+    return place
+
+
+def _define_max_pool(rank: int) -> None:
+    size = f"int[{rank}]"
+    arguments = f"Tensor self, {size} kernel_size, {size} stride=[], {size} padding=0, {size} dilation=1, bool ceil_mode=False"
+
+    def both(self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+        return _max_pool(rank, self, kernel_size, stride, padding, dilation, ceil_mode)
+
+    def functional(
+        input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, return_indices: bool
+    ) -> Any:
+        found = both(input, kernel_size, stride, padding, dilation, ceil_mode)
+        return found if return_indices else found[0]
+
+    doc = f"The greatest element of each window over the last {rank} dims"
+    define(f"aten::max_pool{rank}d({arguments}) -> Tensor", doc + ".", decompose=lambda *args: both(*args)[0], public=("weft",))
+    define(f"aten::max_pool{rank}d_with_indices({arguments}) -> (Tensor, Tensor)", doc + ", and where it is.", decompose=both,
+           public=("weft", "nn.functional"))
+    define(
+        f"nn::max_pool{rank}d(Tensor input, {size} kernel_size, {size}? stride=None, {size} padding=0, {size} dilation=1, bool ceil_mode=False, "
+        "bool return_indices=False) -> Tensor",
+        doc + "; with return_indices also where it is.",
+        decompose=functional,
+        public=_PLACE,
+    )
+
+
+# ---- average
+
+
+def _avg_pool(
+    rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor: int | None
+) -> Any:
+    name = f"avg_pool{rank}d"
+    kernel = _each("kernel_size", kernel_size, rank)
+    steps, pads = _each("stride", stride, rank, kernel), _each("padding", padding, rank)
+    ones = (1,) * rank
+    _check(name, input, rank, kernel, steps, pads)
+    if divisor == 0:
+        raise ShapeError("divisor must be not zero")
+    spatial = input.dims[-rank:]
+    sizes = [_pooled_size(*each, 1, ceil_mode) for each in zip(spatial, kernel, steps, pads, strict=True)]
+    if any(shape_env.less(s, 1) for s in sizes):
+        raise ShapeError(f"{name}: Given input size: {dims_text(input.dims)}. Calculated output size: {dims_text(sizes)}. Output size is too small")
+
+    def totals(x: Any) -> Any:
+        return aten.sum(_windows(_framed(x, kernel, steps, pads, ones, sizes, 0), kernel, steps, ones, sizes), -1)
+
+    out = totals(input)
+    if divisor is not None:
+        return out / divisor
+    if not ceil_mode and (count_include_pad or not any(pads)):
+        count = 1
+        for k in kernel:
+            count *= k
+        return out / count
+    return out / _counts(input, kernel, steps, pads, sizes, spatial, count_include_pad)
+
+
+def _counts(
+    like: Any, kernel: Ints, stride: Ints, padding: Ints, sizes: Sequence[Dim], spatial: Sequence[Dim], count_include_pad: bool
+) -> Any:
+    """How many elements each window holds: those of the input, or of the input with its padding."""
+    rank = len(kernel)
+    total: Any = None
+    for i in range(rank):
+        margin = padding[i] if count_include_pad else 0
+        start = aten.arange(sizes[i]) * stride[i] - padding[i]
+        length = aten.clamp_max(start + kernel[i], spatial[i] + margin) - aten.clamp_min(start, -margin)
+        column = aten.reshape(length, tuple(sizes[i] if j == i else 1 for j in range(rank)))
+        total = column if total is None else total * column
+    return aten.to(total, like.dtype)
+
+
+def _define_avg_pool(rank: int) -> None:
+    size = f"int[{rank}]"
+    last = "" if rank == 1 else ", int? divisor_override=None"
+
+    def rule(input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor: Any = None) -> Any:
+        return _avg_pool(rank, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor)
+
+    define(
+        f"aten::avg_pool{rank}d(Tensor self, {size} kernel_size, {size}? stride=None, {size} padding=0, bool ceil_mode=False, "
+        f"bool count_include_pad=True{last}) -> Tensor",
+        f"The mean of each window over the last {rank} dims.",
+        decompose=rule,
+        public=("weft", "nn.functional") if rank == 1 else _PLACE,
+    )
+
+
+for _rank in (1, 2, 3):
+    _define_max_pool(_rank)
+    _define_avg_pool(_rank)
+
+# ---- adaptive
+
+
+def adaptive_average(rank: int, input: Any, output_size: Any) -> Any:
+    """Averages over n windows that cover each dim: separable, so one matrix of weights for each dim."""
+    if input.ndim not in (rank + 1, rank + 2):
+        raise ShapeError(f"adaptive_avg_pool{rank}d(): Expected {rank + 1}D or {rank + 2}D tensor, but got {dims_text(input.dims)}")
+    wanted = (output_size,) * rank if isinstance(output_size, int) else tuple(output_size)
+    if len(wanted) == 1:
+        wanted = wanted * rank
+    for i in range(rank):
+        dim = input.ndim - rank + i
+        if wanted[i] is None or wanted[i] == input.dims[dim]:
+            continue
+        weights = _cover(input.dims[dim], wanted[i], input.dtype)
+        input = aten.transpose(aten.matmul(aten.transpose(input, dim, -1), weights), dim, -1)
+    return input
+
+
+def _cover(size: Dim, count: Dim, dtype: dt.DType) -> Any:
+    """[size, count]: column j averages elements floor(j size / count) up to ceil((j + 1) size / count)."""
+    j = aten.arange(count)
+    start = aten.floor_divide(j * size, count)
+    end = -aten.floor_divide(-((j + 1) * size), count)
+    places = aten.unsqueeze(aten.arange(size), 1)
+    inside = aten.logical_and(places >= start, places < end)
+    return aten.to(inside, dtype) / aten.to(end - start, dtype)
+
+
+for _rank in (1, 2, 3):
+    define(
+        f"nn::adaptive_avg_pool{_rank}d(Tensor input, Object output_size) -> Tensor",
+        f"Means over windows that cover the last {_rank} dims evenly, as many as output_size says (None keeps a size).",
+        decompose=lambda input, output_size, rank=_rank: adaptive_average(rank, input, output_size),
+        public=_PLACE,
+    )
+
+# ---- windows as columns
+
+
+def _im2col(input: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+    if input.ndim not in (3, 4):
+        raise ShapeError(f"Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {dims_text(input.dims)}")
+    kernel, spread = _each("kernel_size", kernel_size, 2), _each("dilation", dilation, 2)
+    pads, steps = _each("padding", padding, 2), _each("stride", stride, 2)
+    if any(v <= 0 for v in (*kernel, *spread, *steps)) or any(p < 0 for p in pads):
+        raise ShapeError("unfold: kernel_size, dilation and stride should be greater than zero, padding not negative")
+    x = input if input.ndim == 4 else aten.unsqueeze(input, 0)
+    batch, channels = x.dims[:2]
+    sizes = [_pooled_size(*each, False) for each in zip(x.dims[2:], kernel, steps, pads, spread, strict=True)]
+    if any(shape_env.less(s, 1) for s in sizes):
+        raise ShapeError(
+            f"Given input with spatial size {dims_text(x.dims[2:])}, kernel_size={kernel}, dilation={spread}, padding={pads}, calculated shape of the "
+            f"array of sliding blocks as {dims_text(sizes)}, but its components must be at least one."
+        )
+    shown = _windows(_framed(x, kernel, steps, pads, spread, sizes, 0), kernel, steps, spread, sizes)
+    count = kernel[0] * kernel[1]
+    out = aten.reshape(aten.permute(shown, (0, 1, 4, 2, 3)), (batch, channels * count, sizes[0] * sizes[1]))
+    return out if input.ndim == 4 else aten.squeeze(out, 0)
+
+
+define(
+    "nn::unfold(Tensor input, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Tensor",
+    "Windows of images as columns: [n, c, h, w] -> [n, c * kernel, windows].",
+    decompose=_im2col,
+    public=_PLACE,
+)
