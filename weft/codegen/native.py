@@ -7,6 +7,9 @@ import threading
 from collections.abc import Iterable
 
 from weft.codegen.compiler import compile_object, object_key
+from weft.codegen.emit import Module
+from weft.codegen.gemm import emit_gemm
+from weft.codegen.gemm_plan import plan_gemm
 from weft.codegen.target import Target, host_target
 from weft.runtime.cache import user_cache
 from weft.runtime.engine import Library, load
@@ -32,7 +35,32 @@ def object_code(module_text: str, target: Target) -> bytes:
 def build(module_text: str, exports: Iterable[str], target: Target | None = None) -> Library:
     """Compile (or fetch) and load a module for this process. Raises CodegenError, StateError."""
     target = target or host_target()
-    return load(object_code(module_text, target), exports)
+    code = object_code(module_text, target)
+    return load(code, exports, products_in(code, target))
+
+
+def products_in(code: bytes, target: Target) -> dict[str, int]:
+    """Addresses of the matrix product functions that object code may call: its symbol table names them."""
+    found: dict[str, int] = {}
+    for dtype in ("float32", "float64"):
+        suffix = plan_gemm(dtype, target).suffix.encode()
+        if b"weft_gemm_" + suffix in code or b"weft_gemm_batched_" + suffix in code:
+            library = product_library(dtype, target)
+            found.update((name, library[name]) for name in library.exports)
+    return found
+
+
+def product_library(dtype: str, target: Target) -> Library:
+    """The process's matrix product of a dtype, compiled once per machine and loaded once per process."""
+    with _making:
+        return _product_library(dtype, target)
+
+
+@functools.cache
+def _product_library(dtype: str, target: Target) -> Library:
+    module = Module.for_target(target)
+    library = emit_gemm(module, dtype, target)
+    return load(object_code(module.text(), target), library.symbols)
 
 
 def native_caller() -> NativeCaller:

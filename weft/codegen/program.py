@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from weft.codegen.compiler import compile_object, object_key
 from weft.codegen.emit import Module
-from weft.codegen.native import native_caller, shared_pool
+from weft.codegen.native import native_caller, products_in, shared_pool
 from weft.codegen.program_foreign import foreign_function
 from weft.codegen.program_native import native_layout
 from weft.codegen.program_numpy import numpy_layout
@@ -59,7 +59,7 @@ def compile_program(
     layout, code = stored or _compiled(source.graph, target, lower or _lower_graph())
     if key is not None and stored is None:
         _keep(cache, key, layout, code)
-    return _loaded(layout, code, source)
+    return _loaded(layout, code, source, target)
 
 
 def _compiled(graph: Graph, target: Target, lower: Lower) -> tuple[Layout, bytes]:
@@ -74,8 +74,8 @@ def _lower_graph() -> Lower:
     return lower_graph
 
 
-def _loaded(layout: Layout, code: bytes, source: _Source) -> Program:
-    library = load(code, layout.entries)
+def _loaded(layout: Layout, code: bytes, source: _Source, target: Target) -> Program:
+    library = load(code, layout.entries, products_in(code, target))
     caller = native_caller()
     calls = {name: caller.callable(library[name], library) for name in layout.entries}
     pool = shared_pool() if layout.parallel else None

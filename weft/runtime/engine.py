@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from weft.support.errors import StateError
@@ -33,14 +34,17 @@ class Library:
         return tuple(sorted(self._addresses))
 
 
-def load(data: bytes, exports: Iterable[str]) -> Library:
-    """Map object code into the process and find `exports`.
+def load(data: bytes, exports: Iterable[str], imports: Mapping[str, int] = MappingProxyType({})) -> Library:
+    """Map object code into the process and find `exports`. `imports`: addresses of symbols that the process itself does not have; whoever
+    owns them keeps them mapped.
 
     Raises StateError if the object or a symbol in it cannot be resolved.
     """
     import llvmlite.binding as llvm  # heavy: kept out of `import weft`
 
     builder = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
+    for name, address in imports.items():
+        builder.import_symbol(name, address)
     names = tuple(exports)
     for name in names:
         builder.export_symbol(name)
