@@ -6,13 +6,15 @@ from collections.abc import Callable
 
 from weft.codegen.emit import Module
 from weft.codegen.lower_loops import emit_nest
+from weft.codegen.lower_move import lower_cat, lower_copy, lower_pad, lower_scatter
 from weft.codegen.lower_nest import kernel_call, lay_out, layout_key
+from weft.codegen.lower_product import lower_product
 from weft.codegen.target import Target
 from weft.ir.graph import Block, Graph, Node, Operand, Value
 from weft.loops.build import build_nests, copy_nest, leaf_nest
 from weft.loops.kernel import BlockStep, ForeignStep, KernelCall, LoweredGraph, Step
 from weft.loops.nest import Nest
-from weft.ops.geometry import contiguous_strides
+from weft.ops.geometry import Geometry, contiguous_strides
 from weft.passes.alias import Aliases, ProvingEnv, dims_of, dtype_of
 from weft.passes.group import Group, Single, group_nodes, is_leaf
 from weft.types import shape_env
@@ -20,6 +22,8 @@ from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
 
 __all__ = ["BlockStep", "ForeignStep", "KernelCall", "LoweredGraph", "Lowering", "Step", "lower_graph"]
+
+LOWERINGS: dict[str, Callable[[BlockLowering, Node], list[KernelCall] | None]] = {}  # by operator; filled below
 
 
 def lower_graph(graph: Graph, module: Module, target: Target, with_text: bool = False) -> LoweredGraph:
@@ -38,7 +42,7 @@ class Lowering:
     def block(self, block: Block) -> LoweredGraph:
         """One block and those inside it."""
         with shape_env.using(self.env):
-            return _BlockLowering(self, block).run()
+            return BlockLowering(self, block).run()
 
     def function(self, key: object, hint: str, emit: Callable[[str], None]) -> str:
         """The name of the function for a key, written by `emit` if there is none yet."""
@@ -55,7 +59,7 @@ class Lowering:
         return kernel_call(layout, name, self.with_text)
 
 
-class _BlockLowering:
+class BlockLowering:
     def __init__(self, lowering: Lowering, block: Block) -> None:
         self.lowering, self.block = lowering, block
         self.steps: list[Step] = []
@@ -76,18 +80,30 @@ class _BlockLowering:
         node = item.node
         inputs = tuple(dict.fromkeys(v for v in node.inputs()))
         if node.blocks:
-            blocks = tuple(_BlockLowering(self.lowering, b).run() for b in node.blocks)
+            blocks = tuple(BlockLowering(self.lowering, b).run() for b in node.blocks)
             self.steps.append(BlockStep(node, inputs, node.outputs, blocks))
         elif is_leaf(node) and _is_native(node.outputs[0]):
             self.steps.append(self.lowering.nest(leaf_nest(node)))
-        elif node.op.is_view and len(inputs) == 1 and len(node.outputs) == 1 and _is_native(node.outputs[0]):
-            self.steps.append(self._copy(node.outputs[0], inputs[0], node))
         else:
-            self.steps.append(ForeignStep(node, inputs, node.outputs))
+            self.steps += self._lowered(node) or [ForeignStep(node, inputs, node.outputs)]
 
-    def _copy(self, target: Value, source: Value, node: Node) -> KernelCall:
-        root, geometry = self.aliases.of(source)
-        return self.lowering.nest(copy_nest(target, dims_of(source), root, geometry, node))
+    def _lowered(self, node: Node) -> list[KernelCall] | None:
+        """The kernels of a single node, or None when only NumPy knows how."""
+        if not all(_is_native(v) for v in (*node.outputs, *node.inputs())):
+            return None
+        if node.op.is_view:
+            if len(node.outputs) != 1 or sum(1 for _ in node.inputs()) != 1:
+                return None
+            source: Value = node.args[0]
+            return [self.copy(node.outputs[0], dims_of(source), *self.aliases.of(source), node)]
+        lower = LOWERINGS.get(node.op.name)
+        if lower is not None:
+            return lower(self, node)
+        return lower_copy(self, node) or lower_scatter(self, node) if node.op.how == "kernel" else None
+
+    def copy(self, target: Value, dims: tuple[Dim, ...], root: Value, geometry: Geometry, node: Node) -> KernelCall:
+        """target, contiguous over `dims`, gets a view of `root`."""
+        return self.lowering.nest(copy_nest(target, dims, root, geometry, node))
 
     def _result(self, result: Operand) -> Operand:
         """A result as the program hands it out: a root, or a view of one that lies contiguous from its start; else a copy."""
@@ -100,7 +116,7 @@ class _BlockLowering:
             return result
         copied = Value(result.type, result.name)
         assert result.node is not None
-        self.steps.append(self._copy(copied, result, result.node))
+        self.steps.append(self.copy(copied, dims_of(result), *found, result.node))
         return copied
 
 
@@ -119,3 +135,11 @@ def _hint(nest: Nest) -> str:
     names = [n.op.base for n in nest.nodes]
     return "_".join(names[-3:])[:40].strip("_") or "nest"
 
+
+
+LOWERINGS.update({
+    "aten::mm": lower_product,
+    "aten::bmm": lower_product,
+    "aten::cat": lower_cat,
+    "aten::constant_pad_nd": lower_pad,
+})

@@ -395,19 +395,52 @@ def _coalesce(
     return sizes, [[s[a] for a in kept] for s in strides]
 
 
-def copy_nest(target: Value, dims: Sequence[Dim], root: Value, geometry: Geometry, node: Node) -> Nest:
-    """target, contiguous over `dims`, gets the elements of a view of `root`."""
+def copy_nest(target: Value, dims: Sequence[Dim], root: Value, geometry: Geometry, node: Node, place: Geometry | None = None) -> Nest:
+    """The elements of a view of `root` written to target: contiguous over `dims`, or where `place` says."""
+    place = place or contiguous(tuple(dims))
+    if root.node is not None and is_fill(root.node):
+        return _single_fill(target, dims, root.node, node, place)
     axes = [i for i, d in enumerate(dims) if not (isinstance(d, int) and d == 1)]
-    strides = [geometry.strides, contiguous_strides(tuple(dims))]
+    strides = [tuple(0 if _broadcasts(g, d) else s for g, d, s in zip(geometry.dims, dims, geometry.strides)), place.strides]
     sizes, joined = _coalesce(axes, dims, strides)
     form = "flat" if len(sizes) == 1 else "rows"
-    nest = Nest(form, tuple(sizes[:-1]), tuple(sizes[-1:]), [root], [target], nodes=(node,))
+    is_range = root.node is not None and is_iota(root.node)
+    nest = Nest(form, tuple(sizes[:-1]), tuple(sizes[-1:]), [] if is_range else [root], [target], nodes=(node,))
     source, result = dtype_of(root), dtype_of(target)
     assert source is not None and result is not None
-    nest.accesses = [Access(0, source, tuple(joined[0]), geometry.offset), Access(1, result, tuple(joined[1]))]
+    nest.accesses = [
+        Access(-1 if is_range else 0, source, tuple(joined[0]), geometry.offset), Access(len(nest.reads), result, tuple(joined[1]), place.offset)]
     level = FULL if sizes and joined[0][-1] != 0 else ROW if any(s != 0 for s in joined[0]) else ONCE
-    nest.instrs = [Instr("load", source, level, what=0)]
+    nest.instrs = [Instr("index" if is_range else "load", source, level, what=0)]
     nest.stores = [Store(0, nest.accesses[1])]
+    settle_phases(nest)
+    return nest
+
+
+def _single_fill(target: Value, dims: Sequence[Dim], fill: Node, node: Node, place: Geometry) -> Nest:
+    """One number written to a place."""
+    builder = _GroupBuilder(Group((), 0, 0), Aliases(), {target})
+    dtype, result = dtype_of(fill.outputs[0]), dtype_of(target)
+    assert dtype is not None and result is not None
+    builder._fill(fill, dtype)
+    axes = [i for i, d in enumerate(dims) if not (isinstance(d, int) and d == 1)]
+    sizes, joined = _coalesce(axes, dims, [place.strides])
+    nest = Nest("flat" if len(sizes) == 1 else "rows", tuple(sizes[:-1]), tuple(sizes[-1:]), list(builder.roots), [target], nodes=(node,))
+    nest.numbers, nest.instrs = builder.numbers, builder.instrs
+    nest.accesses = [Access(i, dt.float64, (0,) * len(sizes)) for i in range(len(builder.roots))]
+    nest.accesses.append(Access(len(nest.reads), result, tuple(joined[0]), place.offset))
+    nest.stores = [Store(len(nest.instrs) - 1, nest.accesses[-1])]
+    settle_phases(nest)
+    return nest
+
+
+def fill_nest(target: Value, value: Any, node: Node) -> Nest:
+    """A literal number written to all of a buffer."""
+    size, dtype = dm.product(dims_of(target)), dtype_of(target)
+    assert dtype is not None
+    nest = Nest("flat", (), (size,), [], [target], [Access(0, dtype, (1,))], nodes=(node,))
+    nest.instrs = [Instr("literal", dtype, ONCE, what=value)]
+    nest.stores = [Store(0, nest.accesses[0])]
     settle_phases(nest)
     return nest
 

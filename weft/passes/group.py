@@ -139,7 +139,8 @@ class Group:
         over = normalize_dims(node.op.base, dim, len(place)) if place else ()
         if any(place[i] < 0 and not _is_one(dims_of(source)[i]) for i in over):
             return False
-        terminal = self._role(node, frozenset(place) - {-1}, frozenset(place[i] for i in over) - {-1})
+        is_row = keepdim or len(over) < len(place)  # one row only: its readers will want the result in the same pass
+        terminal = self._role(node, frozenset(place) - {-1}, frozenset(place[i] for i in over) - {-1}, is_row)
         if terminal is None:
             return False
         self._add(node, tuple(-1 if i in over else a for i, a in enumerate(place) if keepdim or i not in over))
@@ -147,7 +148,7 @@ class Group:
             self.terminals.add(node.outputs[0])
         return True
 
-    def _role(self, node: Node, varies: frozenset[int], over: frozenset[int]) -> bool | None:
+    def _role(self, node: Node, varies: frozenset[int], over: frozenset[int], is_row: bool) -> bool | None:
         """Whether a reduction of these axes is terminal; None when the group cannot hold it. Settles `inner`."""
         assert node.op.reduce is not None
         is_arg = node.op.reduce.combine in _ARG_REDUCTIONS
@@ -158,7 +159,7 @@ class Group:
             return None
         if not over:
             return False
-        if over == self.axes and not is_arg:
+        if over == self.axes and not is_arg and not (is_row and self.inner in (None, over)):
             return True
         last = max(self.axes)
         if self.inner is None:

@@ -18,6 +18,7 @@ from weft.ir.graph import Graph, Value, values_in
 from weft.ops import array, compute  # noqa: F401
 from weft.ops.methods import install_methods
 from weft.passes.alias import dims_of, dtype_of
+from weft.passes.pipeline import optimize
 from weft.types import dims as dm
 from weft.types.dtype import DType
 from weft.types.tensor_type import FLOAT, tensor_type
@@ -53,7 +54,7 @@ def graph_of(fn: Callable[..., Any], *inputs: Any, symbolic: bool = True) -> tup
     with b.active():
         results = fn(*map(b.handle, params))
     results = results if isinstance(results, tuple) else (results,)
-    return b.graph([b.operand(r) for r in results]), sizes
+    return optimize(b.graph([b.operand(r) for r in results])), sizes
 
 
 def numpy_results(graph: Graph, inputs: Sequence[Any], sizes: dict[str, int]) -> list[Array]:

@@ -200,3 +200,50 @@ def test_lowering_records_no_guard(rng: np.random.Generator) -> None:
 
     lower_graph(graph, Module.for_target(host_target()), host_target())
     assert graph.env.guards == before
+
+
+# ---- nodes that are kernels of their own
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=str)
+def test_products(rng: np.random.Generator, dtype: dt.DType) -> None:
+    m, n, k, b = (int(v) for v in rng.choice(SIZES, 4))
+    x, y = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype)
+    runner = check(lambda x, y: (aten.mm(x, y), aten.mm(aten.t(y), aten.t(x)), aten.mm(aten.t(x), x)), x, y, tolerance=1e-3)
+    assert not runner.foreign
+    x, y = draw(rng, (b % 9, m, k), dtype), draw(rng, (b % 9, n, k), dtype)
+    runner = check(lambda x, y: aten.bmm(x, aten.transpose(y, 1, 2)), x, y, tolerance=1e-3)
+    assert not runner.foreign
+
+
+def test_linear_layer_and_its_gradients(rng: np.random.Generator) -> None:
+    x, w, b, g = draw(rng, (33, 20)), draw(rng, (17, 20)), draw(rng, (17,)), draw(rng, (33, 17))
+
+    def layer(x: Any, w: Any, b: Any, g: Any) -> Any:
+        h = aten.maximum(aten.mm(x, aten.t(w)) + b, 0.0)
+        back = aten.where(h > 0, g, 0.0)
+        return h, back.sum(0), aten.mm(aten.t(back), x), aten.mm(back, w)
+
+    runner = check(layer, x, w, b, g, tolerance=1e-3)
+    assert not runner.foreign
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_cat(rng: np.random.Generator, dim: int, count: int) -> None:
+    other = int(rng.integers(1, 40))
+    parts = [draw(rng, tuple(n if d == dim else other for d in (0, 1))) for n in rng.integers(0, 30, count).tolist()]
+    runner = check(lambda *xs: (aten.cat(xs, dim), aten.stack([xs[0] * 2, xs[0], xs[0]], dim)), *parts)
+    assert not runner.foreign
+
+
+def test_scatters_and_copies(rng: np.random.Generator) -> None:
+    x, row, column, block = draw(rng, (6, 9)), draw(rng, (9,)), draw(rng, (6,)), draw(rng, (3, 9))
+    runner = check(lambda x, r, c, b: (
+        aten.select_scatter(x, r, 0, 2), aten.select_scatter(x * 2, c, 1, -1), aten.slice_scatter(x, b, 0, 1, 6, 2),
+        aten.select_copy(x, 1, 3), aten.diagonal_scatter(x + 1, c, 0), aten.slice_scatter(aten.zeros((6, 9)), b, 0, 3, 6)), x, row, column, block)
+    assert not runner.foreign
+
+
+def test_pad(rng: np.random.Generator) -> None:
+    x = draw(rng, (5, 7))
+    runner = check(lambda x: (aten.constant_pad_nd(x, [1, 2, 0, 3], 1.5), aten.constant_pad_nd(x, [-1, 2], 0)), x)
+    assert not runner.foreign
