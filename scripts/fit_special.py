@@ -63,18 +63,42 @@ def tail(s: Real) -> Real:
     return mp.log(x * mp.erfc(x)) + x * x + mp.mpf(9) / 16
 
 
+def middle(u: Real) -> Real:
+    """log(erfc(x)) + x**2 + 9/8 at u = x - 3/2."""
+    x = u + mp.mpf(3) / 2
+    return mp.log(mp.erfc(x)) + x * x + mp.mpf(9) / 8
+
+
 def tail_single(x: Real) -> Real:
     """-log(erfc(x)) / x at x."""
     return -mp.log(mp.erfc(x)) / x
 
 
+def inverse(r: Real) -> Real:
+    """erfinv(y)/y - 1 at r = 0.7225 - y**2."""
+    w = mp.mpf(0.7225) - r
+    y = mp.sqrt(w)
+    return mp.erfinv(y) / y - 1 if w > 0 else mp.sqrt(mp.pi) / 2 - 1
+
+
+AT_ONE = 0.15729920705028513  # erfc(1)
+
+
+def around_one(u: Real) -> Real:
+    """erfc(x) - erfc(1) at u = x - 1."""
+    return mp.erfc(u + 1) - mp.mpf(AT_ONE)
+
+
 def main() -> None:
     print('"""Tables of the error function\'s approximations, lowest coefficient first. Made by scripts/fit_special.py."""')
     emit("NEAR", "erf(x)/x - 1 in z = x**2, |x| <= 0.84375", near, 0, 0.84375**2, 12, 0)
-    emit("MIDDLE", "log(x erfc(x)) + x**2 + 9/16 in s = 1/x**2, 0.84375 <= x <= 2.5", tail, 0.16, 1 / 0.84375**2, 8, 8)
-    emit("FAR", "the same for x >= 2.5", tail, 1 / 28.0**2, 0.16, 8, 8)
+    print(f"\nAT_ONE = {AT_ONE!r}  # erfc(1)")
+    emit("AROUND_ONE", "erfc(x) - AT_ONE in x - 1, 0.65 <= x <= 1.25", around_one, -0.35, 0.25, 15, 0)
+    emit("MIDDLE", "log(erfc(x)) + x**2 + 9/8 in x - 3/2, 1.25 <= x <= 2.5", middle, -0.25, 1.0, 7, 6)
+    emit("FAR", "log(x erfc(x)) + x**2 + 9/16 in s = 1/x**2, x >= 2.5", tail, 1 / 28.0**2, 0.16, 8, 8)
+    emit("INVERSE", "erfinv(y)/y - 1 in 0.7225 - y**2, |y| <= 0.85", inverse, 0, 0.7225, 8, 8)
     emit("NEAR_SINGLE", "single precision: erf(x)/x - 1 in z, |x| <= 1", near, 0, 1, 6, 0)
-    emit("TAIL_SINGLE", "single precision: -log(erfc(x)) / x in x, 1 <= x <= 4", tail_single, 1, 4, 7, 0)
+    emit("TAIL_SINGLE", "single precision: -log(erfc(x)) / x in x, 1 <= x <= 4", tail_single, 1, 4, 8, 0)
 
 
 main()

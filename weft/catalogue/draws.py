@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from weft.ops.quantile import DOUBLE, SINGLE
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -88,38 +89,7 @@ def positive_log(s: Any, x: Any) -> Any:
     return s.add(s.mul(s.cast(k, dtype), s.const(math.log(2.0), dtype)), series)
 
 
-# The normal quantile as rational functions. float64: Wichura, Algorithm AS 241 (1988), PPND16. float32: Lawson-weighted fits of ours.
-# Centre: z = q P(r) / Q(r), r = 0.425**2 - q**2, |q| <= 0.425. Tails: z = P(r - r0) / Q(r - r0), r = sqrt(-log p).
-_CENTRE = {
-    dt.float32: (
-        (3.3871326446533203, 50.43324279785156, 159.28244018554688, 59.10295104980469),
-        (1.0, 17.894865036010742, 78.75428009033203, 67.18177795410156),
-    ),
-    dt.float64: (
-        (3.3871328727963666080, 133.14166789178437745, 1971.5909503065514427, 13731.693765509461125, 45921.953931549871457,
-         67265.770927008700853, 33430.575583588128105, 2509.0809287301226727),
-        (1.0, 42.313330701600911252, 687.18700749205790830, 5394.1960214247511077, 21213.794301586595867, 39307.895800092710610,
-         28729.085735721942674, 5226.4952788528545610),
-    ),
-}
-_TAIL = {
-    dt.float32: (
-        (1.4234371124438456, 3.1931134270478343, 2.1125932921237536, 0.5084913549916513, 0.03663298437235477),
-        (1.0, 1.0435057897708695, 0.3186741733772535, 0.025894948437196027),
-    ),
-    dt.float64: (
-        (1.42343711074968357734, 4.63033784615654529590, 5.76949722146069140550, 3.64784832476320460504, 1.27045825245236838258,
-         0.241780725177450611770, 0.0227238449892691845833, 7.74545014278341407640e-4),
-        (1.0, 2.05319162663775882187, 1.67638483018380384940, 0.689767334985100004550, 0.148103976427480074590,
-         0.0151986665636164571966, 5.47593808499534494600e-4, 1.05075007164441684324e-9),
-    ),
-}
-_FAR_TAIL = (  # float64, r > 5
-    (6.65790464350110377720, 5.46378491116411436990, 1.78482653991729133580, 0.296560571828504891230, 0.0265321895265761230930,
-     0.00124266094738807843860, 2.71155556874348757815e-5, 2.01033439929228813265e-7),
-    (1.0, 0.599832206555887937690, 0.136929880922735805310, 0.0148753612908506148525, 7.86869131145613259100e-4,
-     1.84631831751005468180e-5, 1.42151175831644588870e-7, 2.04426310338993978564e-15),
-)
+_TABLES = {dt.float32: SINGLE, dt.float64: DOUBLE}
 
 
 def _rational(s: Any, x: Any, parts: tuple[Sequence[float], Sequence[float]]) -> Any:
@@ -132,16 +102,17 @@ def lower_quantile(s: Any, p: Any) -> Any:
     Largest error relative to the exact quantile of the same p: 4e-16 in float64, 3e-7 in float32.
     """
     dtype = s.dtype(p)
+    tables = _TABLES[dtype]
 
     def const(value: float) -> Any:
         return s.const(value, dtype)
 
     q = s.sub(const(0.5), p)
-    centre = s.mul(q, _rational(s, s.sub(const(0.180625), s.mul(q, q)), _CENTRE[dtype]))
+    centre = s.mul(q, _rational(s, s.sub(const(0.180625), s.mul(q, q)), tables.centre))
     r = s.sqrt(s.neg(positive_log(s, p)))
-    tail = _rational(s, s.sub(r, const(1.6)), _TAIL[dtype])
-    if dtype is dt.float64:
-        tail = s.where(s.le(r, const(5.0)), tail, _rational(s, s.sub(r, const(5.0)), _FAR_TAIL))
+    tail = _rational(s, s.sub(r, const(1.6)), tables.tail)
+    if tables.far is not None:
+        tail = s.where(s.le(r, const(5.0)), tail, _rational(s, s.sub(r, const(5.0)), tables.far))
     return s.where(s.le(q, const(0.425)), centre, tail)
 
 

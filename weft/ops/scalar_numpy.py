@@ -15,10 +15,6 @@ Array = Any
 _INT_BITS = {4: np.int32, 8: np.int64}
 
 
-def _is_float(x: Array) -> bool:
-    return bool(x.dtype.kind in "fV" or x.dtype.kind == "f")
-
-
 class NumpyScalar:
     """Evaluates a pointwise body over arrays (or NumPy scalars)."""
 
@@ -34,10 +30,10 @@ class NumpyScalar:
         target = dtype.numpy
         if x.dtype == target:
             return x
-        if x.dtype.kind == "c" and not dtype.is_complex:
-            x = x.real
         if dtype is dt.bool_:
             return x != 0
+        if x.dtype.kind == "c" and not dtype.is_complex:
+            x = x.real
         if dtype.category == dt.INT and x.dtype.kind == "f":
             return _float_to_int(x, dtype)
         return x.astype(target)
@@ -60,7 +56,7 @@ class NumpyScalar:
         return np.subtract(x, y)
 
     def floordiv(self, x: Array, y: Array) -> Array:
-        return np.floor(np.true_divide(x, y)) if x.dtype.kind == "f" and False else _floordiv(x, y)
+        return _floordiv(x, y)
 
     def truncdiv(self, x: Array, y: Array) -> Array:
         if x.dtype.kind == "f":
@@ -87,7 +83,9 @@ class NumpyScalar:
         return np.sign(x)
 
     def pow(self, x: Array, y: Array) -> Array:
-        return _integer_pow(x, y) if x.dtype.kind in "iub" else np.power(x, y)
+        if x.dtype.kind in "iub":
+            return _integer_pow(x, y)
+        return _constant_power(x, y) if np.ndim(y) == 0 else np.power(x, y)
 
     floor = staticmethod(np.floor)
     ceil = staticmethod(np.ceil)
@@ -152,11 +150,15 @@ class NumpyScalar:
 
     def shl(self, x: Array, y: Array) -> Array:
         bits = 8 * x.dtype.itemsize
+        if _is_place(y, bits):
+            return np.left_shift(x, y)
         inside = (y >= 0) & (y < bits)
         return np.where(inside, np.left_shift(x, np.where(inside, y, 0).astype(x.dtype)), x.dtype.type(0))
 
     def shr(self, x: Array, y: Array) -> Array:
         bits = 8 * x.dtype.itemsize
+        if _is_place(y, bits):
+            return np.right_shift(x, y)
         inside = (y >= 0) & (y < bits)
         return np.right_shift(x, np.where(inside, y, bits - 1).astype(x.dtype)) if x.dtype.kind == "i" else np.where(
             inside, np.right_shift(x, np.where(inside, y, 0).astype(x.dtype)), x.dtype.type(0))
@@ -190,6 +192,23 @@ def _floordiv(x: Array, y: Array) -> Array:
         if np.any(zero):
             out = np.where(zero, np.true_divide(x, y), out)
     return out
+
+
+def _is_place(y: Array, bits: int) -> bool:
+    """Whether a shift count is one number within range (the usual case, which needs no masks)."""
+    return np.ndim(y) == 0 and 0 <= int(y) < bits
+
+
+_POWERS = {
+    0.5: np.sqrt, 1.0: np.positive, 2.0: np.square, -1.0: np.reciprocal, 3.0: lambda x: x * x * x,
+    -2.0: lambda x: np.reciprocal(x * x), -0.5: lambda x: np.reciprocal(np.sqrt(x)),
+}
+
+
+def _constant_power(x: Array, y: Array) -> Array:
+    """A power with one exponent: the common ones are products, roots and reciprocals, as in PyTorch."""
+    known = _POWERS.get(y.item()) if y.dtype.kind == "f" else None
+    return np.power(x, y) if known is None else known(x)
 
 
 def _float_to_int(x: Array, dtype: DType) -> Array:
