@@ -153,6 +153,14 @@ def _match_type(g: TensorType, x: TensorType, kernel: Sequence[Dim], *rest: Any)
     return tensor_type(g.dtype, (g.shape[1], dm.floordiv(x.shape[1], rest[-1]), *kernel), g.device)
 
 
+def _cropped(y: Any, dims: Sequence[Dim]) -> Any:
+    """The leading part of these sizes: an output padding of a whole stride leaves windows that the other side never had."""
+    for i in range(2, len(dims)):
+        if y.dims[i] != dims[i]:
+            y = aten.slice(y, i, 0, dims[i])
+    return y
+
+
 _HOW = "int[] stride, int[] padding, int[] dilation, int groups"
 
 define(
@@ -176,7 +184,9 @@ define(
     type=_spread_type,
     kernel=_spread,
     vjp={
-        "grad": lambda g, weight, stride, padding, dilation, groups: aten._convolve(g, conjugate(weight), stride, padding, dilation, groups),
+        "grad": lambda g, grad_dims, weight, stride, padding, dilation, groups: _cropped(
+            aten._convolve(g, conjugate(weight), stride, padding, dilation, groups), grad_dims
+        ),
         "weight": lambda g, grad, weight_dims, stride, padding, dilation, groups: aten._convolve_weight(
             conjugate(grad), g, weight_dims[2:], stride, padding, dilation, groups
         ),
@@ -189,8 +199,8 @@ define(
     type=_match_type,
     kernel=_match,
     vjp={
-        "grad": lambda g, self, grad_dims, stride, padding, dilation, groups: aten._convolve(
-            conjugate(self), g, stride, padding, dilation, groups
+        "grad": lambda g, self, grad_dims, stride, padding, dilation, groups: _cropped(
+            aten._convolve(conjugate(self), g, stride, padding, dilation, groups), grad_dims
         ),
         "self": lambda g, grad, self_dims, stride, padding, dilation, groups: aten._convolve_input(
             conjugate(grad), g, self_dims[2:], stride, padding, dilation, groups

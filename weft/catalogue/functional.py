@@ -76,7 +76,8 @@ def _check_probability(name: str, p: Any) -> None:
 
 def _dropout(input: Any, p: float, training: bool, inplace: bool) -> Any:
     _check_probability("dropout", p)
-    return aten.dropout(input, p, training)
+    out = aten.dropout(input, p, training)
+    return input.copy_(out) if inplace and training else out
 
 
 define(

@@ -149,7 +149,7 @@ def _cubic_weights(t: Any) -> Sequence[Any]:
 
 
 define(
-    'nn::interpolate(Tensor input, Object size=None, Object scale_factor=None, str mode="nearest", bool? align_corners=None, '
+    'nn::interpolate(Tensor input, Object? size=None, Object? scale_factor=None, str mode="nearest", bool? align_corners=None, '
     "bool? recompute_scale_factor=None, bool antialias=False) -> Tensor",
     "The spatial dims resized to `size` or by `scale_factor`: mode nearest, nearest-exact, linear, bilinear, trilinear, bicubic or area.",
     decompose=_interpolate,

@@ -233,6 +233,7 @@ for _name, _arguments, _doc, _product in (
         f"aten::{_name}({_arguments}, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
         _doc,
         decompose=lambda self, a, b, beta, alpha, product=_product: _plus(self, product(a, b), beta, alpha),
+        inplace=True,
         out=True,
     )
 

@@ -199,6 +199,7 @@ def _define_avg_pool(rank: int) -> None:
         f"The mean of each window over the last {rank} dims.",
         decompose=rule,
         public=("weft", "nn.functional") if rank == 1 else _PLACE,
+        out=rank > 1,
     )
 
 

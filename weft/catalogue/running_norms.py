@@ -17,12 +17,14 @@ _STATISTICS = "Tensor? running_mean=None, Tensor? running_var=None, Tensor? weig
 def _update(running: Any, found: Any, momentum: float) -> None:
     """running <- (1 - momentum) * running + momentum * found, outside of any history."""
     if running is not None:
-        running.copy_(aten.lerp(running, aten.to(aten.detach(found), running.dtype), momentum))
+        running.copy_(aten.lerp(running, aten.to(found.detach(), running.dtype), momentum))
 
 
 def _batch_norm(
     input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
 ) -> Any:
+    if any(isinstance(d, int) and d == 0 for d in input.dims):
+        return aten.clone(input)
     if input.ndim < 2:
         raise ShapeError(f"batch_norm: expected at least 2D input, got {dims_text(input.dims)}")
     for name, vector in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):

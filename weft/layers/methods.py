@@ -115,6 +115,11 @@ def _conj_transposed(self: Tensor) -> Tensor:
     return aten.conj(aten.transpose(self, 0, 1))
 
 
+def _matrix_conj_transposed(self: Tensor) -> Tensor:
+    """The conjugate transpose of each matrix (`x.mH`)."""
+    return aten.conj(aten.transpose(self, -2, -1))
+
+
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """The tensor as other's dtype."""
     return to(self, other.dtype)
@@ -136,5 +141,6 @@ def install() -> None:
         setattr(Tensor, name, method)
     Tensor.T = property(_transposed)  # type: ignore[attr-defined]
     Tensor.mT = property(_matrix_transposed)  # type: ignore[attr-defined]
+    Tensor.mH = property(_matrix_conj_transposed)  # type: ignore[attr-defined]
     Tensor.H = property(_conj_transposed)  # type: ignore[attr-defined]
     assert NOT_DIFFERENTIABLE == {}

@@ -37,7 +37,7 @@ def install_inplace() -> None:
     """Add `name_` to Tensor for every entry that allows it, now and later."""
 
     def add(op: Op) -> None:
-        if not op.inplace or op.schema.namespace != "aten" or "Tensor" not in op.public:
+        if not op.inplace or op.schema.namespace != "aten" or not {"Tensor", "nn.functional"} & set(op.public):
             return
         base = op.base
         candidates = [o for o in PACKETS[f"aten::{base}"] if o.inplace]

@@ -1,38 +1,30 @@
-"""weft.nn.functional: the operators of neural networks. Those of the catalogue are found by name; what draws random numbers is written here."""
+"""weft.nn.functional: the functions of neural networks, found in the catalogue by name.
+
+`nn::` entries have the signatures that users write; operators that need no other signature are `aten::` entries.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from weft.layers.variants import with_out
 from weft.ops.op import PACKETS
-from weft.ops.packet import aten
-from weft.runtime.generator import default_generator
-from weft.support.errors import ValueProblem
-from weft.tensor.tensor import Tensor
+from weft.ops.packet import Namespace, aten
 
-
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
-    """Zero elements with probability p (in training), scale the others by 1 / (1 - p)."""
-    if not 0 <= p <= 1:
-        raise ValueProblem(f"dropout probability has to be between 0 and 1, but got {p}")
-    if not training or p == 0:
-        return input
-    key, offset = default_generator.advance(_numel(input))
-    out: Tensor = aten._dropout(input, p, key, offset)
-    return input.copy_(out) if inplace else out
-
-
-def _numel(tensor: Tensor) -> Any:
-    total: Any = 1
-    for d in tensor.dims:
-        total = total * d
-    return total
+_nn = Namespace("nn")
 
 
 def __getattr__(name: str) -> Any:
-    overloads = PACKETS.get(f"aten::{name}")
-    if overloads is not None and any("nn.functional" in op.public or "weft" in op.public for op in overloads):
-        value = getattr(aten, name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'weft.nn.functional' has no attribute {name!r}")
+    space, overloads = _nn, PACKETS.get(f"nn::{name}")
+    if overloads is None:
+        space, overloads = aten, PACKETS.get(f"aten::{name}")
+    if overloads is None or not any("nn.functional" in op.public or "weft" in op.public for op in overloads):
+        raise AttributeError(f"module 'weft.nn.functional' has no attribute {name!r}")
+    value = with_out(getattr(space, name))
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    shown = {key.split("::")[1] for key, ops in PACKETS.items() if any("nn.functional" in op.public for op in ops)}
+    return sorted({*globals(), *shown})

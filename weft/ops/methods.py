@@ -9,6 +9,7 @@ from typing import Any
 
 from weft.ops.op import Op, on_define
 from weft.ops.packet import Packet, aten
+from weft.types.dims import Expr
 
 
 class OperatorMethods:
@@ -120,7 +121,7 @@ class OperatorMethods:
 
 def _is_operand(value: Any) -> bool:
     return (
-        isinstance(value, (int, float, complex))
+        isinstance(value, (int, float, complex, Expr))
         or hasattr(type(value), "__weft_route__")
         or hasattr(type(value), "__weft_number__")
         or hasattr(value, "__index__")
