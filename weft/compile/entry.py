@@ -12,6 +12,7 @@ import numpy as np
 from weft.compile.arguments import TensorFacts, contiguous_bytes, dense_permutation, facts_of
 from weft.compile.capture import Capture, NumberGuard
 from weft.compile.executable import Compiled, Interpreted, make_executable
+from weft.compile.joint import JointProgram
 from weft.compile.program_io import (
     ArgumentSource,
     GradBuffer,
@@ -79,6 +80,7 @@ class Entry:
     default_dtype: Any
     shape_check: Callable[..., bool]
     shape_names: tuple[str, ...]
+    joint: JointProgram | None = None
     seconds_total: float = 0.0
     kernels_of: int = 0
 
@@ -86,15 +88,20 @@ class Entry:
     def build(
         cls, owner: CompiledFunction, graph: Graph, capture: Capture, outcome: Any, facts: list[Any], leaves: list[Any], spec: pytree.TreeSpec,
         guards: Any, returns: list[tuple[Return, int]], result_spec: pytree.TreeSpec, grad_effects: list[GradEffect],
-        number_writes: list[NumberWrite], random: Any, backend: str | None,
+        number_writes: list[NumberWrite], random: Any, backend: str | None, joint: Any = None,
     ) -> Entry:
         """Compile the graph and put the guards together (passes may add questions about sizes, so the check is made last)."""
+        program = None
+        if joint is not None:
+            record, fixed, positions = joint
+            program = JointProgram.build(graph, record, fixed, positions, backend)
+            graph = program.halves.forward
         executable = make_executable(graph, backend)
         check, names = shape_check(capture.env)
         constants = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         entry = cls(
             owner, graph, capture, outcome.sources, facts, constants, spec, guards, returns, result_spec, grad_effects, number_writes, random,
-            executable, modes.grad, dt.get_default(), check, names,
+            executable, modes.grad, dt.get_default(), check, names, program,
         )
         return entry
 
@@ -215,7 +222,11 @@ class Entry:
             inputs.append(self._input(at, source, leaves, grads))
         results = self.executable.run(inputs, symbols)
         self._after(leaves, inputs, results, symbols, grads)
-        return self._rebuild(leaves, results, symbols)
+        made = self._rebuild(leaves, results, symbols)
+        if self.joint is not None:
+            returned = [made[i] for i in self.joint.outputs]
+            self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, returned)
+        return pytree.unflatten(made, self.result_spec)
 
     def _input(self, at: int, source: Any, leaves: list[Any], grads: dict[int, Tensor | None]) -> Any:
         kind = type(source)
@@ -264,12 +275,12 @@ class Entry:
             write.set(results[write.position] if write.position is not None else _number(write.dim, symbols))
         self.random.generator.offset = dm.evaluate(self.random.after, symbols)
 
-    def _rebuild(self, leaves: list[Any], results: list[Any], symbols: Symbols) -> Any:
+    def _rebuild(self, leaves: list[Any], results: list[Any], symbols: Symbols) -> list[Any]:
         made: list[Any] = []
         bases: dict[int, Tensor] = {}
         for returned, group in self.returns:
             made.append(made[group] if group < len(made) else self._returned(returned, leaves, results, symbols, bases))
-        return pytree.unflatten(made, self.result_spec)
+        return made
 
     def _returned(self, returned: Return, leaves: list[Any], results: list[Any], symbols: Symbols, bases: dict[int, Tensor]) -> Any:
         kind = type(returned)

@@ -13,6 +13,7 @@ from weft.compile import guards
 from weft.compile.arguments import TensorFacts, facts_of, symbolic_dims
 from weft.compile.capture import Capture, GradSlot
 from weft.compile.entry import Entry
+from weft.compile.joint import JointRecord, record_backward, unfinished
 from weft.compile.numbers import SymFloat, operand_of
 from weft.compile.program_io import (
     ArgumentSource,
@@ -95,14 +96,29 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
             returns, result_spec = _returns(outcome, result, stand_ins)
             _state_writes(outcome, stand_ins)
             grad_effects = _grad_effects(outcome)
+            joint = _joint(outcome, result)
         finally:
             recorded.rollback()
     capture.restore()
     _fill_sources(outcome)
     graph = capture.builder.graph(outcome.results, outcome.writes)
     return Entry.build(
-        owner, graph, capture, outcome, facts, leaves, spec, recorded.guards, returns, result_spec, grad_effects, number_writes, random, backend
+        owner, graph, capture, outcome, facts, leaves, spec, recorded.guards, returns, result_spec, grad_effects, number_writes, random, backend,
+        joint,
     )
+
+
+def _joint(outcome: Outcome, result: Any) -> tuple[JointRecord, int, list[int]] | None:
+    """The backward of returned tensors that require grad, recorded behind the forward; None when there are none."""
+    leaves, _ = pytree.flatten(result)
+    outputs = unfinished(outcome.capture, leaves)
+    if not outputs:
+        return None
+    fixed = len(outcome.results)
+    record, gradients = record_backward(outcome.capture, outputs)
+    outcome.results.extend(gradients)
+    positions = [next(i for i, leaf in enumerate(leaves) if leaf is out) for out in outputs]
+    return record, fixed, positions
 
 
 # ---- arguments
@@ -339,4 +355,4 @@ def _fill_sources(outcome: Outcome) -> None:
             _put(outcome.sources, slot.param, GradBuffer(slot, capture.real(slot.tensor)))
             assert slot.has is not None
             _put(outcome.sources, slot.has, GradFlag(slot, capture.real(slot.tensor)))
-    assert None not in outcome.sources and len(outcome.sources) == len(capture.builder.params)
+    assert None not in outcome.sources, "a parameter of the graph has no source"

@@ -174,7 +174,9 @@ class Builder:
         return handle
 
     def call(self, op: Op, args: tuple[Any, ...]) -> Any:
-        """What a rule's operator call does: emit a node and hand back handles. Operators that only decompose stay whole (a pass opens them)."""
+        """What a rule's operator call does: emit a node and hand back handles. An operator without a type rule of its own is opened at once."""
+        if op.type is None and op.decompose is not None:
+            return op.decompose(*args)
         node = self.emit(op, tuple(self.operand(a) for a in args))
         if op.schema.returns_list:
             return tuple(Handle(v, self) for v in node.outputs)

@@ -16,7 +16,7 @@ from weft.types.tensor_type import TensorType, Type, tensor_type
 def view_type(op: Op, types: tuple[Any, ...]) -> Any:
     """The type of a view's result(s): the geometry rule applied to a contiguous source."""
     source = types[0]
-    assert op.view is not None and isinstance(source, TensorType)
+    assert op.view is not None and isinstance(source, TensorType), (op, types)
     shape = op.view.geometry(contiguous(source.shape), *types[1:])
     if isinstance(shape, tuple):
         return tuple(_like(source, g) for g in shape)

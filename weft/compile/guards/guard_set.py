@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -21,7 +22,6 @@ class GuardSet:
         self.guards = list(ordered(list(guards)))
         self.epoch_source = epoch_source
         self.source = ""
-        self.check: Callable[[], bool] = self._first_check  # compiled when first asked
 
     def __len__(self) -> int:
         return len(self.guards)
@@ -43,11 +43,9 @@ class GuardSet:
     def _misses(self) -> Any:
         return (m for g in self.guards if (m := g.miss()) is not None)
 
-    def _first_check(self) -> bool:
-        self.check = self._compile()
-        return self.check()
-
-    def _compile(self) -> Callable[[], bool]:
+    @functools.cached_property
+    def check(self) -> Callable[[], bool]:
+        """Whether all guards hold: a function generated when first asked for."""
         names = Names()
         tracked = [g.source(names) for g in self.guards if g.tracked and self.epoch_source]
         others = [g.source(names) for g in self.guards if not (g.tracked and self.epoch_source)]

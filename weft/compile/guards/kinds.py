@@ -37,8 +37,9 @@ class Kind(enum.Enum):
     INSTANCE = "object with attributes"
     OTHER = "compared by identity, nothing to read"
 
+    __hash__ = object.__hash__  # Enum's own is Python code, and every event of the profile hook asks whether a kind is in a set
 
-HEAP_TYPE: Final = 1 << 9  # set for classes made by a class statement
+
 CONTAINERS: Final = frozenset({Kind.LIST, Kind.DICT, Kind.SET})
 BORING: Final = frozenset({Kind.SCALAR, Kind.LEAF, Kind.SYMBOL, Kind.OTHER})
 
@@ -56,6 +57,11 @@ _BY_BASE: Final[tuple[tuple[Any, Kind], ...]] = (
     (np.ndarray, Kind.ARRAY),
     ((np.random.Generator, np.random.RandomState), Kind.RANDOM),
 )
+
+
+def is_changeable(cls: type) -> bool:
+    """Whether attributes of the class can be assigned: it was made by a class statement, not in C."""
+    return bool(cls.__flags__ & 1 << 9) and not cls.__flags__ & 1 << 8  # Py_TPFLAGS_HEAPTYPE, Py_TPFLAGS_IMMUTABLETYPE
 
 
 @dataclass
@@ -92,7 +98,7 @@ class Kinds:
         ):
             if issubclass(cls, classes):
                 return kind
-        if hasattr(cls, "__next__") and not cls.__flags__ & HEAP_TYPE:
+        if hasattr(cls, "__next__") and not is_changeable(cls):
             return Kind.ITERATOR
         has_attributes = "__dict__" in dir(cls) or any("__slots__" in c.__dict__ for c in cls.__mro__)
         return Kind.INSTANCE if has_attributes else Kind.OTHER

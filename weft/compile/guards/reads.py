@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from weft.compile.guards.guard import ClassGuard, FunctionGuard, TypeGuard
-from weft.compile.guards.kinds import BORING, CONTAINERS, HEAP_TYPE, Kind, Kinds
+from weft.compile.guards.kinds import BORING, CONTAINERS, Kind, Kinds, is_changeable
 from weft.compile.guards.origin import INTERNAL, USER
 from weft.compile.guards.record_of import ArrayContent, Contents, Drawn, Entry, RandomState, position, state_of
 from weft.compile.guards.slots import (
@@ -213,7 +213,7 @@ class Reads:
             return self.class_value(cls, name, raw, where)
         if raw is MISSING and (found := self.submodule(obj, name)) is not MISSING:
             return found
-        if cls.__flags__ & HEAP_TYPE:
+        if is_changeable(cls):
             self.entry(slot, where, read, store, sure)
         if raw is MISSING:
             fallback = class_lookup(cls, "__getattr__")[1]
@@ -222,7 +222,7 @@ class Reads:
             return MISSING
         if isinstance(raw, _DESCRIPTORS) or hasattr(type(raw), "__get__"):
             return self.class_value(cls, name, raw, where)
-        return self.entry(ClassSlot(owner, name, path), where, read) if owner and owner.__flags__ & HEAP_TYPE else raw
+        return self.entry(ClassSlot(owner, name, path), where, read) if owner and is_changeable(owner) else raw
 
     def submodule(self, obj: Any, name: str) -> Any:
         """A Module's parameter, buffer or submodule; the dicts that hold them are guarded with the Module."""
@@ -238,7 +238,7 @@ class Reads:
     ) -> Any:
         """An attribute read from a class itself."""
         owner, raw = class_lookup(cls, name)
-        if owner is None or not owner.__flags__ & HEAP_TYPE:
+        if owner is None or not is_changeable(owner):
             return MISSING if store is None else self.entry(ClassSlot(cls, name, path), where, read, store)
         if isinstance(raw, _DESCRIPTORS) or hasattr(type(raw), "__get__"):
             return self.class_value(cls, name, raw, where)
@@ -248,7 +248,7 @@ class Reads:
 
     def class_value(self, cls: type, name: str, raw: Any, where: Location) -> Any:
         """A method, property or other descriptor found on a class: guarded; the plain function, or MISSING where a call decides."""
-        if cls.__flags__ & HEAP_TYPE and (id(cls), name) not in self.classes:
+        if is_changeable(cls) and (id(cls), name) not in self.classes:
             self.classes[id(cls), name] = ClassGuard(cls, name, raw, where)
             for function in _underlying(raw):
                 self.note(function, f"{cls.__name__}.{name}", where)

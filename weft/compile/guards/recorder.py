@@ -18,6 +18,7 @@ from weft.compile.guards.visit import Visitor
 from weft.support.locations import Location
 
 Deed = tuple[str, str]
+_TRANSPARENT: Final = frozenset({Kind.TUPLE, Kind.LIST, Kind.DICT})
 _UNSEEN: Final = ("", "")
 PASS_ITEM: Final = "Draw the item outside and pass it in as an argument."
 
@@ -121,21 +122,29 @@ class Recorder:
 
     def _enter(self, frame: FrameType, plan: Plan) -> None:
         """Visit a frame, unless one with the same code and the same objects at its roots was visited."""
-        if not plan.bound and not plan.loose:
-            key: Any = (id(plan), id(frame.f_globals))
-            if key not in self._seen or not self._stored.isdisjoint(plan.path_names):
-                self._seen.add(key)
-                self.visitor.frame(frame, plan, {} if not plan.code.co_argcount else frame.f_locals)
+        key: list[Any] = [id(plan)]
+        values: Mapping[str, Any] = {}
+        if not plan.bound and not plan.loose and not plan.everything:
+            key.append(id(frame.f_globals))
+        else:
+            values = frame.f_locals
+            for name in values if plan.loose or plan.everything else plan.bound:
+                key.append(self._identity(values.get(name)))
+        seen = tuple(key)
+        if seen in self._seen and self._stored.isdisjoint(plan.path_names):
             return
-        values, kind_of = frame.f_locals, self.kinds.of
-        named = values.values() if plan.loose else (values.get(n) for n in plan.bound)
-        key = (id(plan), *(0 if kind_of(v) in BORING else id(v) for v in named))
-        if key not in self._seen or not self._stored.isdisjoint(plan.path_names):
-            for value in named if isinstance(named, type(values.values())) else ():
-                if kind_of(value) not in BORING:
-                    self.reads.meet(value)
-            self._seen.add(key)
-            self.visitor.frame(frame, plan, values)
+        self._seen.add(seen)
+        self.visitor.frame(frame, plan, values or frame.f_locals)
+
+    def _identity(self, value: Any) -> Any:
+        """What a visit depends on: nothing for plain values and tensors, the items for a small container that the call made, else the object."""
+        kind = self.kinds.of(value)
+        if kind in BORING:
+            return 0
+        if id(value) not in self.reads.known and kind in _TRANSPARENT and len(value) <= 16:
+            return tuple(map(self._identity, value.values() if kind is Kind.DICT else value))
+        self.reads.meet(value)
+        return id(value)
 
     def _returned(self, value: Any, caller: Plan, code: CodeType) -> None:
         """A call gave the user's code an object: cover the attributes that the code may read from it."""

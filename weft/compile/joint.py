@@ -1,0 +1,174 @@
+"""A compiled forward used with an eager backward: one CompiledFunctionBackward node, whose gradients are a second program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.autograd import engine
+from weft.autograd.accumulate import AccumulateGrad
+from weft.autograd.node import InputMetadata, Node
+from weft.autograd.record import gradient_edge
+from weft.autograd.saved import FREED, SavedTensor
+from weft.compile.capture import Capture
+from weft.compile.executable import Compiled, Interpreted, make_executable
+from weft.compile.program_io import ArgumentSource, StateSource
+from weft.compile.symbolic import SymbolicPayload
+from weft.ir.graph import Graph
+from weft.passes.partition import Halves, partition
+from weft.support.errors import StateError
+from weft.tensor.modes import modes
+from weft.tensor.tensor import AutogradState, Tensor
+
+
+@dataclass(eq=False)
+class JointRecord:
+    """What the joint capture found: which results carry gradients, which tensors receive them, and how many tangents there are."""
+
+    outputs: list[Tensor]
+    primals: list[Tensor]
+    tangents: int
+
+
+def unfinished(capture: Capture, leaves: list[Any]) -> list[Tensor]:
+    """Returned tensors whose backward the function has not run itself."""
+    found: dict[int, Tensor] = {}
+    for leaf in leaves:
+        if isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload and leaf.grad_fn is not None and leaf.grad_fn not in capture.evaluator.ran:
+            found[id(leaf)] = leaf
+    return list(found.values())
+
+
+def record_backward(capture: Capture, outputs: list[Tensor]) -> tuple[JointRecord, list[Any]]:
+    """Record the backward of `outputs` for symbolic tangents. Returns the record and the gradients' operands (None where there is none)."""
+    primals = _leaves_behind(outputs)
+    seeds = []
+    for i, out in enumerate(outputs):
+        value = capture.builder.param(capture.payload_of(out).type, f"tangent{i}")
+        seeds.append(capture.fresh(value))
+    grads = engine.run_backward(outputs, seeds, False, False, primals, False)
+    kept = [(p, g) for p, g in zip(primals, grads) if g is not None]
+    return JointRecord(outputs, [p for p, _ in kept], len(seeds)), [capture.operand(g) for _, g in kept]
+
+
+def _leaves_behind(outputs: list[Tensor]) -> list[Tensor]:
+    """The leaves that the outputs depend on, in a fixed order."""
+    found: dict[int, Tensor] = {}
+    stack = [out.grad_fn for out in outputs]
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, AccumulateGrad):
+            found.setdefault(id(node.variable), node.variable)
+        for edge in node.edges:
+            if edge is not None and edge[0] not in seen:
+                seen.add(edge[0])
+                stack.append(edge[0])
+    return list(found.values())
+
+
+@dataclass(eq=False)
+class JointProgram:
+    """The backward half of an entry, and how a call's tensors are tied to it."""
+
+    record: JointRecord
+    halves: Halves
+    backward: Interpreted | Compiled
+    results: int
+    outputs: list[int]
+
+    @classmethod
+    def build(cls, graph: Graph, record: JointRecord, results: int, outputs: list[int], backend: str | None) -> JointProgram:
+        """Cut the joint graph and compile its backward half."""
+        halves = partition(graph, results, record.tangents)
+        return cls(record, halves, make_executable(halves.backward, backend), results, outputs)
+
+    def attach(
+        self, capture: Capture, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any], symbols: dict[str, int],
+        returned: list[Tensor],
+    ) -> None:
+        """Give the returned tensors their common node."""
+        if not modes.grad:
+            return
+        edges = []
+        for primal in self.record.primals:
+            stand_in_of = capture.stand_ins.get(id(primal))
+            real = primal if stand_in_of is None else _argument(capture, sources, primal, leaves)
+            edges.append(gradient_edge(real))
+        node = CompiledFunctionBackward(tuple(edges), self, self._saved(sources, leaves, inputs, results), dict(symbols))
+        for i, tensor in enumerate(returned):
+            node.metadata_of_inputs.append(InputMetadata(tensor.dims, tensor.dtype))
+            state = AutogradState(False, node, i)
+            state.version = tensor._version
+            tensor._autograd = state
+
+    def _saved(self, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any]) -> list[Any]:
+        positions = {id(v): i for i, v in enumerate(self.halves.forward.params)}
+        saved: list[Any] = []
+        extra = self.results
+        for value in self.halves.saved:
+            at = positions.get(id(value))
+            if at is None:
+                saved.append(results[extra])
+                extra += 1
+                continue
+            tensor = _tensor_of(sources[at], leaves)
+            saved.append(inputs[at] if tensor is None else (SavedTensor(tensor), inputs[at]))
+        return saved
+
+
+def _argument(capture: Capture, sources: list[Any], stand_in: Tensor, leaves: list[Any]) -> Tensor:
+    param = stand_in._data.storage.param
+    return leaves[sources[param].leaf]
+
+
+def _tensor_of(source: Any, leaves: list[Any]) -> Tensor | None:
+    if type(source) is ArgumentSource:
+        return leaves[source.leaf]
+    return source.slot.tensor if type(source) is StateSource else None
+
+
+class CompiledFunctionBackward(Node):
+    """The gradient of a compiled forward: its saved values, its tangents, one program."""
+
+    __slots__ = ("program", "saved", "symbols")
+
+    def __init__(self, edges: tuple[Any, ...], program: JointProgram, saved: list[Any], symbols: dict[str, int]) -> None:
+        super().__init__(edges)
+        self.program, self.symbols = program, symbols
+        self.saved: list[Any] | None = saved
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        if self.saved is None:
+            raise StateError(FREED)
+        if modes.grad:
+            raise StateError(
+                "create_graph=True through the backward of a compiled forward: compile the whole step (the function that calls backward or autograd.grad) "
+                "instead of the model alone"
+            )
+        inputs = [self._unpack(s) for s in self.saved] + [self._tangent(g, i) for i, g in enumerate(grads)]
+        return tuple(Tensor(_owned(r, inputs)) for r in self.program.backward.run(inputs, self.symbols))
+
+    def _unpack(self, saved: Any) -> Any:
+        if type(saved) is not tuple:
+            return saved
+        packed, array = saved
+        packed.unpack(self)  # checks the version
+        return array
+
+    def _tangent(self, gradient: Any, i: int) -> Any:
+        metadata = self.metadata_of_inputs[i]
+        assert metadata is not None
+        if gradient is None:
+            return np.zeros(metadata.dims, metadata.dtype.numpy)
+        return np.ascontiguousarray(gradient._data)
+
+    def release(self) -> None:
+        self.saved = None
+
+
+def _owned(result: Any, inputs: list[Any]) -> Any:
+    """A gradient that is a saved array or tangent itself is copied: accumulation may keep it."""
+    return result.copy() if any(result is x for x in inputs) else result
