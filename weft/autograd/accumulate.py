@@ -19,44 +19,42 @@ ndarray = np.ndarray
 class AccumulateGrad(Node):
     """Adds the incoming gradient to `.grad` of its leaf."""
 
-    __slots__ = ("variable_ref", "variable_alive")
-
     def __init__(self, variable: Tensor) -> None:
-        super().__init__(())
+        self.edges = ()
         self.sequence = sys.maxsize  # leaves accumulate as soon as they are ready
-        self.variable_alive = variable
+        self._variable = weakref.ref(variable)
         self.metadata_of_inputs = [InputMetadata(variable.dims, variable.dtype)]
 
     @property
-    def variable(self) -> Tensor:
-        """The leaf."""
-        return self.variable_alive
+    def variable(self) -> Any:
+        """The leaf, or None when nobody holds it any more (the leaf keeps its node, not the other way round)."""
+        return self._variable()
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         gradient = grads[0]
-        if gradient is not None:
+        variable = self._variable()
+        if gradient is not None and variable is not None:
             capture = modes.capture
             if capture is not None:
-                capture.accumulate(self.variable, gradient)
+                capture.accumulate(variable, gradient)
             else:
-                accumulate(self.variable, gradient)
-            self._after()
+                accumulate(variable, gradient)
+            self._after(variable)
         return ()
 
-    def _after(self) -> None:
-        state = self.variable._autograd
+    def _after(self, variable: Tensor) -> None:
+        state = variable._autograd
         if state is not None and state.post_accumulate:
             for hook in list(state.post_accumulate.values()):
-                hook(self.variable)
+                hook(variable)
 
 
 def accumulator_of(variable: Tensor) -> AccumulateGrad:
-    """The leaf's AccumulateGrad node, one while it is in use."""
+    """The leaf's AccumulateGrad node: one for its life."""
     state = variable._state()
-    node = state.accumulate() if state.accumulate is not None else None
+    node = state.accumulate
     if node is None:
-        node = AccumulateGrad(variable)
-        state.accumulate = weakref.ref(node)
+        node = state.accumulate = AccumulateGrad(variable)
     return node
 
 

@@ -31,13 +31,7 @@ def _tensor_hook(tensor: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHand
     hooks = node.tensor_hooks.setdefault(index, OrderedDict())
     if tensor.is_leaf:
         tensor._state().hooks = hooks
-        _keep(tensor, node)
     return _add(hooks, hook)
-
-
-def _keep(tensor: Tensor, node: Any) -> None:
-    """A leaf with hooks keeps its accumulator alive."""
-    tensor.__dict__["_weft_accumulator"] = node
 
 
 def _post_accumulate_hook(tensor: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:

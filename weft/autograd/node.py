@@ -56,22 +56,19 @@ class RemovableHandle:
 class Node:
     """A function of the backward graph. Subclasses give `apply(grads, needs)`."""
 
-    __slots__ = (
-        "edges", "sequence", "metadata_of_inputs", "tensor_hooks", "retain_hooks", "pre_hooks", "post_hooks", "where", "extra", "forward_trace",
-        "__weakref__",
-    )
+    # Class-level defaults: a node that has no hooks carries none of these fields, which halves the cost of making one.
+    tensor_hooks: dict[int, dict[int, Hook]] | None = None
+    retain_hooks: dict[int, Hook] | None = None
+    pre_hooks: dict[int, Hook] | None = None
+    post_hooks: dict[int, Hook] | None = None
+    where: Any = None
+    extra: dict[str, Any] | None = None
+    forward_trace: str | None = None
 
     def __init__(self, edges: tuple[Edge | None, ...]) -> None:
         self.edges = edges
         self.sequence = next(_sequence)
         self.metadata_of_inputs: list[InputMetadata | None] = []
-        self.tensor_hooks: dict[int, dict[int, Hook]] | None = None
-        self.retain_hooks: dict[int, Hook] | None = None
-        self.pre_hooks: dict[int, Hook] | None = None
-        self.post_hooks: dict[int, Hook] | None = None
-        self.where: Any = None
-        self.extra: dict[str, Any] | None = None
-        self.forward_trace: str | None = None
 
     def name(self) -> str:
         """`MulBackward0`."""
@@ -124,11 +121,12 @@ def _register(hooks: dict[int, Hook], hook: Hook) -> RemovableHandle:
 class OpNode(Node):
     """The node of an operator. One subclass per entry, named after it; the formula is the entry's."""
 
-    __slots__ = ("packed", "argument_counts", "needs_by_argument")
     plan: Plan
 
     def __init__(self, edges: tuple[Edge | None, ...], packed: tuple[Any, ...], counts: tuple[int, ...]) -> None:
-        super().__init__(edges)
+        self.edges = edges
+        self.sequence = next(_sequence)
+        self.metadata_of_inputs = []
         self.packed: tuple[Any, ...] | None = packed
         self.argument_counts = counts
 
@@ -210,5 +208,5 @@ def node_class(op: Op) -> type[OpNode]:
     found = _CLASSES.get(op)
     if found is None:
         plan = plan_of(op)
-        found = _CLASSES[op] = type(plan.name, (OpNode,), {"plan": plan, "__slots__": (), "__module__": "weft.autograd"})
+        found = _CLASSES[op] = type(plan.name, (OpNode,), {"plan": plan, "__module__": "weft.autograd"})
     return found

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from weft.autograd.accumulate import accumulator_of
 from weft.autograd.node import Edge, InputMetadata, OpNode, node_class
@@ -11,6 +14,9 @@ from weft.autograd.saved import SavedTensor, default_hooks
 from weft.ops.op import Op
 from weft.support import seams
 from weft.tensor.tensor import AutogradState, Tensor
+from weft.types.dtype import _BY_NUMPY, DType
+
+ndarray = np.ndarray
 
 
 def gradient_edge(tensor: Tensor) -> Edge | None:
@@ -109,8 +115,13 @@ def finish(node: OpNode, out: Any) -> Any:
         if not isinstance(r, Tensor):
             metadata.append(None)
             continue
-        dtype = r.dtype
-        metadata.append(InputMetadata(r.dims, dtype))
+        data = r._data
+        if type(data) is ndarray:
+            dtype = _BY_NUMPY[data.dtype]
+            metadata.append(_metadata(data.shape, dtype))
+        else:
+            dtype = r.dtype
+            metadata.append(InputMetadata(r.dims, dtype))
         if dtype.is_differentiable:
             state = AutogradState(False, node, i)
             if r._storage is not None:
@@ -120,10 +131,16 @@ def finish(node: OpNode, out: Any) -> Any:
     return out
 
 
+@lru_cache(maxsize=4096)
+def _metadata(dims: tuple[int, ...], dtype: DType) -> InputMetadata:
+    """One object per shape and dtype: most nodes of a model share theirs."""
+    return InputMetadata(dims, dtype)
+
+
 def save_results(node: OpNode, results: tuple[Any, ...]) -> None:
     """Fill the packed slots that hold results."""
     plan: Plan = node.plan
-    if not any(s.kind == RESULT for s in plan.slots):
+    if not plan.saves_results:
         return
     wanted = needed_slots(plan, node.needs_per_argument(tuple(e is not None for e in node.edges)))
     packed = list(node.packed or ())

@@ -30,22 +30,24 @@ FREED = (
 class SavedTensor:
     """A tensor kept for backward. `unpack(node)` gives it back, or raises VersionError if its bytes were written since."""
 
-    __slots__ = ("payload", "storage", "version", "leaf", "history", "is_output", "index", "packed", "unpack_hook", "is_wrapped")
+    # Class-level defaults keep the common case (an input, no hooks) short.
+    is_output = False
+    index = 0
+    packed: Any = None
+    unpack_hook: Any = None
+    leaf: Tensor | None = None
+    history: tuple[Any, int] | None = None
 
     def __init__(self, tensor: Tensor, is_output: bool = False, index: int = 0) -> None:
         self.payload = tensor._data
-        self.storage = tensor._storage
-        self.version = tensor._storage.version if tensor._storage is not None else 0
-        self.is_output, self.index = is_output, index
-        if is_output and self.storage is None:
-            self.storage = tensor.storage()
-        self.packed: Any = None
-        self.unpack_hook: Any = None
-        self.leaf: Tensor | None = None
-        self.history: tuple[Any, int] | None = None
-        state = tensor._autograd
+        storage = self.storage = tensor._storage
+        self.version = 0 if storage is None else storage.version
         if is_output:
+            self.is_output, self.index = True, index
+            if storage is None:
+                self.storage = tensor.storage()
             return
+        state = tensor._autograd
         node = tensor.grad_fn if tensor._view is not None else (state.node if state is not None else None)
         if node is not None:
             self.history = (node, tensor._autograd.index if tensor._autograd is not None else 0)

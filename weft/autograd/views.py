@@ -43,8 +43,6 @@ def write_path(base: Any, path: Path, new: Any) -> Any:
 class CopySlices(Node):
     """The history of a base after an in-place write through one of its views: the write's node, seen from the base."""
 
-    __slots__ = ("path", "inner", "self_slot", "view_metadata")
-
     def __init__(self, base: Tensor, view: Tensor, inner: OpNode) -> None:
         assert view._view is not None
         slot = _self_slot(inner)

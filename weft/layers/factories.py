@@ -12,7 +12,7 @@ from weft.tensor.tensor import Tensor
 
 NAMES = (
     "zeros", "ones", "full", "empty", "arange", "linspace", "logspace", "eye", "zeros_like", "ones_like", "full_like", "empty_like",
-    "empty_strided", "tril_indices", "triu_indices",
+    "empty_strided", "tril_indices", "triu_indices", "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal",
 )
 _LAYOUTS = (None, "weft.strided")
 

@@ -10,15 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from weft.autograd.accumulate import accumulator_of
 from weft.autograd.anomaly import anomaly
+from weft.autograd.node import _sequence, node_class
+from weft.autograd.record import _metadata
+from weft.autograd.saved import SavedTensor, default_hooks
 from weft.layers import walk as walk_module
 from weft.ops import compute
+from weft.ops.backward import ARG, needed_slots, plan_of
 from weft.ops.methods import OperatorMethods
 from weft.ops.op import OPS, Op
-from weft.ops.packet import aten
 from weft.ops.quiet import SILENT, reset, set_silent
 from weft.tensor.modes import modes
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import AutogradState, Tensor
+from weft.types.dtype import _BY_NUMPY
 
 ndarray = np.ndarray
 _NEW = Tensor.__new__
@@ -31,38 +36,83 @@ def _fast_binary(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
     rest = tuple(a.default for a in op.schema.arguments[2:])
     walk = walk_module.walk
     local = modes
+    record = _recorder(op)
 
     def method(self: Any, other: Any) -> Any:
-        if isinstance(other, Tensor):
-            a, b = self._data, other._data
-            if (
-                type(a) is ndarray
-                and type(b) is ndarray
-                and a.dtype is b.dtype
-                and a.dtype in _FAST_DTYPES
-                and local.special is None
-            ):
-                if (
-                    self._autograd is None and other._autograd is None and self._view is None and other._view is None
-                ) or not local.grad:
-                    if local.capture is None:
-                        token = set_silent(SILENT)
-                        try:
-                            data = ufunc(a, b)
-                        except ValueError:
-                            return slow(self, other)
-                        finally:
-                            reset(token)
-                        out = _NEW(Tensor)
-                        out._data = data if type(data) is ndarray else np.asarray(data)
-                        out._storage = out._autograd = out._view = None
-                        return out
-                return walk(op, (self, other, *rest))
-        return slow(self, other)
+        if not isinstance(other, Tensor):
+            return slow(self, other)
+        a, b = self._data, other._data
+        if type(a) is not ndarray or type(b) is not ndarray or a.dtype is not b.dtype or a.dtype not in _FAST_DTYPES or local.special is not None:
+            return slow(self, other)
+        records = (self._autograd is not None or other._autograd is not None or self._view is not None or other._view is not None) and local.grad
+        if local.capture is not None or (records and (self._view is not None or other._view is not None or default_hooks.stack or anomaly.enabled)):
+            return walk(op, (self, other, *rest))
+        token = set_silent(SILENT)
+        try:
+            data = ufunc(a, b)
+        except ValueError:
+            return slow(self, other)  # sizes that do not broadcast: the walk has the words
+        finally:
+            reset(token)
+        out = _NEW(Tensor)
+        out._data = data if type(data) is ndarray else np.asarray(data)
+        out._storage = out._autograd = out._view = None
+        if records:
+            record(self, other, out)
+        return out
 
     method.__name__ = method.__qualname__ = slow.__name__
     method.__doc__ = op.doc
     return method
+
+
+def _recorder(op: Op) -> Callable[[Any, Any, Any], None]:
+    """Makes the node of a two-operand call whose formulas read nothing but the operands (what record.prepare and finish do, unrolled)."""
+    plan = plan_of(op)
+    cls = node_class(op)
+    new = cls.__new__
+    other_arguments = tuple(a.default for a in op.schema.arguments)
+    counts = (1,) * len(plan.differentiable)
+    slots = {needs: frozenset(needed_slots(plan, needs)) for needs in ((True, True), (True, False), (False, True))}
+    positions = tuple(s.position if s.kind == ARG else -1 for s in plan.slots)
+
+    def record(self: Any, other: Any, out: Any) -> None:
+        ea, eb = _edge(self), _edge(other)
+        if ea is None and eb is None:
+            return
+        node = new(cls)
+        node.edges = (ea, eb)
+        node.sequence = next(_sequence)
+        if positions:
+            wanted = slots[(ea is not None, eb is not None)]
+            node.packed = tuple([_packed(i, p, wanted, self, other, other_arguments) for i, p in enumerate(positions)])
+        else:
+            node.packed = ()
+        node.argument_counts = counts
+        data = out._data
+        node.metadata_of_inputs = [_metadata(data.shape, _BY_NUMPY[data.dtype])]
+        out._autograd = AutogradState(False, node)
+
+    return record
+
+
+def _packed(slot: int, position: int, wanted: frozenset[int], self: Any, other: Any, defaults: tuple[Any, ...]) -> Any:
+    if slot not in wanted:
+        return None
+    if position == 0:
+        return SavedTensor(self)
+    return SavedTensor(other) if position == 1 else defaults[position]
+
+
+def _edge(tensor: Any) -> Any:
+    state = tensor._autograd
+    if state is None:
+        return None
+    if state.node is not None:
+        return (state.node, state.index)
+    if not state.requires_grad:
+        return None
+    return (state.accumulate or accumulator_of(tensor), 0)
 
 
 def install() -> None:
@@ -72,4 +122,3 @@ def install() -> None:
         op = OPS.get(name)
         if op is not None and compute.single_ufunc(op) is not None:
             setattr(Tensor, syntax, _fast_binary(op, getattr(OperatorMethods, syntax)))
-    assert anomaly is not None and aten is not None

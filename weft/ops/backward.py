@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from weft.ops.op import Joint, Op
@@ -43,6 +43,11 @@ class Plan:
     formulas: tuple[Formula, ...]
     slots: tuple[Source, ...]
     differentiable: tuple[int, ...]
+
+    @cached_property
+    def saves_results(self) -> bool:
+        """Whether any formula reads a result."""
+        return any(s.kind == RESULT for s in self.slots)
 
     def slot(self, source: Source) -> int:
         return self.slots.index(source)

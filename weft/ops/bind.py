@@ -157,6 +157,10 @@ def _names(op: Op) -> Mapping[str, int]:
 
 def bind(op: Op, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
     """Arguments in schema order, defaults filled, values converted. Raises Mismatch."""
+    if not kwargs:
+        plain = _bind_plain(op, args)
+        if plain is not None:
+            return plain
     arguments = op.schema.arguments
     limit = _positional_count(op)
     if len(args) > limit:
@@ -183,6 +187,49 @@ def bind(op: Op, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any,
 
 
 _MISSING = object()
+_ROUTABLE: set[type] = set()  # classes seen to have a route; tensor subclasses join when first met
+
+
+@lru_cache(maxsize=None)
+def _plain_kinds(op: Op) -> tuple[tuple[Any, ...], tuple[tuple[Any, ...], ...], int]:
+    """Per positional argument the exact types that need no conversion; the tails of defaults; the least number of arguments."""
+    arguments = op.schema.arguments
+    accepted: list[Any] = []
+    for a in arguments[: _positional_count(op)]:
+        accepted.append((a.is_tensor and not a.is_list, _exact_types(op, a)))
+    tails = tuple(tuple(a.default for a in arguments[n:]) for n in range(len(arguments) + 1))
+    least = max((i + 1 for i, a in enumerate(arguments) if not a.has_default), default=0)
+    return tuple(accepted), tails, least
+
+
+def _exact_types(op: Op, a: Argument) -> frozenset[type]:
+    if a.is_list:
+        return frozenset((type(None),) if a.is_optional else ())
+    kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (float,), "bool": (bool,), "str": (str,), "Scalar": (int, float, bool)}
+    found = kinds.get(a.kind, ())
+    if a.is_tensor and op.numbers:
+        found = (int, float, bool)
+    return frozenset((*found, type(None)) if a.is_optional else found)
+
+
+def _bind_plain(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Binding when every argument already has the type that the schema wants; None when it has not."""
+    accepted, tails, least = _plain_kinds(op)
+    count = len(args)
+    if not least <= count <= len(accepted):
+        return None
+    for value, (is_tensor, exact) in zip(args, accepted):
+        kind = type(value)
+        if kind in exact:
+            continue
+        if is_tensor:
+            if kind in _ROUTABLE:
+                continue
+            if hasattr(kind, "__weft_route__"):
+                _ROUTABLE.add(kind)
+                continue
+        return None
+    return args + tails[count]
 
 
 def _gather_varargs(op: Op, args: tuple[Any, ...], limit: int) -> tuple[Any, ...]:

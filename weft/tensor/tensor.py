@@ -18,7 +18,7 @@ from weft.tensor.device import Device
 from weft.tensor.modes import modes
 from weft.types import dtype as dt
 from weft.types.dims import Dim
-from weft.types.dtype import DType
+from weft.types.dtype import _BY_NUMPY, DType
 from weft.types.sym import wrap as wrap_dim
 from weft.types.tensor_type import TensorType, tensor_type
 
@@ -31,16 +31,23 @@ ndarray = np.ndarray
 class AutogradState:
     """What autograd knows of a tensor: the node and output slot that made it, or that it is a leaf that wants a gradient."""
 
-    __slots__ = ("requires_grad", "node", "index", "grad", "hooks", "accumulate", "retains_grad", "post_accumulate", "version")
+    # Class-level defaults: results of operators set only node and index.
+    requires_grad = False
+    node: Any = None
+    index = 0
+    grad: Tensor | None = None
+    hooks: dict[int, Callable[..., Any]] | None = None
+    post_accumulate: dict[int, Callable[..., Any]] | None = None
+    accumulate: Any = None
+    retains_grad = False
+    version = 0
 
     def __init__(self, requires_grad: bool = False, node: Any = None, index: int = 0) -> None:
-        self.requires_grad, self.node, self.index = requires_grad, node, index
-        self.grad: Tensor | None = None
-        self.hooks: dict[int, Callable[..., Any]] | None = None
-        self.post_accumulate: dict[int, Callable[..., Any]] | None = None
-        self.accumulate: Any = None
-        self.retains_grad = False
-        self.version = 0
+        if requires_grad:
+            self.requires_grad = True
+        self.node = node
+        if index:
+            self.index = index
 
 
 class ViewOf:
@@ -125,7 +132,7 @@ class Tensor(OperatorMethods):
     def dtype(self) -> DType:
         data = self._data
         if type(data) is ndarray:
-            return dt.from_numpy(data.dtype)
+            return _BY_NUMPY.get(data.dtype) or dt.from_numpy(data.dtype)
         found = data.type.dtype
         assert found is not None
         return found

@@ -1,0 +1,63 @@
+"""Questions about tensors as module functions: is_tensor, numel, is_floating_point, result_type, broadcast_shapes, ..."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.support.errors import ArgumentError, ShapeError
+from weft.tensor.size import Size
+from weft.tensor.tensor import Tensor, check_tensor
+from weft.types import promotion
+from weft.types.dtype import DType
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether a value is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def numel(input: Tensor) -> Any:  # noqa: A002  (PyTorch's name)
+    """The number of elements."""
+    return check_tensor(input, "numel(): input").numel()
+
+
+def is_floating_point(input: Tensor) -> bool:  # noqa: A002
+    """Whether the dtype is a floating point one."""
+    return check_tensor(input, "is_floating_point(): input").is_floating_point()
+
+
+def is_complex(input: Tensor) -> bool:  # noqa: A002
+    """Whether the dtype is complex."""
+    return check_tensor(input, "is_complex(): input").is_complex()
+
+
+def result_type(tensor1: Any, tensor2: Any) -> DType:
+    """The dtype of arithmetic between two tensors or numbers."""
+    groups: tuple[list[DType], list[DType], list[DType]] = ([], [], [])
+    for value in (tensor1, tensor2):
+        if isinstance(value, Tensor):
+            groups[0 if value.ndim else 1].append(value.dtype)
+        elif isinstance(value, (bool, int, float, complex)):
+            groups[2].append(promotion.number_dtype(type(value)))
+        else:
+            raise ArgumentError(f"result_type(): expected tensors or numbers, got {type(value).__name__}")
+    return promotion.result_type(*(tuple(g) for g in groups))
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The common size that the sizes broadcast to. Raises ShapeError."""
+    listed = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    common: list[Any] = []
+    for back in range(1, max((len(s) for s in listed), default=0) + 1):
+        found: Any = 1
+        for shape in listed:
+            size = shape[-back] if back <= len(shape) else 1
+            if size < 0:
+                raise ShapeError(f"Trying to create tensor with negative dimension ({size}): ({size})")
+            if size == 1 or size == found:
+                continue
+            if found != 1:
+                raise ShapeError("Shape mismatch: objects cannot be broadcast to a single shape")
+            found = size
+        common.append(found)
+    return Size(reversed(common))
