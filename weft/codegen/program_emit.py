@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from weft.codegen.emit import F64, I8, I32, I64, PTR, VOID, Function, Module, Signature, const
+from weft.codegen.emit import F64, I1, I8, I32, I64, PTR, VOID, Function, Module, Signature, const
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.lower_dims import DimLowering
 from weft.codegen.plan import ALIGNMENT
-from weft.codegen.program_numbers import emit_number
+from weft.codegen.program_numbers import emit_number, is_number
 from weft.codegen.program_storage import Copy, Storage
 from weft.codegen.program_words import Words
-from weft.ir.graph import Node, Value
+from weft.ir.graph import Node, Operand, Value
 from weft.loops.kernel import KernelCall
 from weft.runtime.segments import ARENA, HEADER, PARALLEL, POOL, TOTAL
 from weft.types.dims import Dim, Expr
@@ -142,7 +142,7 @@ class SegmentEmitter:
     def place_numbers(self, roots: dict[int, Value]) -> None:
         """Address of every number that kernels read or write through one: its word."""
         for root, value in roots.items():
-            self.f.store(at(self.f, self.frame, self.word_of[value]), at(self.f, self.frame, HEADER + root), align=8)
+            self.f.store(at(self.f, self.frame, self._word(value)), at(self.f, self.frame, HEADER + root), align=8)
 
     def gather(self, table: int, roots: Sequence[int]) -> None:
         """Copy the addresses of `roots` to the words from `table` on, where kernels find them in their order."""
@@ -156,7 +156,7 @@ class SegmentEmitter:
     # ---- numbers
     def read_number(self, value: Value) -> Scalar:
         """A number Value: double or i64."""
-        return self.f.load(F64 if value.type is FLOAT else I64, at(self.f, self.frame, self.word_of[value]), align=8)
+        return self.f.load(F64 if value.type is FLOAT else I64, at(self.f, self.frame, self._word(value)), align=8)
 
     def read_dim(self, dim: Dim) -> Scalar:
         """A size, from the word that a plan function stored it in."""
@@ -165,16 +165,60 @@ class SegmentEmitter:
     def number(self, node: Node) -> None:
         """Compute a node on numbers."""
         result = emit_number(node, self.f, self.read_number, self.read_dim)
-        self.f.store(result, at(self.f, self.frame, self.word_of[node.output]), align=8)
+        self.write_number(node.output, result)
 
-    def fill_numbers(self, call: KernelCall) -> None:
+    def write_number(self, value: Value, number: Scalar) -> None:
+        """Store a number Value: double or i64."""
+        self.f.store(number, at(self.f, self.frame, self._word(value)), align=8)
+
+    def _word(self, value: Value) -> int:
+        return self.word_of[self.storage.owner(value)]
+
+    def fill_numbers(self, call: KernelCall, scope: int) -> None:
         """Store what is not constant in a kernel's table of numbers, unless another kernel's equal table has it already."""
         f = self.f
-        table, is_new = self.words.numbers(call.numbers)
+        table, is_new = self.words.numbers(call.numbers, scope)
         for i, operand in enumerate(call.numbers if is_new else ()):
             if isinstance(operand, (Value, Expr)):
                 number = self.read_number(operand) if isinstance(operand, Value) else self.read_dim(operand)
                 f.store(number if number.type is F64 else f.sitofp(number, F64), at(f, self.frame, table + i), align=8)
+
+    def operand(self, operand: Operand, like: Value) -> Scalar:
+        """A number operand as the double or i64 that `like` is."""
+        f = self.f
+        if isinstance(operand, Value):
+            found = self.read_number(operand)
+        elif isinstance(operand, Expr):
+            found = self.read_dim(operand)
+        else:
+            found = const(F64 if type(operand) is float else I64, operand)
+        return f.sitofp(found, F64) if like.type is FLOAT and found.type is I64 else found
+
+    def condition(self, operand: Operand) -> Scalar:
+        """A bool, a number or a 0-dim bool tensor as i1."""
+        f = self.f
+        if not isinstance(operand, Value):
+            return const(I1, bool(operand))
+        if not is_number(operand):
+            return f.icmp("ne", f.load(I8, self.address(self.storage.of(operand))), 0, "condition")
+        number = self.read_number(operand)
+        return f.fcmp("une", number, 0.0) if number.type is F64 else f.icmp("ne", number, 0, "condition")
+
+    # ---- memory
+    def address(self, root: int) -> Scalar:
+        """Where a root is."""
+        return self.f.load(PTR, at(self.f, self.frame, HEADER + root), align=8, name="address")
+
+    def place_row(self, row: int, buffer: int, index: Scalar, size: Dim) -> None:
+        """Make `row` the root of one row of a buffer."""
+        f = self.f
+        moved = f.gep(I8, self.address(buffer), f.mul(index, self.read_dim(size)), "row")
+        f.store(moved, at(f, self.frame, HEADER + row), align=8)
+
+    def move(self, target: int, source: int, size: Dim) -> None:
+        """Copy one buffer, unless it is there already."""
+        if target != source:
+            self.f.memcpy(self.address(target), self.address(source), self.read_dim(size))
 
     # ---- kernels
     def launches(self, records: Sequence[Launch], launch: Signature) -> None:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from weft.codegen.emit import Module, Signature
 from weft.codegen.plan import aligned
 from weft.codegen.program_emit import Launch, SegmentEmitter, emit_launch, emit_plan
+from weft.codegen.program_flow import emit_if, emit_loop
+from weft.codegen.program_items import (
+    BlockItem,
+    Enter,
+    Event,
+    Item,
+    Leave,
+    NumberStep,
+    event_reads,
+    event_writes,
+    flat_events,
+    program_items,
+)
 from weft.codegen.program_numbers import KINDS, is_number
 from weft.codegen.program_numpy import graph_symbols, late_binds
-from weft.codegen.program_storage import (
-    Item,
-    NumberStep,
-    Storage,
-    assign_storage,
-    chunk_count,
-    item_reads,
-    item_writes,
-    program_items,
-    scratch_bytes,
-)
+from weft.codegen.program_storage import Storage, assign_storage, chunk_count, scratch_bytes
 from weft.codegen.program_words import Words
 from weft.ir.graph import Graph, Node, Operand, Value, values_in
 from weft.loops.kernel import ForeignStep, KernelCall, LoweredGraph
@@ -56,51 +59,57 @@ class _Assembly:
         self.lowered, self.module = lowered, module
         self.graph: Graph = lowered.graph
         self.symbols, self.given = graph_symbols(self.graph)
-        self.items = program_items(lowered)
-        self.storage: Storage = assign_storage(lowered, self.items, frozenset(self.symbols[self.given :]))
+        late = frozenset(self.symbols[self.given :])
+        self.items = program_items(lowered, late, module)
+        self.events = list(flat_events(self.items))
+        self.storage: Storage = assign_storage(lowered, self.items, late)
         self.words = Words(self.storage.roots, self.symbols, self.given)
         self.word_of = self._number_words()
         self.node_index = {id(n): i for i, n in enumerate(self.graph.nodes)}
         self.walk_index = {id(n): i for i, n in enumerate(self.graph.walk())}
         self.checks: list[Check] = []
-        self.parallel = any(isinstance(i, KernelCall) and chunk_count(i) != 1 for i in self.items)
+        self.parallel = any(isinstance(e, KernelCall) and chunk_count(e) != 1 for e in self.events)
         self.launch: Signature = emit_launch(module)
         self.functions: dict[str, int] = {}
         self.offsets = self.words.take(len(self.storage.placement.sizes))
         self.known = set(self.symbols[: self.given])
-        self.segments = 0
+        self.segments = self.scopes = 0
         # Functions for sizes that are known only while the program runs -> symbols known by then. Emitted last, when every size is listed.
         self.late_plans: dict[str, frozenset[str]] = {}
 
     def _number_words(self) -> dict[Value, int]:
         """A word for each number: parameters, and what nodes compute."""
-        produced = [v for item in self.items for v in item_writes(item)]
-        return {v: self.words.take() for v in dict.fromkeys((*self.lowered.params, *produced)) if is_number(v)}
+        values = [*self.lowered.params, *(v for e in self.events for v in event_writes(e))]
+        for event in self.events:
+            if isinstance(event, Enter):
+                values += [*event.block.node.outputs, *(p for g in event.block.lowered for p in g.params)]
+        owners = dict.fromkeys(self.storage.owner(v) for v in values)
+        return {v: self.words.take() for v in owners if is_number(v)}
 
     def layout(self) -> Layout:
         params = tuple(self._param(i, v) for i, v in enumerate(self.lowered.params))
         segments = tuple(self._segments())
         results = tuple(self._result(i, o) for i, o in enumerate(self.lowered.results))
         plan = self._emit_main_plan()
-        words, kernels = self.words, sum(isinstance(i, KernelCall) for i in self.items)
+        words, kernels = self.words, sum(isinstance(e, KernelCall) for e in self.events)
         return Layout(
             params, results, segments, self.storage.roots, words.count, tuple(words.preset.items()), self.symbols, self.given,
             words.symbol_word, plan, tuple(sorted({p for _, p in self.graph.writes})), (), tuple(self._constants()), tuple(self.checks),
-            kernels, self.parallel, tuple(map(_note, self.items)))
+            kernels, self.parallel, tuple(map(_note, self.events)))
 
     # ---- segments
     def _segments(self) -> Iterator[Segment]:
-        run: list[tuple[int, Item]] = []  # consecutive items that native code does in one go
-        for i, item in enumerate(self.items):
+        run: list[Item] = []  # consecutive items that native code does in one go
+        for item in self.items:
             if not isinstance(item, ForeignStep):
-                run.append((i, item))
+                run.append(item)
                 continue
             yield from self._native(run)
             run = []
             yield from self._foreign(item)
         yield from self._native(run, is_last=True)
 
-    def _native(self, run: list[tuple[int, Item]], is_last: bool = False) -> Iterator[Segment]:
+    def _native(self, run: list[Item], is_last: bool = False) -> Iterator[Segment]:
         endings = [*self.storage.copies, *self.storage.commits] if is_last else []
         if not run and not endings:
             return
@@ -116,36 +125,43 @@ class _Assembly:
         emitter.finish()
         yield NativeSegment(name, "", tuple(self._late_buffers(run)))
 
-    def _emit_items(self, emitter: SegmentEmitter, run: list[tuple[int, Item]]) -> None:
+    def _emit_items(self, emitter: SegmentEmitter, run: Sequence[Item]) -> None:
         """Numbers as early as they can be, so that the kernels between them are one table."""
-        calls = [item for _, item in run if isinstance(item, KernelCall)]
+        self.scopes += 1
+        scope, calls = self.scopes, [item for item in run if isinstance(item, KernelCall)]
         roots = [self.storage.of(v) for call in calls for v in call.buffers]
         table = self.words.take(len(roots))
         if roots:
             emitter.gather(table, roots)
+        waiting = {v for item in run if not isinstance(item, NumberStep) for v in _late_numbers(item)}
+        early = [item for item in run if isinstance(item, NumberStep) and not self._waits(item, waiting)]
+        for number in early:
+            emitter.number(number.node)
+        placed = set(map(id, early))
         launches: list[Launch] = []
-        waiting = {v for call in calls for v in call.writes if is_number(v)}
-        for _, item in run:
-            if isinstance(item, NumberStep) and not self._waits(item, waiting):
-                emitter.number(item.node)
-        for call in calls:
-            if not any(v in waiting for v in values_in(call.numbers)):
-                emitter.fill_numbers(call)
-        for i, item in run:
+        for item in run:
             if isinstance(item, KernelCall):
                 if any(v in waiting for v in values_in(item.numbers)):
                     self._flush(emitter, launches)
-                    emitter.fill_numbers(item)
-                launches.append(self._launch(i, item, table))
+                emitter.fill_numbers(item, scope)
+                launches.append(self._launch(item, table, scope))
                 table += len(item.buffers)
-            elif isinstance(item, NumberStep) and item.node.output in waiting:
+            elif id(item) not in placed:
                 self._flush(emitter, launches)
-                emitter.number(item.node)
+                self._emit_single(emitter, item)
         self._flush(emitter, launches)
+
+    def _emit_single(self, emitter: SegmentEmitter, item: Item) -> None:
+        """A number that kernels had to be run for, or control flow."""
+        if isinstance(item, NumberStep):
+            emitter.number(item.node)
+        elif isinstance(item, BlockItem):
+            emit = emit_if if item.is_if else emit_loop
+            emit(emitter, item, lambda arm: self._emit_items(emitter, item.bodies[arm]))
 
     def _waits(self, item: NumberStep, waiting: set[Value]) -> bool:
         """Whether a number depends on what a kernel of the same segment writes; such numbers join `waiting`."""
-        if not any(v in waiting for v in item_reads(item)):
+        if not any(v in waiting for v in event_reads(item)):
             return False
         waiting.add(item.node.output)
         return True
@@ -155,31 +171,30 @@ class _Assembly:
             emitter.launches(launches, self.launch)
             launches.clear()
 
-    def _launch(self, index: int, call: KernelCall, buffers: int) -> Launch:
+    def _launch(self, call: KernelCall, buffers: int, scope: int) -> Launch:
         words, checks = self.words, len(self.checks)
         self.checks += [self._check(call.nodes[n]) for n in call.raises]
         if call.function not in self.functions:
             self.functions[call.function] = words.take()
-        scratch = self.storage.late_scratch.get(index, self.storage.scratch)
+        scratch = self.storage.late_scratch.get(id(call), self.storage.scratch)
         stride, extent, chunks = (words.dims((d,)) for d in (aligned(call.scratch_bytes), call.extent, chunk_count(call)))
         return Launch(
-            self.functions[call.function], buffers, words.dims(call.ints), words.numbers(call.numbers)[0], HEADER + max(scratch, 0), stride,
+            self.functions[call.function], buffers, words.dims(call.ints), words.numbers(call.numbers, scope)[0], HEADER + max(scratch, 0), stride,
             extent, chunks, checks)
 
     def _check(self, node: Node) -> Check:
         return Check(node.op.name, self.walk_index.get(id(node), -1))
 
-    def _late_buffers(self, run: list[tuple[int, Item]]) -> Iterator[TensorSlot]:
+    def _late_buffers(self, run: list[Item]) -> Iterator[TensorSlot]:
         """What a segment needs memory for that could not be planned on entry."""
-        indices = {i for i, _ in run}
-        yield from (self._tensor(v) for v, i in self.storage.dynamic.items() if i in indices)
-        for i, item in run:
-            if i in self.storage.late_scratch and isinstance(item, KernelCall):
-                yield TensorSlot(self.storage.late_scratch[i], "uint8", self.words.dims((scratch_bytes(item),)), 1)
+        for item in run:
+            yield from (self._tensor(v) for v, event in self.storage.dynamic.items() if event is item)
+            if id(item) in self.storage.late_scratch and isinstance(item, KernelCall):
+                yield TensorSlot(self.storage.late_scratch[id(item)], "uint8", self.words.dims((scratch_bytes(item),)), 1)
 
     def _foreign(self, item: ForeignStep) -> Iterator[Segment]:
         binds = late_binds(item.node, self.known, {s: self.words.symbol(s) for s in self.symbols})
-        inputs, outputs = (tuple(self._slot(v) for v in values) for values in (item_reads(item), item.outputs))
+        inputs, outputs = (tuple(self._slot(v) for v in values) for values in (item.inputs, item.outputs))
         yield ForeignSegment(self.node_index[id(item.node)], inputs, outputs, binds, True)
         if binds:
             name = f"weft_late_{len(self.late_plans)}"
@@ -201,14 +216,14 @@ class _Assembly:
     # ---- what Python touches
     def _param(self, index: int, value: Value) -> Slot:
         if is_number(value):
-            return NumberSlot(self.word_of[value], KINDS[value.type])  # type: ignore[index]
+            return NumberSlot(self.word_of[self.storage.owner(value)], KINDS[value.type])  # type: ignore[index]
         if isinstance(value.type, TensorType):
             return TensorSlot(index, _dtype_name(value))
         return ObjectSlot(index)
 
     def _slot(self, value: Value) -> Slot:
         if is_number(value):
-            return NumberSlot(self.word_of[value], KINDS[value.type])  # type: ignore[index]
+            return NumberSlot(self.word_of[self.storage.owner(value)], KINDS[value.type])  # type: ignore[index]
         if not isinstance(value.type, TensorType):
             return ObjectSlot(self.storage.of(value))
         return self._tensor(value)
@@ -258,10 +273,21 @@ def _dtype_name(value: Value) -> str:
     return dtype.name
 
 
-def _note(item: Item) -> str:
+def _note(item: Event) -> str:
     if isinstance(item, KernelCall):
         names = ", ".join(dict.fromkeys(n.op.name for n in item.nodes))
         return f"kernel {item.function}: {names}" if names else f"kernel {item.function}"
+    if isinstance(item, (Enter, Leave)):
+        return f"{'enter' if isinstance(item, Enter) else 'leave'} {item.block.node.op.name}"
     kind = "number" if isinstance(item, NumberStep) else "numpy"
     return f"{kind} {item.node.op.name}"
+
+
+def _late_numbers(item: Item) -> Iterator[Value]:
+    """Numbers that a kernel or control flow leaves: what hangs on them cannot be computed before."""
+    events = flat_events([item])
+    values = [v for e in events for v in event_writes(e)]
+    if isinstance(item, BlockItem):
+        values += item.node.outputs
+    yield from (v for v in values if is_number(v))
 

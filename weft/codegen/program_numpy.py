@@ -31,13 +31,29 @@ def numpy_layout(graph: Graph) -> Layout:
 
 
 def graph_symbols(graph: Graph) -> tuple[tuple[str, ...], int]:
-    """Every symbol of the graph, those bound on entry first (in the order of their creation), and how many these are."""
-    given = tuple(name for name in graph.env.examples if name[0] != "u")
-    late: dict[str, None] = {}
+    """Every symbol that the graph mentions, those bound on entry first (in the order of their creation), and how many these are."""
+    used: dict[str, None] = {}
+    for value in graph.params:
+        used.update(dict.fromkeys(type_symbols(value)))
+    _add_symbols(graph.results, used)
     for node in graph.walk():
+        _add_symbols(node.args, used)
+        for block in node.blocks:
+            _add_symbols(block.results, used)
+            used.update(dict.fromkeys(s for p in block.params for s in type_symbols(p)))
         for output in node.outputs:
-            late.update(dict.fromkeys(s for s in type_symbols(output) if s[0] == "u"))
-    return given + tuple(late), len(given)
+            used.update(dict.fromkeys(type_symbols(output)))
+    order = {name: i for i, name in enumerate(graph.env.examples)}
+    given = sorted((s for s in used if s[0] != "u"), key=lambda s: order.get(s, len(order)))
+    return (*given, *(s for s in used if s[0] == "u")), len(given)
+
+
+def _add_symbols(operand: Operand, used: dict[str, None]) -> None:
+    if type(operand) is tuple:
+        for part in operand:
+            _add_symbols(part, used)
+    elif type(operand) is Expr:
+        used.update(dict.fromkeys(sorted(operand.symbols())))
 
 
 def type_symbols(value: Value) -> Iterable[str]:

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from weft.codegen.lower_dims import is_covered
 from weft.codegen.plan import Placement, Request, aligned, plan_slots
-from weft.codegen.program_foreign import node_inputs
-from weft.codegen.program_numbers import can_emit_number, is_number
-from weft.ir.graph import Node, Value, values_in
+from weft.codegen.program_items import (
+    BlockItem,
+    Enter,
+    Event,
+    Item,
+    Leave,
+    can_raise,
+    event_reads,
+    event_writes,
+    flat_events,
+)
+from weft.codegen.program_numbers import is_number
+from weft.ir.graph import Value, values_in
 from weft.ir.structure import CONSTANT
-from weft.loops.kernel import BlockStep, ForeignStep, KernelCall, LoweredGraph, Step
+from weft.loops.kernel import ForeignStep, KernelCall, LoweredGraph
 from weft.types import dims as dm
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
 
 GRAIN = 1 << 16  # cost (elements times weight) of some 10 us: a chunk below it is not worth handing to another thread
 MAX_CHUNKS = 32
-
-
-@dataclass(frozen=True)
-class NumberStep:
-    """A node whose result is a number, computed by the program itself."""
-
-    node: Node
-
-
-Item = KernelCall | ForeignStep | NumberStep
 
 
 @dataclass(frozen=True)
@@ -65,95 +66,57 @@ def _bytes_of(type: TensorType) -> Dim:
     return type.numel * type.dtype.itemsize
 
 
-def program_items(lowered: LoweredGraph) -> list[Item]:
-    """The steps in order, with every number that they need computed before them. Control flow is one foreign step."""
-    steps: list[Item] = [_item(s) for s in lowered.steps]
-    covered = {id(n) for s in steps for n in (s.nodes if isinstance(s, KernelCall) else (s.node,))}
-    items: list[Item] = []
-    done: set[Node] = set()
-
-    def need(value: Value) -> None:
-        node = value.node
-        if node is None or node in done or id(node) in covered or node.op is CONSTANT or not is_number(value):
-            return
-        done.add(node)
-        for operand in values_in(node.args):
-            need(operand)
-        items.append(_item(ForeignStep(node, node_inputs(node), node.outputs)))
-
-    for step in steps:
-        if isinstance(step, ForeignStep) and step.node.op is CONSTANT:
-            continue
-        for value in item_reads(step):
-            need(value)
-        items.append(step)
-    for value in values_in(tuple(lowered.results)):
-        need(value)
-    return items
-
-
-def _item(step: Step) -> Item:
-    if isinstance(step, BlockStep):
-        return ForeignStep(step.node, node_inputs(step.node), step.outputs)
-    if isinstance(step, ForeignStep) and can_emit_number(step.node):
-        return NumberStep(step.node)
-    return step
-
-
-def item_reads(item: Item) -> tuple[Value, ...]:
-    """Values that a step needs, numbers included."""
-    if isinstance(item, KernelCall):
-        return (*item.reads, *values_in(item.numbers))
-    return tuple(dict.fromkeys(values_in(item.node.args))) if isinstance(item, NumberStep) else item.inputs
-
-
-def item_writes(item: Item) -> tuple[Value, ...]:
-    """Values that a step produces."""
-    if isinstance(item, KernelCall):
-        return item.writes
-    return item.node.outputs if isinstance(item, NumberStep) else item.outputs
-
-
-def can_raise(item: Item) -> bool:
-    """Whether a step may fail while it runs."""
-    return isinstance(item, ForeignStep) or (isinstance(item, KernelCall) and bool(item.raises))
-
-
 @dataclass
 class Storage:
     """The roots of a program. Parameters come first, the arena's slots last.
 
-    root       root of each buffer (numbers too, where a kernel reads them through an address)
-    fresh      result position -> root of the array made for it
-    held       buffers that foreign steps leave, `dynamic` those that are allocated once late sizes are known (with the item that needs them)
+    root       root of each buffer (numbers too, where a kernel reads them through an address); of (loop, carried result) where a loop crosses
+               values over and needs a place between
+    same       values that live in another value's memory: views, and what a loop carries
+    fresh      result position -> root of the array made for it; `copied` those that are filled at the end
+    held       buffers that foreign steps leave, `dynamic` those that are allocated once late sizes are known (with the event that needs them)
     numbers    number values with an address, `constants` tensors that stand in the program
+    rows       values that are one row of a buffer, at an address that each iteration of a loop sets: (loop, row, buffer)
     arena      first root of the arena; `placement` says how many follow
-    scratch    root of the kernels' scratch memory, -1 without; `late_scratch` those of single items whose need is known late
+    scratch    root of the kernels' scratch memory, -1 without; `late_scratch` those of single kernels whose need is known late
     copies     copies to results and snapshots, then `commits`, into state, both at the end
     """
 
     lowered: LoweredGraph
-    items: list[Item]
-    late: frozenset[str]
-    root: dict[Value, int] = field(default_factory=dict)
+    root: dict[Any, int] = field(default_factory=dict)
+    same: dict[Value, Value] = field(default_factory=dict)
     roots: int = 0
     fresh: dict[int, int] = field(default_factory=dict)
     copied: dict[int, int] = field(default_factory=dict)
     held: set[Value] = field(default_factory=set)
-    dynamic: dict[Value, int] = field(default_factory=dict)
+    dynamic: dict[Value, Event] = field(default_factory=dict)
     numbers: dict[int, Value] = field(default_factory=dict)
     constants: dict[int, Value] = field(default_factory=dict)
+    rows: list[tuple[BlockItem, Value, Value]] = field(default_factory=list)
     arena: int = 0
     placement: Placement = field(default_factory=Placement)
     scratch: int = -1
     late_scratch: dict[int, int] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
     commits: list[Copy] = field(default_factory=list)
-    direct: dict[int, Value] = field(default_factory=dict)
+
+    def owner(self, value: Value) -> Value:
+        """The value whose memory this one lives in."""
+        while value in self.same:
+            value = self.same[value]
+        return value
 
     def of(self, value: Value) -> int:
-        """The root of a value, through its alias."""
-        return self.root[self.lowered.root(value)]
+        """The root of a value."""
+        return self.root[self.owner(value)]
+
+
+def crossing(block: BlockItem, storage: Storage) -> list[tuple[Value, Value]]:
+    """(carried result, what is moved into it) of a loop, where that is the old value of another carried result."""
+    outputs = block.node.outputs
+    pairs = zip(outputs, block.results[1 : 1 + len(block.carried)])
+    tensors = [(o, storage.owner(r)) for o, r in pairs if isinstance(r, Value) and not is_number(o)]
+    return [(o, r) for o, r in tensors if r in outputs and r is not o]
 
 
 def assign_storage(lowered: LoweredGraph, items: list[Item], late: frozenset[str]) -> Storage:
@@ -162,23 +125,29 @@ def assign_storage(lowered: LoweredGraph, items: list[Item], late: frozenset[str
 
 
 class _Assignment:
-    """The decisions in their order; each looks at what the earlier ones left."""
+    """The decisions in their order; each looks at what the earlier ones left. Positions are those of flat events."""
 
     def __init__(self, lowered: LoweredGraph, items: list[Item], late: frozenset[str]) -> None:
-        self.lowered, self.items, self.late = lowered, items, late
-        self.s = Storage(lowered, items, late)
+        self.lowered, self.late = lowered, late
+        self.events = list(flat_events(items))
+        self.s = Storage(lowered)
         self.writes = dict(lowered.graph.writes)
         self.written = set(self.writes.values())
         self.producer: dict[Value, int] = {}
-        self.first: dict[Value, int] = {}
         self.last: dict[Value, int] = {}
-        self.end = len(items)
-        self.last_raise = max((i for i, item in enumerate(items) if can_raise(item)), default=-1)
+        self.readers: dict[Value, list[int]] = {}
+        self.end = len(self.events)
+        self.last_raise = max((i for i, e in enumerate(self.events) if can_raise(e)), default=-1)
 
     def run(self) -> Storage:
+        self._shared_memory()
+        self._find_producers()
+        self._carried_in_place()
+        self._find_producers()
         self._lives()
         for value in self.lowered.params:
             self.s.root[value] = self._new()
+        self._rows()
         self._constants()
         self._direct_state()
         self._results()
@@ -194,25 +163,94 @@ class _Assignment:
         return self.s.roots - 1
 
     # ---- when values live
-    def _lives(self) -> None:
-        for i, item in enumerate(self.items):
-            for value in item_reads(item):
-                self.last[self.lowered.root(value)] = i
-            for value in item_writes(item):
-                self.producer[value] = i
-                self.first.setdefault(value, i)
-                self.last[value] = max(self.last.get(value, i), i)
-        for value in values_in(tuple(self.lowered.results)):
-            self.last[self.lowered.root(value)] = self.end
+    def _find_producers(self) -> None:
+        self.producer.clear()
+        for i, event in enumerate(self.events):
+            for value in event_writes(event):
+                self.producer.setdefault(self.s.owner(value), i)
 
-    def _reads_of(self, root: Value, after: int) -> list[int]:
-        """Items from `after` on that read a buffer, directly or through an alias."""
-        return [i for i in range(after, self.end) if any(self.lowered.root(v) is root for v in item_reads(self.items[i]))]
+    def _shared_memory(self) -> None:
+        """Views lie in their buffers; the parameters of a loop's block lie where its results will be."""
+        graphs = [self.lowered, *(g for e in self.events if isinstance(e, Enter) for g in e.block.lowered)]
+        for graph in graphs:
+            self.s.same.update({value: root for value, (root, _) in graph.alias.items()})
+        for event in self.events:
+            if isinstance(event, Enter) and not event.block.is_if:
+                count = len(event.block.carried)
+                self.s.same.update(zip(event.block.params[1 : 1 + count], event.block.node.outputs))
+
+    def _loops(self) -> list[tuple[int, int, BlockItem]]:
+        """First and last position of each loop."""
+        starts = {e.block: i for i, e in enumerate(self.events) if isinstance(e, Enter)}
+        ends = [(i, e.block) for i, e in enumerate(self.events) if isinstance(e, Leave) and not e.block.is_if]
+        return [(starts[block], i, block) for i, block in ends]
+
+    def _reads(self) -> dict[Value, list[int]]:
+        found: dict[Value, list[int]] = {}
+        for i, event in enumerate(self.events):
+            for value in event_reads(event):
+                found.setdefault(self.s.owner(value), []).append(i)
+        return found
+
+    def _carried_in_place(self) -> None:
+        """What a loop carries on is computed in the carried memory itself where the old value is not needed any more."""
+        for start, end, block in self._loops():
+            readers = self._reads()
+            outputs = block.node.outputs
+            for output, value in zip(outputs, block.results[1 : 1 + len(block.carried)]):
+                if not isinstance(value, Value) or is_number(value):
+                    continue
+                owner = self.s.owner(value)
+                at = self.producer.get(owner)
+                if at is None or not start < at < end or owner in outputs or not isinstance(self.events[at], KernelCall):
+                    continue
+                carried = [self.s.owner(v) for v in values_in(block.results)]
+                reads = [i for i in readers.get(output, []) if at <= i <= end]
+                if output in carried or not self._is_of_body(block, at) or (reads and not (reads == [at] and self._overwrites(at, owner, output))):
+                    continue
+                self.s.same[owner] = output
+
+    def _is_of_body(self, block: BlockItem, at: int) -> bool:
+        """Whether an event belongs to the block itself, so that it runs exactly once in each iteration."""
+        return any(self.events[at] is item for item in block.bodies[0])
+
+    def _lives(self) -> None:
+        self.readers = self._reads()
+        loops = self._loops()
+        for value, reads in self.readers.items():
+            for i in reads:
+                inside = [end for start, end, _ in loops if start <= i <= end and self.producer.get(value, -1) <= start]
+                self.last[value] = max([self.last.get(value, -1), i, *inside])
+        for value, at in self.producer.items():
+            self.last[value] = max(self.last.get(value, -1), at)
+        for _, end, block in loops:
+            for output in block.node.outputs:
+                owner = self.s.owner(output)
+                self.last[owner] = max(self.last.get(owner, -1), end)
+        for value in values_in(tuple(self.lowered.results)):
+            self.last[self.s.owner(value)] = self.end
 
     # ---- who lives where
+    def _rows(self) -> None:
+        """Slices that a loop reads, and stacked results that a kernel can write row by row."""
+        for start, end, block in self._loops():
+            count = len(block.carried)
+            for param, source in zip(block.params[1 + count :], block.sliced):
+                self.s.root[param] = self._new()
+                self.s.rows.append((block, param, source))
+            for value, output in zip(block.results[1 + count :], block.node.outputs[count:]):
+                owner = self.s.owner(value)
+                at = self.producer.get(owner)
+                if at is not None and start < at < end and owner not in self.s.root and self._is_row_kernel(block, at, owner):
+                    self.s.root[owner] = self._new()
+                    self.s.rows.append((block, owner, output))
+
+    def _is_row_kernel(self, block: BlockItem, at: int, owner: Value) -> bool:
+        outer = owner in block.node.outputs or any(owner in e.block.node.outputs for e in self.events if isinstance(e, Enter))
+        return isinstance(self.events[at], KernelCall) and self._is_of_body(block, at) and not outer and not is_number(owner)
+
     def _constants(self) -> None:
-        mentioned = [self.lowered.root(v) for item in self.items for v in item_reads(item)]
-        mentioned += [self.lowered.root(v) for v in values_in(tuple(self.lowered.results))]
+        mentioned = [*self.readers, *(self.s.owner(v) for v in values_in(tuple(self.lowered.results)))]
         for value in mentioned:
             if value.node is not None and value.node.op is CONSTANT and value not in self.s.root:
                 self.s.root[value] = self._new()
@@ -221,29 +259,28 @@ class _Assignment:
     def _direct_state(self) -> None:
         for position, param in self.lowered.graph.writes:
             value = self.lowered.results[position]
-            root = self.lowered.root(value)
-            target = self.lowered.params[param]
+            root, target = self.s.owner(value), self.lowered.params[param]
             if root not in self.s.root and self._may_be_direct(root, target, position):
                 self.s.root[root] = self.s.root[target]
-                self.s.direct[param] = root
 
     def _may_be_direct(self, root: Value, target: Value, position: int) -> bool:
         """Whether the kernel that produces `root` may write over the parameter: nothing can fail from then on, and nothing needs the old value."""
         at = self.producer.get(root)
-        if at is None or at <= self.last_raise or not isinstance(self.items[at], KernelCall):
+        if at is None or at <= self.last_raise or not isinstance(self.events[at], KernelCall):
             return False
         if root.type is not target.type and value_bytes(root) != value_bytes(target):
             return False
         others = [r for i, r in enumerate(self.lowered.results) if i != position and type(r) is Value]
-        if any(self.lowered.root(r) is target for r in others):
+        if any(self.s.owner(r) is target for r in others):
             return False
-        reads = self._reads_of(target, at)
-        return not reads or (reads == [at] and self._overwrites(self.items[at], root, target))
+        reads = [i for i in self.readers.get(target, []) if i >= at]
+        return not reads or (set(reads) == {at} and self._overwrites(at, root, target))
 
-    def _overwrites(self, call: Item, output: Value, source: Value) -> bool:
+    def _overwrites(self, at: int, output: Value, source: Value) -> bool:
         """Whether a kernel may put `output` into the memory of `source`, which it reads in one place only."""
+        call = self.events[at]
         assert isinstance(call, KernelCall)
-        places = [i for i, v in enumerate(call.reads) if self.lowered.root(v) is source]
+        places = [i for i, v in enumerate(call.reads) if self.s.owner(v) is source]
         return len(places) == 1 and (call.writes.index(output), places[0]) in call.in_place
 
     def _results(self) -> None:
@@ -253,7 +290,7 @@ class _Assignment:
             if type(value) is not Value or not isinstance(value.type, TensorType) or position in self.writes or value in seen:
                 continue
             seen.add(value)
-            root = self.lowered.root(value)
+            root = self.s.owner(value)
             if self._is_written_result(value) or self._is_late(value) or self._is_foreign(root) or self._is_untouched(value):
                 continue
             self.s.fresh[position] = self._new()
@@ -270,77 +307,84 @@ class _Assignment:
 
     def _is_foreign(self, root: Value) -> bool:
         at = self.producer.get(root)
-        return at is not None and isinstance(self.items[at], ForeignStep)
+        return at is not None and isinstance(self.events[at], ForeignStep)
 
     def _is_late(self, value: Value) -> bool:
         return bool(self.late) and isinstance(value.type, TensorType) and bool(dm.symbols(value_bytes(value)) & self.late)
 
     def _foreign_and_numbers(self) -> None:
-        for item in self.items:
-            for value in item_writes(item):
-                if isinstance(item, ForeignStep) and not is_number(value):
+        for event in self.events:
+            for value in event_writes(event):
+                if isinstance(event, ForeignStep) and not is_number(value):
                     self.s.root[value] = self._new()
                     self.s.held.add(value)
-            if isinstance(item, KernelCall):
-                for value in item.buffers:
-                    self._number_address(value)
+            if isinstance(event, KernelCall):
+                for value in event.buffers:
+                    self._number_address(self.s.owner(value))
 
     def _number_address(self, value: Value) -> None:
-        if is_number(value) and (value not in self.s.root or self.s.root[value] < len(self.lowered.params)):
+        if is_number(value) and self.s.root.get(value, -1) not in self.s.numbers:
             self.s.root[value] = self._new()
             self.s.numbers[self.s.root[value]] = value
 
     def _dynamic(self) -> None:
-        for i, item in enumerate(self.items):
-            for value in item_writes(item):
-                if value not in self.s.root and isinstance(item, KernelCall) and self._is_late(value):
+        for event in self.events:
+            for value in event_writes(event):
+                if value not in self.s.root and isinstance(event, KernelCall) and self._is_late(value):
                     self.s.root[value] = self._new()
-                    self.s.dynamic[value] = i
+                    self.s.dynamic[value] = event
+
+    def _scratch_sizes(self) -> None:
+        """The most that one kernel needs; those that need a late size get memory of their own."""
+        total: Dim = 0
+        for event in self.events:
+            size = scratch_bytes(event) if isinstance(event, KernelCall) else 0
+            if dm.symbols(size) & self.late:
+                self.s.late_scratch[id(event)] = self._new()
+            else:
+                total = size if is_covered(total, size) else dm.maximum(total, size)
+        self._scratch_total = total
 
     def _arena(self) -> None:
         """Everything else, and the scratch memory; kernels run one after another, so they share it."""
         requests = []
-        for i, item in enumerate(self.items):
-            if isinstance(item, KernelCall):
-                requests += [self._request(v, i, item) for v in item.writes if v not in self.s.root]
+        for i, event in enumerate(self.events):
+            for value in event_writes(event):
+                owner = self.s.owner(value)
+                if owner is value and owner not in self.s.root and not is_number(value):
+                    requests.append(self._request(value, i))
+            if isinstance(event, Leave) and not event.block.is_if:
+                requests += [Request((event.block, out), value_bytes(out), i, i) for out, _ in crossing(event.block, self.s)]
         env = self.lowered.graph.env
         hint = lambda d: dm.evaluate(d, {s: env.examples.get(s, 64) for s in dm.symbols(d)})  # noqa: E731
         self.s.placement = plan_slots(requests, hint)
         self.s.arena = self.s.roots
         for request in requests:
-            self.s.root[request.key] = self.s.arena + self.s.placement.slot[request.key]  # type: ignore[index]
+            self.s.root[request.key] = self.s.arena + self.s.placement.slot[request.key]
         self._snapshots()
         if self._scratch_total != 0:
             self.s.scratch = self._slot(self._scratch_total)
         self.s.roots += len(self.s.placement.sizes)
 
-    def _request(self, value: Value, at: int, call: KernelCall) -> Request:
+    def _request(self, value: Value, at: int) -> Request:
+        call = self.events[at]
+        if not isinstance(call, KernelCall):
+            return Request(value, value_bytes(value), at, self.last[value])
         output = call.writes.index(value)
-        dying = [self.lowered.root(call.buffers[i]) for o, i in call.in_place if o == output]
-        takes = tuple(v for v in dying if self.last[v] == at and self._overwrites(call, value, v) and v not in self.s.root)
+        dying = [self.s.owner(call.buffers[i]) for o, i in call.in_place if o == output]
+        takes = tuple(v for v in dying if self.last[v] == at and self._overwrites(at, value, v) and v not in self.s.root)
         return Request(value, value_bytes(value), at, self.last[value], takes)
 
     def _slot(self, size: Dim) -> int:
         self.s.placement.sizes.append(size)
         return self.s.arena + len(self.s.placement.sizes) - 1
 
-    def _scratch_sizes(self) -> None:
-        """The most that one kernel needs; those that need a late size get memory of their own."""
-        total: Dim = 0
-        for i, item in enumerate(self.items):
-            size = scratch_bytes(item) if isinstance(item, KernelCall) else 0
-            if dm.symbols(size) & self.late:
-                self.s.late_scratch[i] = self._new()
-            else:
-                total = size if is_covered(total, size) else dm.maximum(total, size)
-        self._scratch_total = total
-
     # ---- what is moved at the end
     def _snapshots(self) -> None:
         """Old values of written parameters that are written into other parameters: kept aside before the first write."""
         self._snapshot: dict[int, int] = {}
         for position, param in self.lowered.graph.writes:
-            source = self.lowered.root(self.lowered.results[position])
+            source = self.s.owner(self.lowered.results[position])
             if source in self.lowered.params and source is not self.lowered.params[param]:
                 old = self.lowered.params.index(source)
                 if old in self.written and old not in self._snapshot:
@@ -357,4 +401,3 @@ class _Assignment:
             source = self.s.of(value)
             if source != param:
                 self.s.commits.append(Copy(param, self._snapshot.get(source, source), value_bytes(value)))
-

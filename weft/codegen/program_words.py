@@ -56,9 +56,12 @@ class Words:
                     self.preset[found + i] = int(d)
         return found
 
-    def numbers(self, operands: tuple[Operand, ...]) -> tuple[int, bool]:
-        """A table of doubles, and whether it is new: constants are preset, the others are for the caller to store before the first use."""
-        key = ("numbers", *(memo_key(o) for o in operands))
+    def numbers(self, operands: tuple[Operand, ...], scope: int = 0) -> tuple[int, bool]:
+        """A table of doubles, and whether it is new: constants are preset, the others are for the caller to store before the first use.
+
+        scope: tables are shared within a scope only (code of one block, where what was stored first is there for what follows).
+        """
+        key = ("numbers", scope, *(memo_key(o) for o in operands))
         found = self._tables.get(key)
         if found is not None:
             return found, False

@@ -36,4 +36,5 @@ class Arena:
 
     def tensor(self, offset: int, dtype: np.dtype[Any], dims: tuple[int, ...], strides: tuple[int, ...] | None) -> np.ndarray[Any, Any]:
         """The bytes at `offset` as an array; strides in bytes, None for row-major."""
-        return np.ndarray(dims, dtype, buffer=self.memory, offset=offset, strides=strides)
+        view: np.ndarray[Any, Any] = np.ndarray(dims, dtype, buffer=self.memory, offset=offset, strides=strides)
+        return view

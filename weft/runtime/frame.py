@@ -17,6 +17,7 @@ from weft.support.errors import ValueProblem
 from weft.types import dtype as dt
 
 Array = np.ndarray[Any, Any]
+_HALF = 1 << 63
 Setter = Callable[[int, Any], None]
 
 
@@ -80,7 +81,7 @@ class Frame:
         self.held[i] = value
 
     def _set_int(self, i: int, value: int) -> None:
-        self.words[self.layout.params[i].word] = int(value)  # type: ignore[union-attr]
+        self.words[self.layout.params[i].word] = int(value) if value < _HALF else int(value) - 2 * _HALF  # type: ignore[union-attr]
         self.held[i] = value
 
     def _set_object(self, i: int, value: Any) -> None:
@@ -92,7 +93,7 @@ class Frame:
             raise ValueProblem(f"program: takes {self.layout.given} symbols, got {len(symbols)}")
         start = self.layout.symbol_word
         for i, value in enumerate(symbols):
-            self.words[start + i] = value
+            self.words[start + i] = value if value < _HALF else value - 2 * _HALF  # a random key may use all 64 bits
         self.symbols = None
         self.values = dict(zip(self.layout.symbols, symbols))
 
@@ -139,7 +140,8 @@ class Frame:
             return self.arena.tensor(self.words[HEADER + slot.root] - self.arena.address + start, dtype, dims, strides)
         if strides is None and start == 0:
             return held.reshape(dims)  # type: ignore[no-any-return]
-        return np.ndarray(dims, dtype, buffer=held.reshape(-1), offset=start, strides=strides)
+        view: Array = np.ndarray(dims, dtype, buffer=held.reshape(-1), offset=start, strides=strides)
+        return view
 
     def _strides(self, slot: TensorSlot, itemsize: int) -> tuple[int, ...] | None:
         if slot.strides < 0:

@@ -174,7 +174,7 @@ class Program:
         inputs = frame.held[: len(self.layout.params)]
         if must_copy or not value.flags.c_contiguous or _shares(value, inputs):
             counters.allocations += 1
-            return value.copy(order="C")
+            value = value.copy(order="C")
         return value
 
     def _commit(self, frame: Frame) -> None:
@@ -270,7 +270,7 @@ def _exposed(value: Any, inputs: Sequence[Any]) -> Array:
     """Row-major, aligned, and apart from every input: memory that native code may read at any time and nobody writes."""
     array = np.asarray(value)
     if not (array.flags.c_contiguous and array.flags.aligned) or _shares(array, inputs):
-        return array.copy(order="C")
+        array = array.copy(order="C")
     return array
 
 
@@ -280,7 +280,8 @@ def _shares(value: Array, others: Sequence[Any]) -> bool:
 
 def _constant(constant: Any) -> Array:
     values = np.frombuffer(bytes.fromhex(constant.data), dt.by_name(constant.dtype).numpy)
-    return values.reshape(constant.dims).copy()
+    copied: Array = values.reshape(constant.dims).copy()
+    return copied
 
 
 def _slots(layout: Layout) -> list[Any]:

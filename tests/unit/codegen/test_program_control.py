@@ -13,7 +13,6 @@ from weft.ir.builder import Builder, Handle
 from weft.ir.structure import IF, LOOP
 from weft.ops.packet import aten
 from weft.runtime.cache import Cache
-from weft.support.counters import counters
 from weft.types import dtype as dt
 from weft.types.tensor_type import BOOL, FLOAT, INT, tensor_type
 
@@ -71,7 +70,11 @@ def _random(*dims):
 
 
 def _compile(b, results, writes=(), backend="llvm"):
-    return compile_program(b.graph(_values(results), writes), backend=backend, cache=Cache(None))
+    program = compile_program(b.graph(_values(results), writes), backend=backend, cache=Cache(None))
+    if backend == "llvm":
+        seen = program.describe()
+        assert (seen.native_segments, seen.foreign_segments) == (1, 0), "control flow must be native"
+    return program
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -186,3 +189,65 @@ def test_state_written_from_a_loop(builder):
     np.testing.assert_array_equal(a, expected)
 
 
+def test_nested_control_flow(builder):
+    n = builder.env.fresh("s", 6)
+    p, g = _tensor(builder, n), _tensor(builder, n)
+
+    def body(b, index, carried, slices):
+        positive = aten.gt(aten.sum(carried[0], None), 0.0)
+        (stepped,) = _if(b, positive, lambda c: (_inside(carried[0], c) - 1.0,), lambda c: (_inside(carried[0], c) + _inside(g, c),))
+        (turned,) = _loop(b, index, [stepped], [], lambda c, i, s, x: (True, [s[0] * 0.5 + _inside(g, c)], []))
+        return True, [turned], []
+
+    (new,) = _loop(builder, 5, [p], [], body)
+    program = _compile(builder, [new])
+    for _ in range(3):
+        size = random.randint(1, 40)
+        a, step = _random(size), _random(size)
+        x = a.copy()
+        for i in range(5):
+            x = x - 1 if x.sum() > 0 else x + step
+            for _ in range(i):
+                x = x * np.float32(0.5) + step
+        np.testing.assert_allclose(program.run([a, step], (size,))[0], x, rtol=1e-3, atol=1e-4)
+
+
+def test_a_view_from_outside_sends_the_loop_to_python(builder):
+    x, h = _tensor(builder, 3, 4), _tensor(builder, 4, 3)
+    turned = aten.permute(x, (1, 0))
+    (last,) = _loop(builder, 3, [h], [], lambda b, i, c, s: (True, [c[0] + _inside(turned, b)], []))
+    program = compile_program(builder.graph(_values([last])), cache=Cache(None))
+    a, b = _random(3, 4), _random(4, 3)
+    expected = b.copy()
+    for _ in range(3):
+        expected = expected + a.T
+    np.testing.assert_array_equal(program.run([a, b])[0], expected)
+
+
+def test_values_of_one_iteration_do_not_survive_in_anothers_memory(builder):
+    """Many temporaries in a body with a value from outside that is read last: its memory must not be taken meanwhile."""
+    n = builder.env.fresh("s", 8)
+    x = _tensor(builder, n)
+    outer = aten.exp(x * 0.1)
+
+    def body(b, index, carried, slices):
+        y = carried[0]
+        for _ in range(4):
+            y = aten.tanh(y + 1.0)
+            y = y * aten.sum(y, None)
+        return True, [y * _inside(outer, b)], []
+
+    (last,) = _loop(builder, 6, [x], [], body)
+    program = _compile(builder, [last, outer])
+    for _ in range(3):
+        a = _random(random.randint(1, 30))
+        o = np.exp(a * np.float32(0.1))
+        y = a.copy()
+        for _ in range(6):
+            for _ in range(4):
+                y = np.tanh(y + 1)
+                y = y * y.sum()
+            y = y * o
+        got = program.run([a], (len(a),))
+        np.testing.assert_allclose(got[0], y, rtol=1e-2, atol=1e-3)
+        np.testing.assert_allclose(got[1], o, rtol=1e-5)

@@ -45,7 +45,7 @@ def _random_graph(rng):
             vectors.append(aten.cumsum(v, 0))
         else:
             matrices.append(aten.mm(m, aten.unsqueeze(v, 1)) * m)
-    results = rng.sample(matrices + vectors + numbers, 4) + [n * 3 - 1]
+    results = [*rng.sample(matrices + vectors + numbers, 4), n * 3 - 1]
     writes = []
     for param in rng.sample(range(params - 2), 2):
         family = matrices if param < 2 else vectors
