@@ -410,3 +410,12 @@ define(
     decompose=_sum_to_size,
     public=("Tensor",),
 )
+
+
+alias = view(
+    "aten::alias(Tensor(a) self) -> Tensor(a)",
+    "The tensor as a view of itself.",
+    lambda g: g,
+    inverse=lambda g: g,
+    public=(),
+)

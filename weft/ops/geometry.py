@@ -50,46 +50,50 @@ def is_contiguous(g: Geometry) -> bool:
 
 
 def merge_strides(g: Geometry, dims: Dims) -> Dims | None:
-    """Strides that show `g` with other dims of the same number of elements, or None when only a copy can."""
+    """Strides that show `g` with other dims of the same number of elements, or None when only a copy can.
+
+    Gives PyTorch's strides, those of dims of size 1 included.
+    """
     if any(isinstance(d, int) and d == 0 for d in g.dims):
         return g.strides if g.dims == dims else contiguous_strides(dims)
-    if g.dims == dims:
+    if g.dims == dims and not any(_is_one(d) for d in dims):
         return g.strides
-    if g.strides == contiguous_strides(g.dims):
+    if not g.dims or g.strides == contiguous_strides(g.dims):
         return contiguous_strides(dims)
-    return _split_groups(_merged_groups(g), dims)
+    return _split_runs(_runs(g), dims)
 
 
-def _merged_groups(g: Geometry) -> list[tuple[Dim, Dim]]:
-    """Runs of dims that lie contiguous to each other, as (size, stride of the innermost), outermost first."""
-    groups: list[tuple[Dim, Dim]] = []
-    for size, stride in zip(g.dims, g.strides):
-        if isinstance(size, int) and size == 1:
-            continue
-        if groups:
-            outer_size, outer_stride = groups[-1]
-            joined = size * stride
-            if outer_stride == joined or shape_env.equal(outer_stride, joined):
-                groups[-1] = (outer_size * size, stride)
-                continue
-        groups.append((size, stride))
-    return groups or [(1, 1)]
+def _runs(g: Geometry) -> list[tuple[Dim, Dim]]:
+    """Runs of dims that lie contiguous to each other, as (number of elements, stride of the innermost), innermost first."""
+    runs: list[tuple[Dim, Dim]] = []
+    size, base = g.dims[-1], g.strides[-1]
+    for d, stride in zip(reversed(g.dims[:-1]), reversed(g.strides[:-1])):
+        if _is_one(d) or _same(stride, size * base):
+            size = size * d
+        else:
+            runs.append((size, base))
+            size, base = d, stride
+    return [*runs, (size, base)]
 
 
-def _split_groups(groups: list[tuple[Dim, Dim]], dims: Dims) -> Dims | None:
-    """Cut the runs into `dims`, innermost first."""
+def _split_runs(runs: list[tuple[Dim, Dim]], dims: Dims) -> Dims | None:
+    """Cut the runs into `dims`, innermost first; dims of size 1 belong to the run before them."""
     strides: list[Dim] = [1] * len(dims)
     at = len(dims) - 1
-    for size, stride in reversed(groups):
+    for size, base in runs:
         taken: Dim = 1
-        while at >= 0 and not (taken == size or shape_env.equal(taken, size)):
-            strides[at] = stride * taken
+        while at >= 0 and (_is_one(dims[at]) or not _same(taken, size)):
+            strides[at] = base * taken
             taken = taken * dims[at]
             at -= 1
-        if not (taken == size or shape_env.equal(taken, size)):
+        if not _same(taken, size):
             return None
-        # dims of size 1 between runs take the running stride, as PyTorch does
-        while at >= 0 and isinstance(dims[at], int) and dims[at] == 1:
-            strides[at] = stride * taken
-            at -= 1
     return tuple(strides) if at < 0 else None
+
+
+def _is_one(d: Dim) -> bool:
+    return isinstance(d, int) and d == 1
+
+
+def _same(a: Dim, b: Dim) -> bool:
+    return a == b or shape_env.equal(a, b)
