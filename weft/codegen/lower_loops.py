@@ -32,6 +32,7 @@ class NestEmitter:
         self.v = Vectors(function, target)
         self.bufs, self.table, self.numbers, self.scratch, self.begin, self.end = function.params
         self.dims: dict[tuple[Any, ...], Value] = {}
+        self.lookups: dict[tuple[int, int], tuple[Value, Value]] = {}  # (instruction, operand) -> stride, size
         self.bases: Pointers = {}
         self.once: dict[int, Element] = {}
         self.row: dict[int, Element] = {}
@@ -56,7 +57,9 @@ class NestEmitter:
     def _load_tables(self) -> None:
         f, nest, layout = self.f, self.nest, self.layout
         for key, slot in layout.slots.items():
-            if slot is not None:
+            if slot is not None and key[0] == "looked up":
+                self.lookups[key[1:]] = f.load(I64, f.gep(I64, self.table, slot)), f.load(I64, f.gep(I64, self.table, slot + 1), name="size")
+            elif slot is not None:
                 self.dims[key] = f.load(I64, f.gep(I64, self.table, slot), name="_".join(map(str, key)))
         roots = {b: f.load(PTR, f.gep(PTR, self.bufs, b), name=f"b{b}") for b in range(len(nest.reads) + len(nest.writes))}
         for number, access in enumerate(nest.accesses):
@@ -86,24 +89,56 @@ class NestEmitter:
     def _once(self, i: int, instr: Instr) -> Element:
         f, s = self.f, self.v.scalar(1)
         if instr.kind == "literal":
-            return s.const(instr.what, instr.dtype)
+            return self.v.const(instr.what, instr.dtype, 1)
         if instr.kind == "number":
             return s.element(dt.float64, f.load(F64, f.gep(F64, self.numbers, instr.what), name="number"))
         if instr.kind == "size":
             return s.element(dt.int64, self.dims["number", i])
-        return self._compute(instr, self.once, Spot(1, None, None, self.bases))
+        return self._compute(i, self.once, Spot(1, None, None, self.bases))
 
-    def _compute(self, instr: Instr, known: dict[int, Element], spot: Spot) -> Element:
+    def _compute(self, i: int, known: dict[int, Element], spot: Spot) -> Element:
         """A load, range, cast or operator, all of whose operands are known with the spot's lanes."""
+        instr = self.nest.instrs[i]
         if instr.kind == "load":
             access = self.nest.accesses[instr.what]
             return self.v.load(access.dtype, spot.pointers[instr.what], self._lane_stride(instr.what), spot)
         if instr.kind == "index":
             return self._range(instr.what, spot)
         args = [known[i] for i in operands(instr)]
+        if instr.kind in ("seek", "pick"):
+            return self._look_up(i, args, spot)
         if instr.kind == "cast":
-            return self.v.scalar(spot.lanes).cast(args[0], instr.dtype)
+            return self.v.cast(args[0], instr.dtype, spot.lanes)
         return self.v.apply(instr, args, spot.lanes)
+
+    def _look_up(self, i: int, indices: list[Element], spot: Spot) -> Element:
+        """Elements from where the indices say; for a seek, the access's pointer is moved there instead."""
+        f, instr = self.f, self.nest.instrs[i]
+        picked, lanes = instr.what, spot.lanes
+        offset: Value = const(indices[0].value.type, 0)
+        for k, x in enumerate(indices):
+            stride, size = self.lookups[i, k]
+            at, limit = x.value, f.splat(size, lanes)
+            if picked.wraps:
+                at = f.select(f.icmp("slt", at, 0), f.add(at, limit), at)
+            self._fail_where(f.icmp("uge", at, limit), spot)
+            offset = f.add(offset, f.mul(at, f.splat(stride, lanes)))
+        access = self.nest.accesses[picked.access]
+        if instr.kind == "seek":
+            spot.pointers[picked.access] = f.gep(raw_type(access.dtype, 1), spot.pointers[picked.access], offset)
+            return indices[0]
+        lane_stride = self._lane_stride(picked.access)
+        if lane_stride != 0:
+            offset = f.add(offset, self.v.lane_indices(lane_stride, spot))
+        return self.v.gather(access.dtype, spot.pointers[picked.access], offset, spot)
+
+    def _fail_where(self, bad: Value, spot: Spot) -> None:
+        """Leave the kernel with its check's number if any (unmasked) lane is bad."""
+        f = self.f
+        if spot.mask is not None:
+            bad = f.and_(bad, spot.mask)
+        with f.if_(f.reduce("or", bad) if bad.type.lanes else bad, "out_of_bounds"):
+            f.ret(const(I64, 1))
 
     def _range(self, number: int, spot: Spot) -> Element:
         f, stride = self.f, self._lane_stride(number)
@@ -238,7 +273,7 @@ class NestEmitter:
         for phase in range(self.nest.phases + 1):
             for i, instr in enumerate(self.nest.instrs):
                 if instr.level == ROW and instr.phase == phase and instr.kind not in ("reduce", "total", "column"):
-                    self.row[i] = self._row_value(instr, spot)
+                    self.row[i] = self._row_value(i, spot)
             if phase < self.nest.phases:
                 self._pass(phase, spot.pointers, const(I64, 0), hi)
         for store in self.nest.stores:
@@ -262,9 +297,9 @@ class NestEmitter:
         mask = self.row_mask = None if self.layout.is_whole else f.first_lanes(f.sub(self.size(last), first), wide)
         return Spot(wide, None, mask, pointers)
 
-    def _row_value(self, instr: Instr, spot: Spot) -> Element:
-        known = {i: self.row_value(i) for i in operands(instr)}
-        return self._compute(instr, known, spot)
+    def _row_value(self, i: int, spot: Spot) -> Element:
+        known = {k: self.row_value(k) for k in operands(self.nest.instrs[i])}
+        return self._compute(i, known, spot)
 
     def row_value(self, i: int) -> Element:
         """A value of level ONCE or ROW, with a row's lanes."""
@@ -276,7 +311,7 @@ class NestEmitter:
 
     def _add_total(self, i: int, total: Element) -> Element:
         instr = self.nest.instrs[i]
-        value = self.v.scalar(1).cast(self.row_value(instr.args[0].index), total.dtype)
+        value = self.v.cast(self.row_value(instr.args[0].index), total.dtype, 1)
         return self.v.combine(str(instr.what), total, value, 1)
 
     # ---- running results of columns

@@ -115,6 +115,10 @@ def _place_dims(layout: Layout) -> None:
         if instr.kind == "size":
             layout.slots["number", i] = len(layout.ints)
             layout.ints.append(instr.what)
+        if instr.kind in ("seek", "pick"):
+            for k, (stride, size) in enumerate(zip(instr.what.strides, instr.what.sizes)):
+                layout.slots["looked up", i, k] = len(layout.ints)
+                layout.ints += [stride, size]
     if nest.chunks is not None:
         rows = dm.product(nest.outer) if nest.form != "flat" else nest.inner[0]
         portion = dm.floordiv(rows + nest.chunks - 1, nest.chunks)
@@ -193,6 +197,8 @@ def _instr_key(instr: Instr) -> tuple[Any, ...]:
         what = what.name
     elif instr.kind == "size":
         what = None
+    elif instr.kind in ("seek", "pick"):
+        what = (what.access, len(what.strides), what.wraps)
     elif instr.kind == "literal":
         what = (type(what), repr(what))
     compute = instr.compute.short if instr.compute is not None else None
@@ -209,9 +215,10 @@ def kernel_call(layout: Layout, function: str, with_text: bool = False) -> Kerne
     """The call of the nest's function with its tables (and its loops as text)."""
     nest = layout.nest
     weight = sum(i.weight or 1 for i in nest.instrs)
+    raises = (0,) if any(i.kind in ("seek", "pick") for i in nest.instrs) else ()
     return KernelCall(
         function, (*nest.reads, *nest.writes), len(nest.writes), tuple(layout.ints), tuple(nest.numbers), layout.extent,
-        dm.product(nest.axes) * weight, layout.scratch_bytes, in_place_pairs(nest), nest.nodes, (), nest_text(nest, function) if with_text else "")
+        dm.product(nest.axes) * weight, layout.scratch_bytes, in_place_pairs(nest), nest.nodes, raises, nest_text(nest, function) if with_text else "")
 
 
 def in_place_pairs(nest: Nest) -> tuple[tuple[int, int], ...]:
@@ -239,6 +246,8 @@ def _may_share(nest: Nest, store: Access, phase: int, buffer: int) -> bool:
     for number, access in enumerate(nest.accesses):
         if access.buffer != buffer:
             continue
+        if any(i.kind in ("seek", "pick") and i.what.access == number for i in nest.instrs):
+            return False
         if access.strides != store.strides or access.offset != store.offset:
             return False
         if any(i.kind == "load" and i.what == number and last_phase(nest, k) > phase for k, i in enumerate(nest.instrs)):

@@ -105,6 +105,7 @@ class Pass:
 
     def _accesses(self) -> list[int]:
         numbers = {self.nest.instrs[i].what for i in self.used if self.nest.instrs[i].kind in ("load", "index") and not self._is_fetched(i)}
+        numbers |= {self.nest.instrs[i].what.access for i in self.used if self.nest.instrs[i].kind == "pick"}
         numbers |= {self.e.access_number[id(s.access)] for s in self.stores}
         numbers |= {self.e.access_number[id(s.access)] for _, _, s in self.columns}
         numbers |= {self._home(i) for i in (*self.kept, *(i for i in self.used if self._is_fetched(i)))}
@@ -175,7 +176,7 @@ class Pass:
             return self.v.load(self.layout.homes[i].dtype, spot.pointers[number], self.e._lane_stride(number), spot)
         instr = self.nest.instrs[i]
         known = {k: self._at(k, spot) for k in operands(instr)}
-        return self.e._compute(instr, known, spot)
+        return self.e._compute(i, known, spot)
 
     def _store(self, x: Element, number: int, spot: Spot) -> None:
         self.v.store(x, self.nest.accesses[number].dtype, spot.pointers[number], self.e._lane_stride(number), spot)
@@ -186,8 +187,7 @@ class Pass:
         return [best, const(register_type(dt.int64, lanes), -1)] if r.is_arg else [best]
 
     def _accumulate(self, r: Reduction, spot: Spot, linear: Value, carried: list[Value]) -> list[Value]:
-        s = self.v.scalar(spot.lanes)
-        x = s.cast(self._at(r.instr.args[0].index, spot), r.dtype)
+        x = self.v.cast(self._at(r.instr.args[0].index, spot), r.dtype, spot.lanes)
         if r.is_arg:
             return self._accumulate_arg(r, x, spot, linear, carried)
         if spot.mask is not None and not self.is_columns:
@@ -207,7 +207,7 @@ class Pass:
     def _accumulate_column(self, instr: Instr, number: int, spot: Spot) -> None:
         assert instr.compute is not None
         stride = self.e._lane_stride(number)
-        x = self.v.scalar(spot.lanes).cast(self._at(instr.args[0].index, spot), instr.compute)
+        x = self.v.cast(self._at(instr.args[0].index, spot), instr.compute, spot.lanes)
         old = self.v.load(instr.compute, spot.pointers[number], stride, spot)
         self._store(self.v.combine(str(instr.what), old, x, spot.lanes), number, spot)
 
@@ -231,7 +231,7 @@ class Pass:
                 x = self.v.horizontal(r.combine, x, lanes)
             total = x if total is None else self.v.combine(r.combine, total, x, 1)
         assert total is not None
-        return self.v.scalar(self.e.row_lanes).cast(total, r.instr.dtype)
+        return self.v.cast(total, r.instr.dtype, self.e.row_lanes)
 
     def _joined_arg(self, r: Reduction, parts: list[list[Value]]) -> Element:
         """Both loops of an argmax have the same width, so their lanes join first."""

@@ -13,12 +13,13 @@ from weft.loops.nest import Instr, Ref, op_of
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
+HALVES = (dt.float16, dt.bfloat16)
 Pointers = dict[int, Value]  # access number -> address (or linear index) of the point where the vector axis is 0
 
 
 def raw_type(dtype: DType, lanes: int) -> LType:
     """The LLVM type that elements are loaded and stored as. Half precisions move as integers: LLVM would call a support library for some moves."""
-    return vec(I16, lanes) if dtype in (dt.float16, dt.bfloat16) else memory_type(dtype, lanes)
+    return vec(I16, lanes) if dtype in HALVES else memory_type(dtype, lanes)
 
 
 @dataclass
@@ -50,10 +51,28 @@ class Vectors:
         """A scalar element in every lane."""
         if lanes == 1:
             return x
-        if x.dtype in (dt.float16, dt.bfloat16):
-            bits = self.f.splat(self.f.bitcast(x.value, I16), lanes)
-            return Element(x.dtype, self.f.bitcast(bits, register_type(x.dtype, lanes)))
         return Element(x.dtype, self.f.splat(x.value, lanes))
+
+    # ---- half precisions
+    def held(self, x: Element) -> Element:
+        """The element as it is kept between operators: half precisions as their bits."""
+        if x.dtype not in HALVES:
+            return x
+        return Element(x.dtype, self.f.bitcast(x.value, raw_type(x.dtype, x.value.type.lanes)))
+
+    def opened(self, x: Element) -> Element:
+        """A held element as operators take it."""
+        if x.dtype not in HALVES:
+            return x
+        return Element(x.dtype, self.f.bitcast(x.value, register_type(x.dtype, x.value.type.lanes)))
+
+    def cast(self, x: Element, dtype: DType, lanes: int) -> Element:
+        """A held element converted, held."""
+        return x if x.dtype is dtype else self.held(self.scalar(lanes).cast(self.opened(x), dtype))
+
+    def const(self, value: float | int, dtype: DType, lanes: int) -> Element:
+        """A number, held."""
+        return self.held(self.scalar(lanes).const(value, dtype))
 
     # ---- memory
     def load(self, dtype: DType, pointer: Value, stride: Value | int, spot: Spot) -> Element:
@@ -73,12 +92,13 @@ class Vectors:
         return self._from_raw(dtype, raw, lanes)
 
     def _from_raw(self, dtype: DType, raw: Value, lanes: int) -> Element:
-        return self.scalar(lanes).from_memory(dtype, self.f.bitcast(raw, memory_type(dtype, lanes)))
+        return Element(dtype, raw) if dtype in HALVES else self.scalar(lanes).from_memory(dtype, raw)
 
     def store(self, x: Element, dtype: DType, pointer: Value, stride: Value | int, spot: Spot) -> None:
         """Write elements (converted to `dtype`) at a spot."""
         f, s = self.f, self.scalar(spot.lanes)
-        raw = f.bitcast(s.to_memory(s.cast(x, dtype)), raw_type(dtype, spot.lanes))
+        x = self.cast(x, dtype, spot.lanes)
+        raw = x.value if dtype in HALVES else s.to_memory(x)
         elem = raw_type(dtype, 1)
         if spot.lanes == 1:
             f.store(raw, pointer)
@@ -91,6 +111,15 @@ class Vectors:
             f.store(raw, at)
         else:
             f.masked_store(raw, at, spot.mask)
+
+    def gather(self, dtype: DType, pointer: Value, offsets: Value, spot: Spot) -> Element:
+        """One element for each lane, `offsets` elements from the pointer."""
+        f, lanes, elem = self.f, spot.lanes, raw_type(dtype, 1)
+        if lanes == 1:
+            return self._from_raw(dtype, f.load(elem, f.gep(elem, pointer, offsets)), 1)
+        type = raw_type(dtype, lanes)
+        rest = None if spot.mask is None else const(type, 0)
+        return self._from_raw(dtype, f.gather(type, f.gep(elem, pointer, offsets), spot.mask, rest), lanes)
 
     def _lane_pointers(self, elem: Any, pointer: Value, stride: Value | int, spot: Spot) -> Value:
         return self.f.gep(elem, pointer, self.lane_indices(stride, spot))
@@ -116,7 +145,7 @@ class Vectors:
             if argument is None:
                 operands.append(None)
             elif type(argument[0]) is Ref:
-                x = next(given)
+                x = self.opened(next(given))
                 operands.append(s.cast(x, instr.compute) if argument[1] and instr.compute is not None else x)
             elif argument[0] == "const":
                 assert instr.compute is not None
@@ -124,7 +153,7 @@ class Vectors:
             else:
                 operands.append(argument[1])
         result: Element = op_of(instr).scalar(s, *operands)  # type: ignore[misc]
-        return s.cast(result, instr.dtype)
+        return self.held(s.cast(result, instr.dtype))
 
     # ---- reductions
     def identity(self, combine: str, dtype: DType, lanes: int) -> Element:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.ir.graph import Node, Operand, Value
 from weft.loops.cost import body_weight
-from weft.loops.nest import FULL, ONCE, ROW, Access, Instr, Nest, Ref, Store
+from weft.loops.nest import FULL, ONCE, ROW, Access, Instr, Nest, Picked, Ref, Store
 from weft.ops.compute import is_default, reduce_arguments
 from weft.ops.geometry import Geometry, contiguous, contiguous_strides
 from weft.ops.rules import Pointwise
@@ -445,6 +446,44 @@ def fill_nest(target: Value, value: Any, node: Node) -> Nest:
     return nest
 
 
+def pick_nest(node: Node, aliases: Aliases, base: Operand, walked: Sequence[Dim], lookups: Sequence[Lookup], wraps: bool) -> Nest:
+    """out[i] = base at strides `walked` over i, moved by each lookup's index times its stride."""
+    out = node.outputs[0]
+    builder = _GroupBuilder(Group(dims_of(out), 0, 0), aliases, {out})
+    builder._choose_axes()
+    place = tuple(i if i in builder.group.axes else -1 for i in range(len(dims_of(out))))
+    builder.group.places[out] = place
+    refs = []
+    for lookup in lookups:
+        index = builder._outside(lookup.index, tuple(place[a] for a in lookup.axes))
+        refs.append(Ref(index if builder.instrs[index].dtype is dt.int64 else builder._cast(index, dt.int64)))
+    root, geometry = aliases.of(base)
+    dtype = dtype_of(root)
+    assert dtype is not None
+    strides = tuple(0 if place[i] < 0 else s for i, s in enumerate(walked))
+    access = builder._access(root, strides, geometry.offset)
+    picked = Picked(access, tuple(x.stride for x in lookups), tuple(x.size for x in lookups), wraps)
+    level = max(builder.instrs[r.index].level for r in refs)
+    if level == FULL:
+        value = builder._emit(Instr("pick", dtype, FULL, args=tuple(refs), what=picked, weight=4))
+    else:
+        builder._emit(Instr("seek", dt.int64, level, args=tuple(refs), what=picked))
+        value = builder._emit(Instr("load", dtype, max(level, builder._level(strides)), what=access))
+    builder.known[out] = value
+    builder._store_value(out)
+    return replace(builder._finish([out], None), nodes=(node,))
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """An index tensor: the axes of the result that it varies over, and the stride and size of the dim that it looks up."""
+
+    index: Value
+    axes: tuple[int, ...]
+    stride: Dim
+    size: Dim
+
+
 def leaf_nest(node: Node) -> Nest:
     """The kernel that writes a fill or range to memory."""
     target = node.outputs[0]
@@ -455,7 +494,7 @@ def leaf_nest(node: Node) -> Nest:
     builder.group.places[target] = place
     builder.known[target] = builder._outside(target, place)
     builder._store_value(target)
-    return builder._finish([target], None)
+    return replace(builder._finish([target], None), nodes=(node,))
 
 
 def combining_nest(parts: Value, result: Value, combine: str, chunks: Dim, width: Dim, node: Node) -> Nest:

@@ -36,8 +36,9 @@ class Access:
 class Instr:
     """One instruction; its number in the nest's list is its name.
 
-    kind      "load" (access), "literal" (value), "number" (index into numbers), "size" (a dim), "index" (access-like linear index, start and
-              step as args), "apply" (op), "reduce", "column", "total" (combine)
+    kind      "load" (access), "literal" (value), "number" (index into numbers), "size" (a dim), "index" (access-like linear index), "cast",
+              "apply" (op), "reduce", "column", "total" (combine); "seek" moves an access to where its operands say (Picked), "pick" loads
+              each element from where its operands say (Picked)
     args      operands: `Ref(i)`, or immediates
     """
 
@@ -58,6 +59,17 @@ class Ref:
     """An operand that is an instruction's result."""
 
     index: int
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Dims of an access that are not walked but looked up: for each the element stride and the size. An index outside of the size fails the
+    kernel's check; `wraps` lets negative ones count from the end."""
+
+    access: int
+    strides: tuple[Dim, ...]
+    sizes: tuple[Dim, ...]
+    wraps: bool = False
 
 
 @dataclass(frozen=True)

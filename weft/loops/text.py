@@ -38,6 +38,9 @@ def _instr_text(nest: Nest, instr: Instr) -> str:
     kept = "  # kept" if instr.kept else ""
     if instr.kind in ("load", "index"):
         return f"{instr.kind} {_access_text(nest, nest.accesses[instr.what])}"
+    if instr.kind in ("seek", "pick"):
+        where = ", ".join(f"%{a.index}*{s}" for a, s in zip(instr.args, instr.what.strides))
+        return f"{instr.kind} {_access_text(nest, nest.accesses[instr.what.access])} at {where}"
     args = ", ".join(_argument_text(a) for a in instr.args)
     what = instr.what.name if instr.kind == "apply" else instr.what
     if instr.kind == "apply":

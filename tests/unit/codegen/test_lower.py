@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from run_lowered import Array, check, graph_of
+from run_lowered import Array, Failed, Runner, check, graph_of
 
 from weft.codegen.target import x86_target, host_target
 from weft.ops.packet import aten
@@ -247,3 +247,33 @@ def test_pad(rng: np.random.Generator) -> None:
     x = draw(rng, (5, 7))
     runner = check(lambda x: (aten.constant_pad_nd(x, [1, 2, 0, 3], 1.5), aten.constant_pad_nd(x, [-1, 2], 0)), x)
     assert not runner.foreign
+
+
+def test_picking(rng: np.random.Generator) -> None:
+    table, x = draw(rng, (11, 37)), draw(rng, (6, 5, 20))
+    rows, ids = rng.integers(0, 11, (4, 3)), rng.integers(0, 5, 9)
+    runner = check(lambda t, r: (aten.embedding(t, r), aten.embedding(aten.t(aten.t(t) * 2), r)), table, rows)
+    assert not runner.foreign
+    runner = check(lambda x, i: (aten.index_select(x, 1, i), aten.index_select(x, 2, i), aten.index_select(x, -3, i)), x, ids)
+    assert not runner.foreign
+    for dim in (0, 1, 2):
+        index = rng.integers(0, x.shape[dim], tuple(int(rng.integers(1, n + 1)) for n in x.shape))
+        index32 = index.astype(np.int32)
+        runner = check(lambda x, i, j: (aten.gather(x, dim, i), aten.gather(aten.permute(x, (0, 1, 2)), dim, j)), x, index, index32, symbolic=False)
+        assert not runner.foreign
+    wrapped, other = rng.integers(-5, 5, (4, 1)), rng.integers(-6, 5, 3)
+    runner = check(lambda x, i, j: (aten.index(x, [None, i]), aten.index(x, [j, i]), aten.index(x, [i])), x, wrapped, other, symbolic=False)
+    assert not runner.foreign
+
+
+@pytest.mark.parametrize("wrong", [-1, 11, 1 << 40])
+def test_bounds_are_checked(rng: np.random.Generator, wrong: int) -> None:
+    table, rows = draw(rng, (11, 37)), rng.integers(0, 11, 20)
+    for program in (lambda t, r: aten.embedding(t, r) * 2, lambda t, r: aten.gather(t, 0, aten.unsqueeze(r, 1)), lambda t, r: aten.index_select(t, 1, r)):
+        graph, sizes = graph_of(program, table, rows)
+        runner = Runner(graph)
+        runner([table, rows], sizes)
+        bad = rows.copy()
+        bad[int(rng.integers(0, 20))] = 37 if wrong == 11 else wrong
+        with pytest.raises(Failed):
+            runner([table, bad], sizes)
