@@ -25,8 +25,7 @@ def can_plot() -> bool:
 
 def plot_losses(losses: Array, held_out: float, levels: Mapping[str, float]) -> bytes:
     """A PNG: the loss of each step with its running mean, the held-out loss at the end, and named levels to compare with."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # optional and heavy
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure  # optional and heavy
 
     figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")
     axes = figure.add_subplot()
@@ -42,7 +41,7 @@ def plot_losses(losses: Array, held_out: float, levels: Mapping[str, float]) -> 
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     picture = io.BytesIO()
-    FigureCanvasAgg(figure).print_png(picture)
+    figure.savefig(picture, format="png")
     return picture.getvalue()
 
 

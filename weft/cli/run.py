@@ -119,8 +119,11 @@ def fill(model: GPT, weights: dict[str, Array]) -> None:
     model.load_state_dict({name: weft.from_numpy(value) for name, value in weights.items()})
 
 
-def _stored(value: Any) -> Array | float:
-    return value.numpy().copy() if isinstance(value, Tensor) else value
+def _stored(value: Tensor | float) -> Array | float:
+    if not isinstance(value, Tensor):
+        return value
+    array: Array = value.numpy().copy()
+    return array
 
 
 def _loaded(value: Array | float) -> Any:
