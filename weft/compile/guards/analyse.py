@@ -8,7 +8,7 @@ from types import CodeType
 from typing import Any, Final
 
 from weft.compile.guards.plan import Link, Plan
-from weft.compile.guards.stack import ENDS, IGNORED, NULL, Const, Item, Stack, instructions_with_lines
+from weft.compile.guards.stack import ENDS, IGNORED, NULL, OWN, Const, Item, Own, Stack, instructions_with_lines
 
 _CACHE_LIMIT: Final = 20_000
 _PLANS: dict[
@@ -69,7 +69,7 @@ class _Walk:
         self.code, self.plan, self.stack = code, Plan(code), Stack()
         self.stored = _stored_locals(code)
         self.arguments = _arguments(code) - set(self.stored)
-        self.aliases: dict[str, Link] = {}  # locals assigned once, from a chain
+        self.aliases: dict[str, Link | Own] = {}  # locals assigned once, from a chain or with a new container
         self.line = code.co_firstlineno
 
     def run(self) -> Plan:
@@ -127,12 +127,12 @@ class _Walk:
 
     def local(self, name: str) -> Item:
         if name in self.code.co_freevars:
-            link: Link | None = self.root("cell", name)
+            link: Link | Own | None = self.root("cell", name)
         elif name in self.arguments:
             link = self.root("local", name)
         else:
             link = self.aliases.get(name)
-        if link is not None:
+        if isinstance(link, Link):
             link.read = True
         return link
 
@@ -142,11 +142,11 @@ class _Walk:
 
     def assign(self, name: str) -> None:
         value = self.stack.take()
-        if not isinstance(value, Link):
+        if not isinstance(value, (Link, Own)):
             return
         if self.stored[name] == 1 and name not in self.code.co_varnames[: self.code.co_argcount]:
             self.aliases[name] = value
-        else:
+        elif isinstance(value, Link):
             value.used = True
 
     def store_then_load(self, ins: dis.Instruction) -> None:
@@ -244,7 +244,7 @@ class _Walk:
     def mutated(self, base: Item) -> None:
         if isinstance(base, Link):
             base.mutations.append(self.line)
-        else:
+        elif base is not OWN:
             self.plan.mutations.append(self.line)
 
     def in_place(self, ins: dis.Instruction) -> None:
@@ -290,6 +290,10 @@ class _Walk:
 
     def constant(self, ins: dis.Instruction) -> None:
         self.stack.push(Const(ins.argval))
+
+    def build(self, ins: dis.Instruction) -> None:
+        self.stack.use(1 - dis.stack_effect(ins.opcode, ins.arg))
+        self.stack.push(OWN)
 
     def push_null(self, ins: dis.Instruction) -> None:
         self.stack.push(NULL)
@@ -345,6 +349,7 @@ _RULES: Final[dict[str, Any]] = {
     ),
     "GET_ITER": _Walk.iterate,
     **dict.fromkeys(("LOAD_CONST", "LOAD_SMALL_INT"), _Walk.constant),
+    **dict.fromkeys(("BUILD_LIST", "BUILD_MAP", "BUILD_SET", "BUILD_CONST_KEY_MAP"), _Walk.build),
     "PUSH_NULL": _Walk.push_null,
     "POP_TOP": _Walk.pop_top,
     "COPY": _Walk.copy,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import is_
@@ -223,8 +224,16 @@ class ContainerGuard(Guard):
         self.keys = list(before) if self.kind is Kind.DICT else list(range(len(before)))
         self.items: list[Any] = list(before.values()) if self.kind is Kind.DICT else list(before)
         self.lifted = {i for i, key in enumerate(self.keys) if self.slot(key).key in lifted}
+        self.ignored: set[int] = set()
         for i in self.lifted:
             self.items[i] = lifted[self.slot(self.keys[i]).key]
+
+    def ignoring(self, keys: set[Key]) -> ContainerGuard:
+        """The same guard, but the items in these slots may be anything."""
+        other = copy.copy(self)
+        other.items = list(self.items)
+        other.ignored = self.ignored | {i for i, key in enumerate(self.keys) if self.slot(key).key in keys}
+        return other
 
     def slot(self, key: Any) -> Slot:
         """The place of one item."""
@@ -254,7 +263,9 @@ class ContainerGuard(Guard):
             return (None, self.keys, list(now))
         for i, new in enumerate(now.values() if self.kind is Kind.DICT else now):
             old = self.items[i]
-            if i in self.lifted:
+            if i in self.ignored:
+                pass
+            elif i in self.lifted:
                 if number_kind(old) != number_kind(new):
                     return (self.keys[i], old, new)
             elif not same(old, new, self.equal):

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from weft.compile.guards.guard import Guard, Miss, Names, ordered
+from weft.compile.guards.guard import ContainerGuard, Guard, Miss, Names, ordered
 from weft.compile.guards.slots import Slot
 
 _FAILED: Final = "(AttributeError, KeyError, IndexError, ValueError, TypeError)"
@@ -38,6 +38,7 @@ class GuardSet:
         """The set less the guards on these slots or objects, for state that the caller has taken over."""
         keys, ids = {s.key for s in slots}, {id(h) for h in holders}
         kept = [g for g in self.guards if id(g.holder) not in ids and _key(g) not in keys]
+        kept = [g.ignoring(keys) if isinstance(g, ContainerGuard) else g for g in kept]
         return GuardSet(kept, self.epoch_source)
 
     def _misses(self) -> Any:

@@ -28,6 +28,7 @@ class Kind(enum.Enum):
     SET = "set"
     FUNCTION = "Python function: code and defaults"
     METHOD = "bound method"
+    BUILTIN = "builtin function, or builtin method of an object that is reached"
     PARTIAL = "functools.partial"
     CLASS = "class"
     NAMESPACE = "Python module"
@@ -37,7 +38,9 @@ class Kind(enum.Enum):
     INSTANCE = "object with attributes"
     OTHER = "compared by identity, nothing to read"
 
-    __hash__ = object.__hash__  # Enum's own is Python code, and every event of the profile hook asks whether a kind is in a set
+    __hash__ = (
+        object.__hash__
+    )  # Enum's own is Python code, and every event of the profile hook asks whether a kind is in a set
 
 
 CONTAINERS: Final = frozenset({Kind.LIST, Kind.DICT, Kind.SET})
@@ -47,10 +50,11 @@ _BY_BASE: Final[tuple[tuple[Any, Kind], ...]] = (
     ((*SCALARS, np.generic, enum.Enum, np.dtype), Kind.SCALAR),
     ((tuple, frozenset), Kind.TUPLE),
     ((list, deque), Kind.LIST),
-    ((dict, types.MappingProxyType), Kind.DICT),
+    (dict, Kind.DICT),
     (set, Kind.SET),
     (types.FunctionType, Kind.FUNCTION),
     (types.MethodType, Kind.METHOD),
+    (types.BuiltinFunctionType, Kind.BUILTIN),
     (functools.partial, Kind.PARTIAL),
     (type, Kind.CLASS),
     (types.ModuleType, Kind.NAMESPACE),

@@ -34,6 +34,7 @@ _DESCRIPTORS: Final = (
     functools.cached_property,
     functools.partialmethod,
 )
+_CLOSED: Final = frozenset({Kind.ARRAY, Kind.RANDOM, Kind.PARTIAL, Kind.ITERATOR, Kind.BUILTIN, Kind.TUPLE})
 _ARRAY_LIMIT: Final = 1 << 20  # bytes; a larger array is guarded by identity alone
 
 
@@ -187,7 +188,7 @@ class Reads:
             return obj[type(obj)._fields.index(name)]
         if kind is Kind.FUNCTION and name not in instance_dict(obj) and store is None:
             return MISSING
-        if kind in BORING or kind in (Kind.ARRAY, Kind.RANDOM, Kind.PARTIAL, Kind.ITERATOR):
+        if kind in BORING or kind in _CLOSED:
             return MISSING
         return self.instance_attribute(obj, name, path, where, read, store, sure)
 
@@ -255,7 +256,6 @@ class Reads:
         return raw if isinstance(raw, FunctionType) else MISSING
 
 
-
 def _overrides(raw: Any) -> bool:
     return raw is not MISSING and hasattr(type(raw), "__set__")
 
@@ -283,6 +283,8 @@ def _parts(kind: Kind, value: Any, text: str) -> Iterator[tuple[Any, str]]:
         yield from ((item, f"{text}[{i}]") for i, item in enumerate(value))
     elif kind is Kind.METHOD:
         yield from ((value.__func__, text), (value.__self__, f"{text}.__self__"))
+    elif kind is Kind.BUILTIN and value.__self__ is not None:
+        yield (value.__self__, text)
     elif kind is Kind.PARTIAL:
         yield from ((value.func, f"{text}.func"), (value.args, f"{text}.args"))
         yield from ((item, f"{text}.keywords[{key!r}]") for key, item in value.keywords.items())

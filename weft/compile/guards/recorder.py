@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FrameType
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ PASS_ITEM: Final = "Draw the item outside and pass it in as an argument."
 class Recorder:
     """A context manager; while it is active, what the user's code of this thread reads goes to `reads`.
 
-    `paused()` switches it off around machinery that runs no user code, such as one operator.
+    `paused` switches it off around machinery that runs no user code, such as one operator.
     """
 
     def __init__(self, kinds: Kinds | None = None, lifted: Mapping[Key, Any] | None = None) -> None:
@@ -48,7 +49,21 @@ class Recorder:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        previous = self._previous
+        if previous is None or callable(previous):
+            sys.setprofile(previous)
+        else:  # a profiler written in C (cProfile) is not a function; it starts itself again
+            sys.setprofile(None)
+            previous.enable()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Run something unseen."""
         sys.setprofile(self._previous)
+        try:
+            yield
+        finally:
+            sys.setprofile(self._hook)
 
     def start(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Make the function and its arguments known; the code of `fn` counts as the user's wherever its file lies."""
@@ -74,6 +89,8 @@ class Recorder:
                 self.reads.exempt.add(id(value))
             if kind in CONTAINERS or kind is Kind.TUPLE:
                 pending.extend(value.values() if kind is Kind.DICT else value)
+            elif kind is Kind.ARRAY:
+                self.reads.exempt.add(id(value))
             found.append(value)
         return found
 
@@ -111,7 +128,9 @@ class Recorder:
         origin = self.kinds.origins.of_file(code.co_filename)
         if origin == USER and code.co_filename.startswith("<"):  # generated source belongs to the module it runs in
             origin = self.kinds.origins.of_module(frame.f_globals.get("__name__"))
-        if origin == USER or id(code) in self._own:
+        if code.co_name == "<module>":
+            found = None  # an import runs once in eager too
+        elif origin == USER or id(code) in self._own:
             found = plan_of(code)
             self._own.update(map(id, found.nested) if id(code) in self._own else ())
             self._stored |= found.store_names
@@ -136,13 +155,13 @@ class Recorder:
         self._seen.add(seen)
         self.visitor.frame(frame, plan, values or frame.f_locals)
 
-    def _identity(self, value: Any) -> Any:
+    def _identity(self, value: Any, depth: int = 0) -> Any:
         """What a visit depends on: nothing for plain values and tensors, the items for a small container that the call made, else the object."""
         kind = self.kinds.of(value)
         if kind in BORING:
             return 0
-        if id(value) not in self.reads.known and kind in _TRANSPARENT and len(value) <= 16:
-            return tuple(map(self._identity, value.values() if kind is Kind.DICT else value))
+        if depth < 3 and kind in _TRANSPARENT and id(value) not in self.reads.known and len(value) <= 16:
+            return tuple([self._identity(v, depth + 1) for v in (value.values() if kind is Kind.DICT else value)])
         self.reads.meet(value)
         return id(value)
 
@@ -187,7 +206,7 @@ class Recorder:
             code = frame.f_code
             origin = USER if id(code) in self._own else self.kinds.origins.of_file(code.co_filename)
             if origin == USER:
-                return frame if id(code) in self._table else None
+                return frame if isinstance(self._table.get(id(code)), Plan) else None
             if origin == INTERNAL or "importlib" in code.co_filename:
                 return None
             frame = frame.f_back

@@ -17,12 +17,16 @@ from weft.compile.guards.writes import Write, drop_fresh, writes_of
 
 
 class Recording:
-    """One recorded call. guards: what the program relies on; writes: what it must write back; rollback(): undo the call's writes."""
+    """One recorded call. guards: what the program relies on; writes: what it must write back; rollback(): undo the call's writes.
+
+    The guards are on the values before the call, also of what was written: a counter that the step changes misses next time and is lifted,
+    a flag that it sets is seen set. State that the caller takes over (a rebound tensor) is taken out with `guards.without(slots=...)`.
+    """
 
     def __init__(self, reads: Reads, writes: list[Write], epoch_source: Callable[[], int] | None) -> None:
         self._reads = reads
         self.writes = writes
-        self.guards = GuardSet(_guards(reads, {w.target.key for w in writes}), epoch_source)
+        self.guards = GuardSet(_guards(reads), epoch_source)
 
     def rollback(self) -> None:
         """Put every slot and container that was seen back to its value before the call."""
@@ -70,11 +74,11 @@ def _rollback(reads: Reads) -> None:
             record_of.restore()
 
 
-def _guards(reads: Reads, written: set[Any]) -> list[Guard]:
+def _guards(reads: Reads) -> list[Guard]:
     kinds = reads.kinds
     found: list[Guard] = []
     for entry in reads.entries.values():
-        if not entry.read or (entry.slot.key in written and not entry.lifted):
+        if not entry.read:
             continue
         if entry.before is MISSING:
             found.append(AbsentGuard(entry.slot, entry.where, kinds))
@@ -87,5 +91,7 @@ def _guards(reads: Reads, written: set[Any]) -> list[Guard]:
     for held in reads.containers.values():
         if held.guarded:
             found.append(ContainerGuard(held.container, held.before, held.where, held.text, kinds, reads.lifted))
-    found += [ArrayGuard(a.array, a.before, a.where, a.text) for a in reads.arrays.values()]
+    for held_array in reads.arrays.values():
+        if id(held_array.array) not in reads.exempt:
+            found.append(ArrayGuard(held_array.array, held_array.before, held_array.where, held_array.text))
     return found

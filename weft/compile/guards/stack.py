@@ -25,8 +25,15 @@ class Null:
     __slots__ = ()
 
 
+class Own:
+    """A container that the code itself made, or its iterator."""
+
+    __slots__ = ()
+
+
 NULL: Final = Null()
-Item = Link | Const | Null | None  # None is any other value
+OWN: Final = Own()
+Item = Link | Const | Null | Own | None  # None is any other value
 
 IGNORED: Final = frozenset(
     str.split(

@@ -1,0 +1,147 @@
+"""The profile hook: it is removed whatever happens, sees only its thread, looks at each function once, and spares the machinery's own code."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from weft.compile.guards import Kinds, Recorder, record
+from weft.compile.guards.analyse import plan_of
+from weft.compile.guards.visit import Visitor
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_previous_profile_function_comes_back(fails: bool, program: Any) -> None:
+    module = program("def f(x):\n    if x: raise LookupError\n    return x")
+    seen: list[str] = []
+
+    def previous(frame: Any, event: str, arg: Any) -> None:
+        seen.append(event)
+
+    sys.setprofile(previous)
+    try:
+        if fails:
+            with pytest.raises(LookupError):
+                record(module.f, (1,))
+        else:
+            record(module.f, (0,))
+        assert sys.getprofile() is previous
+    finally:
+        sys.setprofile(None)
+
+
+def test_after_a_refusal_too(program: Any) -> None:
+    module = program("def f(x): print(x)")
+    with pytest.raises(RuntimeError):
+        record(module.f, (1,))
+    assert sys.getprofile() is None
+
+
+def test_what_runs_while_paused_is_not_seen(program: Any) -> None:
+    module = program("def f(pause):\n    with pause():\n        g()\n    print('seen')\ndef g(): print('unseen')")
+    with pytest.raises(RuntimeError) as caught, Recorder() as recorder:
+        module.f(recorder.paused)
+    assert str(caught.value).startswith(f"{module.__name__}.py:4 prints")
+
+
+def test_other_threads_are_not_seen(program: Any) -> None:
+    module = program("def f(run, x):\n    run()\n    return x\ndef other(): L.append(1)\nL = []")
+
+    def run() -> None:
+        thread = threading.Thread(target=module.other)
+        thread.start()
+        thread.join()
+
+    with Recorder() as recorder:
+        run()
+    assert module.L == [1] and recorder.refusal is None
+
+
+def test_a_function_is_visited_once_for_the_same_objects(
+    program: Any, monkeypatch: Any, rng: np.random.Generator
+) -> None:
+    module = program(
+        """
+        class C:
+            def __init__(self, v): self.v = v
+            def g(self, x): return x + self.v
+        cs = [C(1.5), C(2.5)]
+        def h(x): return x * K
+        K = 1.0
+        def f(x, n):
+            for i in range(n):
+                for c in cs: x = h(c.g(x))
+            return x
+        """
+    )
+    visited: list[str] = []
+    whole = Visitor.frame
+
+    def spy(self: Visitor, frame: Any, plan: Any, values: Any) -> None:
+        visited.append(plan.code.co_name)
+        whole(self, frame, plan, values)
+
+    monkeypatch.setattr(Visitor, "frame", spy)
+    record(module.f, (1.0, int(rng.integers(50, 100))))
+    assert sorted(visited) == ["f", "g", "g", "h"]
+
+
+def test_a_chain_through_an_attribute_that_was_rebound_is_followed_again(program: Any, number: Any) -> None:
+    module = program(
+        """
+        class C: pass
+        class M:
+            def __init__(self):
+                self.blocks = [C(), C()]
+                for b in self.blocks: b.scale = 1.5
+                self.current = self.blocks[0]
+            def use(self, x): return x * self.current.scale
+            def f(self, x):
+                x = self.use(x)
+                i = 1
+                self.current = self.blocks[i]
+                x = self.use(x)
+                self.current = self.blocks[0]
+                return x
+        m = M()
+        """
+    )
+    _, recording = record(module.m.f, (1.0,))
+    assert recording.writes == [] and recording.guards.check()
+    module.m.blocks[1].scale = number()
+    assert not recording.guards.check()
+
+
+def test_equal_code_in_two_files_has_two_plans(program: Any) -> None:
+    a, b = program("def f(x): return x * K"), program("def f(x): return x * K")
+    assert a.f.__code__ == b.f.__code__
+    assert plan_of(a.f.__code__) is not plan_of(b.f.__code__)
+    assert plan_of(a.f.__code__) is plan_of(a.f.__code__)
+    assert plan_of(b.f.__code__).file == f"{b.__name__}.py"
+
+
+def test_code_of_the_machinery_is_the_users_where_it_is_the_function_itself(program: Any, number: Any) -> None:
+    module = program("K = 1.5\ndef g(x): return x * K\ndef f(x): return [g(x) for _ in range(2)]")
+    for function in (module.f, module.g):
+        function.__code__ = function.__code__.replace(co_filename="<weft demo>")
+    _, recording = record(module.g, (1.0,))
+    module.K = number()
+    assert not recording.guards.check()
+
+
+def test_many_guards_are_one_function(program: Any, number: Any, rng: np.random.Generator) -> None:
+    count = int(rng.integers(200, 400))
+    body = " + ".join(f"c.v{i}" for i in range(count))
+    module = program(f"class C: pass\nc = C()\ndef f(x): return x + {body}")
+    for i in range(count):
+        setattr(module.c, f"v{i}", number())
+    _, recording = record(module.f, (1.0,), kinds=Kinds())
+    assert recording.guards.check() and len(recording.guards) >= count
+    changed = int(rng.integers(count))
+    setattr(module.c, f"v{changed}", -1.0)
+    assert [m.path for m in recording.guards.misses()] == [f"c.v{changed}"]
+    assert not recording.guards.check()
