@@ -37,6 +37,7 @@ class Frame:
         self.held: list[Any] = [None] * layout.roots
         self.symbols: tuple[int, ...] | None = None
         self.values: dict[str, int] = {}
+        self.fresh: list[tuple[int, tuple[int, ...], np.dtype[Any]]] = []  # root, dims and dtype of arrays to make for a call with these symbols
         self._changed_twice = [0] * len(layout.params)
         self._passing: list[int] = []
         self._setters = tuple(self._setter(slot) for slot in layout.params)

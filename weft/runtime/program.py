@@ -73,7 +73,9 @@ class Program:
         self._foreign_runs = sum(not native for native, _ in groupby(isinstance(s, NativeSegment) for s in layout.segments))
         self._constants = tuple((c.root, _constant(c)) for c in layout.constants)
         self._transient = _transient_roots(layout)
-        self._fresh = tuple((r.slot, dt.by_name(r.slot.dtype).numpy) for r in layout.results if r.kind == "fresh")  # type: ignore[union-attr]
+        self._fresh = tuple(
+            (slot, dt.by_name(slot.dtype).numpy) for slot in dict.fromkeys(_fresh_slots(layout))
+        )
         # Most results are arrays that the frame holds anyway; the rest is worked out one by one.
         self._array_roots = [r.slot.root for r in layout.results if _is_held(r)]  # type: ignore[union-attr]
         self._arrays = _getter(self._array_roots)
@@ -95,8 +97,8 @@ class Program:
             values = self._symbol_values(symbols)
             if values != frame.symbols:
                 self._size(frame, values)
-            for slot, dtype in self._fresh:
-                frame.hold(slot.root, np.empty(frame.dims(slot), dtype))  # type: ignore[union-attr, arg-type]
+            for root, dims, dtype in frame.fresh:
+                frame.hold(root, np.empty(dims, dtype))
             for segment in self._segments:
                 segment.run(self, frame)
             results = self._results(frame)
@@ -112,6 +114,7 @@ class Program:
         if self._plan is not None:
             self._plan(frame.address)
             frame.reserve()
+        frame.fresh = [(slot.root, frame.dims(slot), dtype) for slot, dtype in self._fresh]
         frame.symbols = values  # only now: had there been no memory, the next call would have to try again
 
     def _symbol_values(self, symbols: Symbols) -> tuple[int, ...]:
@@ -253,6 +256,11 @@ class _Foreign:
 
 def _runnable(segment: Segment, calls: Mapping[str, Callable[[int], int]], foreign: Callable[[int], ForeignFunction]) -> _Native | _Foreign:
     return _Native(segment, calls) if isinstance(segment, NativeSegment) else _Foreign(segment, foreign)
+
+
+def _fresh_slots(layout: Layout) -> list[TensorSlot]:
+    """Where the arrays that are made for each call go. A result that occurs twice is one array."""
+    return [r.slot for r in layout.results if r.kind == "fresh" and isinstance(r.slot, TensorSlot)]
 
 
 def _is_held(result: Result) -> bool:

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 import weft.catalogue  # noqa: F401  # defines the operators
+from weft.codegen.compiler import compile_object
+from weft.codegen.emit import Module
+from weft.codegen.lower import lower_graph
 from weft.codegen.program import compile_program
+from weft.codegen.program_native import native_layout
+from weft.codegen.target import aarch64_target, x86_target
 from weft.ir.builder import Builder, Handle
 from weft.ops.packet import aten
 from weft.runtime.cache import Cache
@@ -91,3 +96,12 @@ def test_pointwise_program_is_one_native_call():
     (out,) = program.run([a], (17,))
     np.testing.assert_allclose(out, np.tanh(a) * a + 1, rtol=1e-5)
     assert (counters.native_calls, counters.foreign_segments) == (1, 0)
+
+
+@pytest.mark.parametrize("target", [aarch64_target(), x86_target("x86-64-v3"), x86_target()], ids=["aarch64", "x86-64-v3", "x86-64"])
+def test_programs_can_be_emitted_for_other_machines(target):
+    graph = _random_graph(random.Random())
+    module = Module.for_target(target)
+    layout = native_layout(lower_graph(graph, module, target), module)
+    assert compile_object(module.text(), target)
+    assert set(layout.entries) <= set(module.functions)
