@@ -59,6 +59,7 @@ class Reads:
         self.drawn: dict[int, Drawn] = {}
         self.known: dict[int, Any] = {}
         self.tentative: dict[int, Any] = {}
+        self.fresh: dict[int, Any] = {}  # objects that the call made, since it initialised them: never guarded
         self.exempt: set[int] = set()  # containers of the arguments, whose structure is the caller's to guard
         self.mutations: dict[int, list[Location]] = {}
         self._noted: set[int] = set()
@@ -72,7 +73,8 @@ class Reads:
         """Keep an object found in a frame alive; whether it is known."""
         if id(value) in self.known:
             return True
-        self.tentative[id(value)] = value
+        if id(value) not in self.fresh:
+            self.tentative[id(value)] = value
         return False
 
     def note(self, value: Any, text: str, where: Location, sure: bool = True) -> None:
@@ -149,8 +151,11 @@ class Reads:
         self, slot: Slot, where: Location, read: bool = True, store: Location | None = None, sure: bool = True
     ) -> Any:
         """Record a slot; its value now."""
-        key = slot.key
         value = slot.get()
+        if id(slot.holder) in self.fresh:
+            self.note(value, slot.text, where, False)
+            return value
+        key = slot.key
         entry = self.entries.get(key)
         if entry is None:
             entry = self.entries[key] = Entry(slot, value, where, sure)

@@ -14,7 +14,7 @@ from weft.compile.guards.kinds import BORING, CONTAINERS, Kind, Kinds
 from weft.compile.guards.origin import INTERNAL, STDLIB, USER
 from weft.compile.guards.plan import Plan
 from weft.compile.guards.reads import Reads
-from weft.compile.guards.slots import Key
+from weft.compile.guards.slots import Key, instance_dict
 from weft.compile.guards.visit import Visitor
 from weft.support.locations import Location
 
@@ -147,6 +147,8 @@ class Recorder:
             key.append(id(frame.f_globals))
         else:
             values = frame.f_locals
+            if plan.code.co_name == "__init__":
+                self._made(values.get(plan.code.co_varnames[0]) if plan.code.co_argcount else None)
             for name in values if plan.loose or plan.everything else plan.bound:
                 key.append(self._identity(values.get(name)))
         seen = tuple(key)
@@ -155,13 +157,20 @@ class Recorder:
         self._seen.add(seen)
         self.visitor.frame(frame, plan, values or frame.f_locals)
 
+    def _made(self, obj: Any) -> None:
+        """An object is being initialised: unless a chain of reads led to it, the call makes it."""
+        if not self.reads.is_known(obj):
+            self.reads.fresh[id(obj)] = obj
+
     def _identity(self, value: Any, depth: int = 0) -> Any:
-        """What a visit depends on: nothing for plain values and tensors, the items for a small container that the call made, else the object."""
+        """What a visit depends on: nothing for plain values and tensors, what it holds for something small that the call made, else itself."""
         kind = self.kinds.of(value)
         if kind in BORING:
             return 0
         if depth < 3 and kind in _TRANSPARENT and id(value) not in self.reads.known and len(value) <= 16:
             return tuple([self._identity(v, depth + 1) for v in (value.values() if kind is Kind.DICT else value)])
+        if depth < 3 and id(value) in self.reads.fresh and len(held := instance_dict(value)) <= 16:
+            return (id(type(value)), *[self._identity(v, depth + 1) for v in held.values()])
         self.reads.meet(value)
         return id(value)
 

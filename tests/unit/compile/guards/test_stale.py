@@ -567,6 +567,33 @@ def test_objects_that_the_call_makes_are_not_guarded(program: Any) -> None:
     assert recording.guards.check(), recording.guards.misses()
 
 
+def test_older_objects_are_guarded_behind_objects_that_the_call_makes(program: Any, number: Any) -> None:
+    module = program(
+        """
+        class Config:
+            def __init__(self, scale): self.scale = scale
+        class View:
+            def __init__(self, config): self.config, self.kept = config, None
+        def use(view, x): return x * view.config.scale
+        def step(x):
+            views = [View(c) for c in configs]
+            kept.view = views[0]
+            for view in views: x = use(view, x)
+            return x
+        class Kept: pass
+        kept = Kept()
+        """
+    )
+    module.configs = [module.Config(number()), module.Config(number())]
+    _, recording = record(module.step, (1.0,))
+    assert [w.target.text for w in recording.writes] == ["kept.view"]
+    assert recording.guards.check()
+    module.kept.view.kept = 3
+    assert recording.guards.check()
+    module.configs[1].scale = number()
+    assert [m.path for m in recording.guards.misses()] == ["view.config.scale"]
+
+
 def test_arguments_that_are_containers_are_the_callers_to_guard(program: Any) -> None:
     module = program("def step(batch): return batch['x'] * batch['ks'][0]")
     batch = {"x": 2.0, "ks": [1.5, 2.5]}
