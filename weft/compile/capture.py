@@ -70,6 +70,14 @@ class NumberGuard:
 
 
 @dataclass(eq=False)
+class StateGuard:
+    """A fact about Python state inside weft (an optimizer's groups) that the program depends on."""
+
+    describe: str
+    check: Callable[[], bool]
+
+
+@dataclass(eq=False)
 class GradSlot:
     """`.grad` of one leaf as the function leaves it.
 
@@ -95,6 +103,7 @@ class Capture:
         self.states: dict[int, StateSlot] = {}
         self.numbers: list[NumberInput] = []
         self.number_guards: list[NumberGuard] = []
+        self.state_guards: dict[Any, StateGuard] = {}
         self.grads: dict[int, GradSlot] = {}
         self.stand_ins: dict[int, Tensor] = {}
         self.evaluator = OpaqueEvaluator(self)
@@ -346,6 +355,22 @@ class Capture:
             self._lifted[(id(container), key)] = found
             self._keep.append(container)
         return found
+
+    def lift_item(self, container: Any, key: Any, index: int, name: str) -> Any:
+        """A number of a tuple in a container (betas of a parameter group), read anew from the container's current tuple at every call."""
+        value = container[key][index]
+        if type(value) not in (int, float):
+            return value
+        found = self._lifted.get((id(container), (key, index)))
+        if found is None:
+            found = self.lift_number(name, lambda: container[key][index], float(value), True)
+            self._lifted[(id(container), (key, index))] = found
+            self._keep.append(container)
+        return found
+
+    def guard(self, key: Any, describe: str, check: Callable[[], bool]) -> None:
+        """The program holds only while `check()` does. A later guard under the same key takes the place of an earlier one."""
+        self.state_guards[key] = StateGuard(describe, check)
 
     def lift_number(self, name: str, getter: Callable[[], Any], example: Any, as_float: bool) -> Any:
         """A Python number read at every call."""

@@ -175,6 +175,9 @@ class Entry:
                 state = self.capture.real(grad.tensor)._autograd
                 if (state is not None and state.grad is not None) is not grad.present:
                     return Miss(f"a .grad that the function reads was {'present' if grad.present else 'None'} and is not any more", 5)
+        for state_guard in self.capture.state_guards.values():
+            if not state_guard.check():
+                return Miss(state_guard.describe, 5)
         for number_guard in self._refreshed_guards():
             if not number_guard.holds():
                 return Miss(f"{number_guard.where}: the answer to a question about a number changed", 5)

@@ -1,0 +1,90 @@
+"""Adam and AdamW."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.ops.packet import aten
+from weft.optim.checks import check_at_least_zero, check_betas
+from weft.optim.optimizer import Group, Optimizer, Params, State
+from weft.tensor.tensor import Tensor
+
+
+class Adam(Optimizer):
+    """Steps of size lr, scaled by running averages of gradient and squared gradient.
+
+    Source: Kingma and Ba (arXiv:1412.6980); amsgrad: Reddi et al. (arXiv:1904.09237).
+    """
+
+    def __init__(
+        self, params: Params, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
+        amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+        fused: bool | None = None, decoupled_weight_decay: bool = False,
+    ) -> None:
+        check_at_least_zero(lr=lr, epsilon=eps, weight_decay=weight_decay)
+        check_betas(betas)
+        super().__init__(params, {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach,
+            "capturable": capturable, "differentiable": differentiable, "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
+        })
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        decoupled = isinstance(self, AdamW)
+        for group in self.param_groups:
+            for name, value in (("amsgrad", False), ("maximize", False), ("foreach", None), ("capturable", False), ("differentiable", False),
+                                ("fused", None), ("decoupled_weight_decay", decoupled)):
+                group.setdefault(name, value)
+
+    def _update_group(self, group: Group, params: list[Tensor]) -> None:
+        lr, eps, decay = (self._number(group, key) for key in ("lr", "eps", "weight_decay"))
+        beta1, beta2 = self._pair(group, "betas")
+        decoupled = group["decoupled_weight_decay"]
+        shrink = 1 - lr * decay if decoupled and decay != 0 else None
+        couples = not decoupled and decay != 0
+        rest1, rest2 = 1 - beta1, 1 - beta2
+        for clock in self._clocks(group, params):
+            size = lr / clock.correction(beta1)
+            root = clock.correction(beta2) ** 0.5
+            for p in clock.params:
+                grad: Any = -p.grad if group["maximize"] else p.grad
+                state = self._state_of(p, _averages_and_greatest if group["amsgrad"] else _averages)
+                if shrink is not None:
+                    p.mul_(shrink)
+                elif couples:
+                    grad = aten.add(grad, p, alpha=decay)
+                state["exp_avg"].lerp_(grad, rest1)
+                square = state["exp_avg_sq"].mul_(beta2).addcmul_(grad, grad, value=rest2)
+                if group["amsgrad"]:
+                    square = state["max_exp_avg_sq"].copy_(aten.maximum(state["max_exp_avg_sq"], square))
+                add_quotient(p, state["exp_avg"], aten.sqrt(square).div_(root).add_(eps), -size)
+
+
+class AdamW(Adam):
+    """Adam with weight decay apart from the gradient. Source: Loshchilov and Hutter (arXiv:1711.05101)."""
+
+    def __init__(
+        self, params: Params, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
+        amsgrad: bool = False, *, maximize: bool = False, foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, capturable=capturable,
+            differentiable=differentiable, fused=fused, decoupled_weight_decay=True,
+        )
+
+
+def add_quotient(p: Tensor, numerator: Tensor, denominator: Tensor, factor: Any) -> None:
+    """p += factor * numerator / denominator, where the factor is a number or a 0-dim tensor."""
+    if isinstance(factor, Tensor):
+        p.add_(numerator * factor / denominator)
+    else:
+        p.addcdiv_(numerator, denominator, value=factor)
+
+
+def _averages(p: Tensor) -> State:
+    return {"exp_avg": aten.zeros_like(p), "exp_avg_sq": aten.zeros_like(p)}
+
+
+def _averages_and_greatest(p: Tensor) -> State:
+    return {**_averages(p), "max_exp_avg_sq": aten.zeros_like(p)}

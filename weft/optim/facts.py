@@ -1,0 +1,30 @@
+"""What a captured step depends on besides numbers and the bytes of tensors, as a value that can be compared at every call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weft.tensor.tensor import Tensor
+
+Facts = list[Any]
+
+
+def group_facts(param_groups: list[dict[str, Any]]) -> Facts:
+    """Identity and order of groups and parameters, options that are no numbers, and the types of those that are."""
+    return [(id(group), list(map(id, group["params"])), [(key, _fact(value)) for key, value in group.items() if key != "params"])
+            for group in param_groups]
+
+
+def state_facts(param_groups: list[dict[str, Any]], state: Mapping[Tensor, dict[str, Any]]) -> Facts:
+    """Identity of every state tensor, parameter by parameter."""
+    return [list(map(id, state[p].values())) for group in param_groups for p in group["params"] if p in state]
+
+
+def _fact(value: Any) -> Any:
+    kind = type(value)
+    if kind is int or kind is float:
+        return kind
+    if kind is tuple or kind is list:
+        return [_fact(v) for v in value]
+    return value if kind in (bool, str, type(None)) else id(value)

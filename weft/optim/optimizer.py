@@ -1,0 +1,289 @@
+"""Optimizer: parameter groups, state by parameter, hooks, and what a captured step must know of them."""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from weft.autograd.node import RemovableHandle
+from weft.ops.packet import aten
+from weft.optim import state_dict as saving
+from weft.optim.clock import Clock, advance
+from weft.optim.facts import group_facts, state_facts
+from weft.support import registry
+from weft.support.errors import ArgumentError, StateError, ValueProblem
+from weft.tensor.modes import enable_grad, modes, no_grad
+from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
+
+Group = dict[str, Any]
+State = dict[str, Any]
+Params = Iterable[Any]
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required: Any = _Required()
+
+
+class Optimizer:
+    """The base class. Subclasses define `_update_group`, or override `step` as a whole.
+
+    param_groups: a list of dicts, each with "params" and its options. state: a dict from parameter to a dict of its state.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith("weft.optim."):
+            registry.opaque_classes.append(cls)
+        elif "step" in cls.__dict__:
+            cls.step = _with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
+
+    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
+        if isinstance(params, Tensor):
+            raise ArgumentError(f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {_type_name(params)}")
+        self.defaults = defaults
+        self.state: defaultdict[Tensor, State] = defaultdict(dict)
+        self.param_groups: list[Group] = []
+        self._make_hook_tables()
+        groups = list(params)
+        if not groups:
+            raise ValueProblem("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(dict(group))
+
+    def _make_hook_tables(self) -> None:
+        self._step_pre_hooks: dict[int, Any] = OrderedDict()
+        self._step_post_hooks: dict[int, Any] = OrderedDict()
+        self._state_dict_hooks: dict[int, Any] = OrderedDict()
+        self._load_state_dict_hooks: dict[int, Any] = OrderedDict()
+
+    # ---- groups
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a group of parameters with options of its own. Raises ArgumentError, ValueProblem."""
+        if not isinstance(param_group, dict):
+            raise ArgumentError(f"param_group must be a dict, but got {type(param_group)}")
+        params = param_group["params"]
+        if isinstance(params, set):
+            raise ArgumentError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs. "
+                "Please use a list instead."
+            )
+        param_group["params"] = self._checked_params([params] if isinstance(params, Tensor) else list(params), param_group)
+        for name, default in self.defaults.items():
+            if default is required and name not in param_group:
+                raise ValueProblem(f"parameter group didn't specify a value of required optimization parameter {name}")
+            param_group.setdefault(name, default)
+        taken = {id(p) for group in self.param_groups for p in group["params"]}
+        if any(id(p) in taken for p in param_group["params"]):
+            raise ValueProblem("some parameters appear in more than one parameter group")
+        self.param_groups.append(param_group)
+
+    def _checked_params(self, params: list[Any], group: Group) -> list[Tensor]:
+        if params and all(isinstance(p, tuple) for p in params):
+            group["param_names"] = [name for name, _ in params]
+            params = [p for _, p in params]
+        for p in params:
+            if not isinstance(p, Tensor):
+                raise ArgumentError(f"optimizer can only optimize Tensors, but one of the params is {_type_name(p)}")
+            if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):
+                raise ValueProblem("can't optimize a non-leaf Tensor")
+        if len({id(p) for p in params}) != len(params):
+            raise ValueProblem("some parameters appear twice in a parameter group")
+        return params
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients (or set them to zero)."""
+        self._guard_groups()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if set_to_none:
+                    p.grad = None
+                elif p.grad is not None:
+                    with no_grad():
+                        p.grad.detach().zero_()
+
+    # ---- the step
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters that have gradients. `closure`, if given, computes the loss anew first; its value is returned."""
+        args, kwargs = self._before_step((self,) if closure is None else (self, closure), {})
+        closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with no_grad():
+            self._guard_groups()
+            for group in self.param_groups:
+                active = [p for p in group["params"] if p.grad is not None]
+                if active:
+                    self._update_group(group, active)
+        self._after_step(args, kwargs)
+        self._guard_state()
+        return loss
+
+    def _update_group(self, group: Group, params: list[Tensor]) -> None:
+        """Update the parameters of a group that have gradients. Runs under no_grad."""
+        raise NotImplementedError(f"{type(self).__name__} must define step()")
+
+    def _before_step(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        for hook in list(self._step_pre_hooks.values()):
+            changed = hook(self, args, kwargs)
+            if changed is not None:
+                if not (isinstance(changed, tuple) and len(changed) == 2):
+                    raise StateError(f"{hook} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+                args, kwargs = changed
+        return args, kwargs
+
+    def _after_step(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        for hook in list(self._step_post_hooks.values()):
+            hook(self, args, kwargs)
+
+    # ---- numbers and state, eager or captured
+    def _number(self, group: Group, key: str) -> Any:
+        """An option of a group that is a number. In a captured step it is an input of the program, so that changing it compiles nothing."""
+        capture = modes.capture
+        return group[key] if capture is None else capture.lift(group, key, f"{type(self).__name__}.{key}")
+
+    def _pair(self, group: Group, key: str) -> tuple[Any, ...]:
+        """An option that is a tuple of numbers, such as betas; see _number."""
+        capture = modes.capture
+        if capture is None:
+            return tuple(group[key])
+        return tuple(capture.lift_item(group, key, i, f"{type(self).__name__}.{key}[{i}]") for i in range(len(group[key])))
+
+    def _state_of(self, p: Tensor, make: Callable[[Tensor], State]) -> State:
+        """The state of a parameter, made when there is none yet (a step counter does not count)."""
+        state = self.state[p]
+        if not state or (len(state) == 1 and "step" in state):
+            self._add_state(p, make)
+        return state
+
+    def _add_state(self, p: Tensor, make: Callable[[Tensor], State]) -> None:
+        """Add to the state of p what `make(p)` gives: computed for real also while a step is captured, and taken back if that fails."""
+        state, capture = self.state[p], modes.capture
+        if capture is None:
+            state.update(make(p))
+            return
+        if type(p._data) is not np.ndarray:
+            raise capture.refuse("an optimizer inside a compiled function can only update tensors that exist outside of it")
+        with capture.paused():
+            made = dict(make(p))
+        state.update(made)
+        capture.on_roll_back(lambda: _forget(self.state, p, made))
+
+    def _clocks(self, group: Group, params: list[Tensor]) -> list[Clock]:
+        """Advance the step counters of these parameters by one; see clock.py."""
+        fresh: dict[str, Tensor] = {}
+
+        def counter(p: Tensor) -> State:
+            if "step" not in fresh:
+                fresh["step"] = aten.zeros((), dtype=dt.float32)
+            return fresh
+
+        for p in params:
+            if "step" not in self.state[p]:
+                self._add_state(p, counter)
+        return advance(self.state, params, group["params"])
+
+    def _guard_groups(self) -> None:
+        """Tell an active capture that it depends on the groups."""
+        capture = modes.capture
+        if capture is not None:
+            found = group_facts(self.param_groups)
+            capture.guard((id(self), "groups"), f"the parameter groups or options of {type(self).__name__} changed",
+                          lambda: group_facts(self.param_groups) == found)
+
+    def _guard_state(self) -> None:
+        """Tell an active capture that it depends on hooks, and on the state tensors as they are at the end of the last step."""
+        capture = modes.capture
+        if capture is None:
+            return
+
+        def facts() -> list[Any]:
+            return [list(self._step_pre_hooks.items()), list(self._step_post_hooks.items()), state_facts(self.param_groups, self.state)]
+
+        found = facts()
+        capture.guard((id(self), "state"), f"the hooks or the state of {type(self).__name__} changed", lambda: facts() == found)
+
+    # ---- saving
+    def state_dict(self) -> dict[str, Any]:
+        """{"state": ..., "param_groups": ...} with parameters numbered in the order of the groups."""
+        return saving.state_dict(self)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over state and options. Raises ValueProblem when the groups do not match; then nothing changed."""
+        saving.load_state_dict(self, state_dict)
+
+    # ---- hooks
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step; a returned pair replaces args and kwargs."""
+        return _add_hook(self._step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        return _add_hook(self._step_post_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` when a state_dict was made; a returned one replaces it."""
+        return _add_hook(self._state_dict_hooks, hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` before loading; a returned one replaces it."""
+        return _add_hook(self._load_state_dict_hooks, hook)
+
+    # ---- copying and text
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "_step_pre_hooks" not in self.__dict__:
+            self._make_hook_tables()
+
+    def __repr__(self) -> str:
+        lines = []
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"\nParameter Group {i}\n")
+            lines += [f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params"]
+        return f"{type(self).__name__} ({''.join(lines)})"
+
+
+def _forget(table: defaultdict[Tensor, State], p: Tensor, names: Iterable[str]) -> None:
+    state = table.get(p, {})
+    for name in names:
+        state.pop(name, None)
+    if not state:
+        table.pop(p, None)
+
+
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A subclass's own `step`, with the step hooks around it."""
+
+    @functools.wraps(step)
+    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = self._before_step((self, *args), kwargs)
+        result = step(*args, **kwargs)
+        self._after_step(args, kwargs)
+        return result
+
+    return hooked
+
+
+def _add_hook(hooks: dict[int, Any], hook: Callable[..., Any]) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+def _type_name(value: Any) -> str:
+    return f"weft.{type(value).__name__}" if isinstance(value, Tensor) else type(value).__name__

@@ -1,0 +1,72 @@
+"""SGD with momentum, dampening and Nesterov's variant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.ops.packet import aten
+from weft.optim.checks import check_at_least_zero
+from weft.optim.optimizer import Group, Optimizer, Params
+from weft.support.errors import ValueProblem
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+
+
+class SGD(Optimizer):
+    """p -= lr * v with v = momentum * v + (1 - dampening) * grad. Source: Sutskever et al. (2013), in PyTorch's form."""
+
+    def __init__(
+        self, params: Params, lr: Any = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0, nesterov: bool = False, *,
+        maximize: bool = False, foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
+    ) -> None:
+        check_at_least_zero(lr=lr, momentum=momentum, weight_decay=weight_decay)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueProblem("Nesterov momentum requires a momentum and zero dampening")
+        super().__init__(params, {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize,
+            "foreach": foreach, "differentiable": differentiable, "fused": fused,
+        })
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, value in (("nesterov", False), ("maximize", False), ("foreach", None), ("differentiable", False), ("fused", None)):
+                group.setdefault(name, value)
+
+    def _update_group(self, group: Group, params: list[Tensor]) -> None:
+        lr, decay, momentum, dampening = (self._number(group, key) for key in ("lr", "weight_decay", "momentum", "dampening"))
+        decays, has_momentum = decay != 0, momentum != 0
+        for p in params:
+            grad: Any = -p.grad if group["maximize"] else p.grad
+            if decays:
+                grad = aten.add(grad, p, alpha=decay)
+            if has_momentum:
+                velocity = self._velocity(p, grad, momentum, dampening)
+                grad = aten.add(grad, velocity, alpha=momentum) if group["nesterov"] else velocity
+            if isinstance(lr, Tensor):
+                p.add_(grad * -lr)
+            else:
+                p.add_(grad, alpha=-lr)
+
+    def _velocity(self, p: Tensor, grad: Tensor, momentum: Any, dampening: Any) -> Tensor:
+        """The momentum buffer after this step. The first gradient goes in whole, without dampening."""
+        buffer = self.state[p].get("momentum_buffer")
+        if buffer is not None:
+            buffer.mul_(momentum).add_(grad, alpha=1 - dampening)
+            return buffer
+        if modes.capture is None:
+            buffer = self.state[p]["momentum_buffer"] = grad.detach().clone()
+            return buffer
+        return self._first_velocity(p, grad, momentum, dampening)
+
+    def _first_velocity(self, p: Tensor, grad: Tensor, momentum: Any, dampening: Any) -> Tensor:
+        """In a captured step the buffer starts at zero, so that one program serves the first step and the others; not so with dampening."""
+        self._add_state(p, lambda p: {"momentum_buffer": aten.zeros_like(p)})
+        buffer: Tensor = self.state[p]["momentum_buffer"]
+        if dampening == 0:
+            buffer.mul_(momentum).add_(grad)
+            return buffer
+        storage = buffer.storage()
+        modes.capture.guard((id(storage), "first"), "SGD with dampening took its first step", lambda: storage.version == 0)
+        buffer.copy_(grad)
+        return buffer

@@ -1,0 +1,87 @@
+"""state_dict and load_state_dict of optimizers, with PyTorch's layout: parameters are numbered in the order of the groups."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from weft.support.errors import ValueProblem
+from weft.tensor.modes import no_grad
+from weft.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from weft.optim.optimizer import Optimizer
+
+_NOT_CAST = frozenset({"step", "mu_product"})
+
+
+def state_dict(optimizer: Optimizer) -> dict[str, Any]:
+    """{"state": {number: state}, "param_groups": [options with numbers for params]}; tensors are not copied."""
+    numbers = {id(p): i for i, p in enumerate(_params(optimizer.param_groups))}
+    groups = []
+    for group in optimizer.param_groups:
+        options: dict[str, Any] = {key: value for key, value in group.items() if key != "params"}
+        options["params"] = [numbers[id(p)] for p in group["params"]]
+        groups.append(options)
+    state = {numbers[id(p)] if isinstance(p, Tensor) else p: value for p, value in optimizer.state.items()}
+    found: dict[str, Any] = {"state": state, "param_groups": groups}
+    for hook in list(optimizer._state_dict_hooks.values()):
+        changed = hook(optimizer, found)
+        found = found if changed is None else changed
+    return found
+
+
+def load_state_dict(optimizer: Optimizer, given: Mapping[str, Any]) -> None:
+    """Take over a state_dict: state is copied and cast to the parameters' dtypes, options replace those of the groups."""
+    given = dict(given)
+    for hook in list(optimizer._load_state_dict_hooks.values()):
+        changed = hook(optimizer, given)
+        given = given if changed is None else changed
+    own, saved = optimizer.param_groups, given["param_groups"]
+    if len(own) != len(saved):
+        raise ValueProblem("loaded state dict has a different number of parameter groups")
+    if any(len(a["params"]) != len(b["params"]) for a, b in zip(own, saved)):
+        raise ValueProblem("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
+    by_number = dict(zip((n for group in saved for n in group["params"]), _params(own)))
+    state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
+    with no_grad():
+        for number, value in given["state"].items():
+            p = by_number.get(number)
+            state[number if p is None else p] = copy.deepcopy(value) if p is None else _cast(p, value)
+        for group in own:
+            _share_steps(state, group["params"])
+    optimizer.__setstate__({"state": state, "param_groups": [_joined(mine, new) for mine, new in zip(own, saved)]})
+
+
+def _params(groups: list[dict[str, Any]]) -> Iterator[Tensor]:
+    return (p for group in groups for p in group["params"])
+
+
+def _cast(p: Tensor, value: Any, key: str | None = None) -> Any:
+    if isinstance(value, Tensor):
+        kept = key in _NOT_CAST or not p.is_floating_point()
+        return value.detach().clone() if kept else value.detach().to(p.dtype, copy=True)
+    if isinstance(value, dict):
+        return {k: _cast(p, v, k) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_cast(p, v) for v in value)
+    return copy.deepcopy(value)
+
+
+def _share_steps(state: Mapping[Tensor, dict[str, Any]], params: list[Tensor]) -> None:
+    """Counters that show the same number become one (see clock.py)."""
+    by_count: dict[float, Tensor] = {}
+    for p in params:
+        step = state[p].get("step") if p in state else None
+        if isinstance(step, Tensor) and step.numel() == 1:
+            state[p]["step"] = by_count.setdefault(step.item(), step)
+
+
+def _joined(mine: dict[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    joined = copy.deepcopy({key: value for key, value in new.items() if key != "params"})
+    if "param_names" in mine and "param_names" not in joined:
+        joined["param_names"] = mine["param_names"]
+    joined["params"] = mine["params"]
+    return joined

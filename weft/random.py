@@ -1,0 +1,30 @@
+"""weft.random: seeding, and the state of the default generator as a tensor of bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.runtime.generator import Generator, default_generator, fork_rng, initial_seed, manual_seed, seed
+from weft.support.errors import ArgumentError, StateError
+from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
+
+_STATE_BYTES = 16
+
+__all__ = ["Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+
+
+def get_rng_state() -> Tensor:
+    """The default generator's state, uint8 [16]: its seed and its offset, 8 bytes each, little end first."""
+    words = np.array(default_generator.get_state(), dtype="<u8")
+    return Tensor(words.view(np.uint8))
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Put the default generator into a state that `get_rng_state` gave. Raises ArgumentError, StateError."""
+    if not isinstance(new_state, Tensor) or new_state.dtype is not dt.uint8:
+        raise ArgumentError("set_rng_state: the state must be a uint8 tensor")
+    if tuple(new_state.dims) != (_STATE_BYTES,):
+        raise StateError(f"set_rng_state: a state has {_STATE_BYTES} bytes, got shape {list(new_state.dims)}")
+    found, offset = np.ascontiguousarray(new_state.numpy()).view("<u8").tolist()
+    default_generator.set_state((found, offset))
