@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from weft.autograd.engine import Evaluator
 from weft.autograd.node import InputMetadata, Node, OpNode
 from weft.compile.symbolic import SymbolicPayload
+from weft.layers.walk import unwatched
 from weft.ir.opaque import VALIDATE, opaque_op
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -28,6 +29,9 @@ class OpaqueEvaluator(Evaluator):
         self.ran.add(node)
         if modes.grad or not isinstance(node, OpNode) or not any(needs):
             return node.apply(grads, needs)
+        return unwatched(self._record, node, grads, needs)
+
+    def _record(self, node: OpNode, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         capture = self.capture
         needed = node.needs_per_argument(needs)
         counts = node.argument_counts
@@ -42,6 +46,9 @@ class OpaqueEvaluator(Evaluator):
 
     def validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:
         """The check of an edge: recorded for opaque results, done at once for typed ones."""
+        return unwatched(self._validate, node, index, gradient, metadata)
+
+    def _validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:
         data = gradient._data if isinstance(gradient, Tensor) else None
         if not isinstance(data, SymbolicPayload) or data.type is not TENSOR:
             return super().validate(node, index, gradient, metadata)

@@ -117,6 +117,17 @@ class Builder:
         self.nodes.append(node)
         return node
 
+    def adopt(self, node: Node) -> Node:
+        """Take a node of another graph over as it is (its arguments are values of this one too), or find its equal."""
+        if node.op.effect == "pure":
+            key = (node.op, memo_key(node.args))
+            found = self._find(key)
+            if found is not None and len(found.outputs) == len(node.outputs):
+                return found
+            self._memo[key] = node
+        self.nodes.append(node)
+        return node
+
     def emit_like(self, node: Node, args: tuple[Operand, ...], blocks: tuple[Block, ...] = ()) -> Node:
         """Re-emit a node with new arguments; its type rule runs again only when an argument's type changed."""
         key = None

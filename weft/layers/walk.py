@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,23 @@ ndarray = np.ndarray
 
 def walk(op: Op, args: tuple[Any, ...]) -> Any:
     """Run an operator on bound arguments, from the top layer down."""
+    return walk_layers(op, args) if modes.capture is None else unwatched(walk_layers, op, args)
+
+
+def unwatched(function: Any, *args: Any) -> Any:
+    """Call machinery that runs no user code without the profile hook by which a capture watches the user's frames."""
+    hook = sys.getprofile()
+    if not callable(hook):
+        return function(*args)
+    sys.setprofile(None)
+    try:
+        return function(*args)
+    finally:
+        sys.setprofile(hook)
+
+
+def walk_layers(op: Op, args: tuple[Any, ...]) -> Any:
+    """The layers, top to bottom."""
     special = modes.special
     if special is not None:
         return special[-1].intercept(op, args)
@@ -73,6 +91,10 @@ def below(op: Op, args: tuple[Any, ...]) -> Any:
 
 def inplace(op: Op, args: tuple[Any, ...]) -> Any:
     """`self.op_(...)`: the functional operator's value is written into self; history takes the functional form."""
+    return _inplace(op, args) if modes.capture is None else unwatched(_inplace, op, args)
+
+
+def _inplace(op: Op, args: tuple[Any, ...]) -> Any:
     target: Tensor = args[0]
     special = modes.special
     if special is not None:

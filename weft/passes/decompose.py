@@ -10,14 +10,12 @@ from weft.passes.rebuild import rebuild, results_of
 def decompose(graph: Graph, keep: frozenset[str] = frozenset()) -> Graph:
     """The graph with decompositions opened (those named in `keep` stay whole)."""
     while True:
-        opened = rebuild(graph, lambda b, n, a: _open(b, n, a, keep))
+        opened = rebuild(graph, _open, lambda n: n.op.decompose is not None and n.op.name not in keep)
         if opened is graph:
             return graph
         graph = opened
 
 
-def _open(builder: Builder, node: Node, args: tuple[Operand, ...], keep: frozenset[str]) -> tuple[Operand, ...] | None:
-    op = node.op
-    if op.decompose is None or op.name in keep:
-        return None
-    return results_of(builder, op.decompose(*(builder.handle(a) for a in args)))
+def _open(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...]:
+    assert node.op.decompose is not None
+    return results_of(builder, node.op.decompose(*(builder.handle(a) for a in args)))

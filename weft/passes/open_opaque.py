@@ -13,7 +13,11 @@ from weft.passes.rebuild import rebuild, results_of
 
 def open_opaque(graph: Graph) -> Graph:
     """The graph without autograd:: calls."""
-    return rebuild(graph, _open)
+    return rebuild(graph, _open, _is_opaque)
+
+
+def _is_opaque(node: Node) -> bool:
+    return node.op is VALIDATE or node.op is ACCUMULATE or plan_of_opaque(node.op) is not None
 
 
 def _open(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:

@@ -13,48 +13,79 @@ Env = dict[Value, Operand]
 Rewrite = Callable[[Builder, Node, tuple[Operand, ...]], "tuple[Operand, ...] | None"]
 
 
-def rebuild(graph: Graph, rewrite: Rewrite) -> Graph:
-    """The graph with `rewrite` offered every node. The same object comes back when nothing changed."""
+def rebuild(graph: Graph, rewrite: Rewrite, wants: Callable[[Node], bool] | None = None) -> Graph:
+    """The graph with `rewrite` offered every node that it `wants` (all, if not given). The same object comes back when nothing changed.
+
+    Nodes whose arguments did not change are taken over as they are: only what a rewrite touched, and what depends on it, is emitted anew.
+    """
+    if wants is not None and not any(wants(n) for n in graph.walk()):
+        return graph
     changed = [False]
     builder = Builder(graph.name, graph.env)
+    builder.params = list(graph.params)
     env: Env = {}
-    for p in graph.params:
-        fresh = builder.param(p.type, p.name)
-        env[p] = fresh
     with builder.active():
         for node in graph.nodes:
-            _emit(builder, node, env, rewrite, changed)
-    results = tuple(map_operand(r, env) for r in graph.results)
-    if not changed[0] and len(builder.nodes) == len(graph.nodes):
+            _emit(builder, node, env, rewrite, wants, changed)
+    if not changed[0]:
         return graph
-    return builder.graph(results, graph.writes)
+    return builder.graph(tuple(map_operand(r, env) for r in graph.results), graph.writes)
 
 
-def _emit(builder: Builder, node: Node, env: Env, rewrite: Rewrite, changed: list[bool]) -> None:
-    args = tuple([map_operand(a, env) for a in node.args])
-    builder.where = node.where
-    replaced = rewrite(builder, node, args)
-    if replaced is not None:
-        changed[0] = True
-        for old, new in zip(node.outputs, replaced):
-            env[old] = new
-            if type(new) is Value and old.name and not new.name:
-                new.name = old.name
+def _emit(builder: Builder, node: Node, env: Env, rewrite: Rewrite, wants: Callable[[Node], bool] | None, changed: list[bool]) -> None:
+    args = tuple([map_operand(a, env) for a in node.args]) if env else node.args
+    if wants is None or wants(node):
+        builder.where = node.where
+        replaced = rewrite(builder, node, args)
+        if replaced is not None:
+            changed[0] = True
+            for old, new in zip(node.outputs, replaced):
+                if new is old:
+                    continue
+                env[old] = new
+                if type(new) is Value and old.name and not new.name:
+                    new.name = old.name
+            return
+    if not node.blocks and same_objects(args, node.args):
+        adopted = builder.adopt(node)
+        if adopted is not node:
+            changed[0] = True
+            env.update(zip(node.outputs, adopted.outputs))
         return
-    blocks = tuple(_block(builder, b, env, rewrite, changed) for b in node.blocks)
+    blocks = tuple(_block(builder, b, env, rewrite, wants, changed) for b in node.blocks)
+    if blocks and all(x is y for x, y in zip(blocks, node.blocks)) and same_objects(args, node.args):
+        builder.nodes.append(node)
+        return
     fresh = builder.emit_like(node, args, blocks) if not blocks else builder.emit_raw(
         node.op, args, tuple(v.type for v in node.outputs), blocks, node.where)
     env.update(zip(node.outputs, fresh.outputs))
 
 
-def _block(builder: Builder, block: Block, env: Env, rewrite: Rewrite, changed: list[bool]) -> Block:
+def same_objects(a: tuple[Operand, ...], b: tuple[Operand, ...]) -> bool:
+    """Whether two argument tuples hold the same Values (immediates are never changed by mapping)."""
+    if a is b:
+        return True
+    for x, y in zip(a, b):
+        if x is not y and not (type(x) is tuple and type(y) is tuple and len(x) == len(y) and same_objects(x, y)):
+            return False
+    return True
+
+
+def _block(
+    builder: Builder, block: Block, env: Env, rewrite: Rewrite, wants: Callable[[Node], bool] | None, changed: list[bool]
+) -> Block:
     with builder.inner() as inner:
+        inner.params = list(block.params)
         scope = dict(env)
-        for p in block.params:
-            scope[p] = inner.param(p.type, p.name)
+        before = changed[0]
+        changed[0] = False
         for node in block.nodes:
-            _emit(inner, node, scope, rewrite, changed)
-        return inner.block(tuple(map_operand(r, scope) for r in block.results))
+            _emit(inner, node, scope, rewrite, wants, changed)
+        results = tuple(map_operand(r, scope) for r in block.results)
+        touched = changed[0] or not same_objects(results, block.results) or len(inner.nodes) != len(block.nodes)
+        touched = touched or any(x is not y for x, y in zip(inner.nodes, block.nodes))
+        changed[0] = before or changed[0]
+        return inner.block(results) if touched else block
 
 
 def results_of(builder: Builder, outcome: Any) -> tuple[Operand, ...]:

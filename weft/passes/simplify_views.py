@@ -11,10 +11,12 @@ _IDENTITY = frozenset((
     "aten::_contiguous_copy", "aten::_to_copy",
 ))
 
+_OFFERED = _IDENTITY | {"aten::permute"}
+
 
 def simplify_views(graph: Graph) -> Graph:
     """The graph without views, copies and casts whose result equals their source."""
-    return rebuild(graph, _simplify)
+    return rebuild(graph, _simplify, lambda n: n.op.name in _OFFERED)
 
 
 def _simplify(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
