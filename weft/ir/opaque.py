@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.ops.array import Array, unwrap, wrap
-from weft.ops.backward import Plan, apply_functional, plan_of
+from weft.ops.backward import Plan, apply_functional, node_name, plan_of
 from weft.ops.op import NOT_DIFFERENTIABLE, OPS, Op, define
 from weft.ops.packet import aten
 from weft.ops.route import default_route
@@ -26,9 +26,7 @@ def opaque_op(forward: Op) -> Op:
     found = _OPAQUE.get(forward)
     if found is None:
         plan = plan_of(forward)
-        name = f"autograd::{plan.name}"
-        if name in OPS:  # two namespaces may share a base name
-            name = f"{name}_{forward.schema.namespace}_{forward.schema.overload}"
+        name = f"autograd::{opaque_base(forward)}"
         found = define(
             f"{name}(Object[] grads, bool[] needs, Object[] packed) -> Object[]",
             f"The gradient of {forward.name}: cotangents, wanted inputs and saved values in; one gradient per input out.",
@@ -40,6 +38,24 @@ def opaque_op(forward: Op) -> Op:
         _OPAQUE[forward] = found
         _PLANS[found] = plan
     return found
+
+
+def opaque_base(forward: Op) -> str:
+    """`MulBackward0`; outside aten the namespace and overload follow, so that the name says which operator is meant in every process."""
+    schema = forward.schema
+    if schema.namespace == "aten":
+        return node_name(forward)
+    return "_".join(part for part in (node_name(forward), schema.namespace, schema.overload) if part)
+
+
+def find_opaque(name: str) -> Op | None:
+    """The opaque operator of this name (`autograd::MulBackward0`), made if nobody asked for it yet; None if no operator has such a node."""
+    if name in OPS:
+        return OPS[name]
+    for forward in list(OPS.values()):
+        if forward.is_differentiable and f"autograd::{opaque_base(forward)}" == name:
+            return opaque_op(forward)
+    return None
 
 
 def plan_of_opaque(op: Op) -> Plan | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from weft.support.errors import CaptureError
 from weft.support.locations import Location, user_location
 from weft.types import dims
+from weft.types import dtype as dt
 from weft.types.dims import Dim, Expr
 
 
@@ -64,6 +65,8 @@ class ShapeEnv:
     def fresh(self, kind: str, example: int | None = None) -> Expr:
         """A new symbol of kind "s", "i" or "u"."""
         number = self.counts.get(kind, 0)
+        while dt.by_short(f"{kind}{number}") is not None:  # i8 is a dtype: in text, a symbol must not look like one
+            number += 1
         self.counts[kind] = number + 1
         name = f"{kind}{number}"
         if example is not None:

@@ -1,0 +1,142 @@
+"""Types and dims from text: the inverse of `str` of a Type or Dim."""
+
+from __future__ import annotations
+
+import re
+
+from weft.types import dims as dm
+from weft.types import dtype as dt
+from weft.types.dims import Dim
+from weft.types.scanner import Scanner
+from weft.types.tensor_type import SIMPLE, Type, list_of, optional, tensor_type, tuple_of
+
+_SYMBOL = re.compile(r"[siu]\d+\Z")
+
+
+def parse_type(text: str) -> Type:
+    """`f32[s0, 128]`, `Tensor`, `f32[*, *]`, `i64[...]`, `int[]`, `List(f32[3])?`, `(int, float)`. Raises ParseError with line and column."""
+    scanner = Scanner(text)
+    found = read_type(scanner)
+    scanner.expect_end()
+    return found
+
+
+def parse_dim(text: str) -> Dim:
+    """`s0*s1 + 2`, `(s0 // 2)`, `max(s0, 4)`. Raises ParseError with line and column."""
+    scanner = Scanner(text)
+    found = read_dim(scanner)
+    scanner.expect_end()
+    return found
+
+
+# ---- types
+def read_type(scanner: Scanner) -> Type:
+    """Read one type."""
+    found = _read_plain(scanner)
+    while True:
+        if scanner.take("?"):
+            found = optional(found)
+        elif scanner.sees("[") and scanner.after_next().text == "]":
+            scanner.read(), scanner.read()
+            found = list_of(found)
+        else:
+            return found
+
+
+def _read_plain(scanner: Scanner) -> Type:
+    if scanner.take("("):
+        elements = _read_types(scanner)
+        return tuple_of(*elements)
+    token = scanner.expect_kind("word", "a type")
+    if token.text == "List" and scanner.take("("):
+        element = read_type(scanner)
+        scanner.expect(")")
+        return list_of(element)
+    if token.text in SIMPLE:
+        return SIMPLE[token.text]
+    dtype = dt.by_short(token.text)
+    if dtype is None and token.text != "Tensor":
+        scanner.fail(f"{token.text!r} is no type; types are f32[...] and the like, Tensor, {', '.join(SIMPLE)}, List(T), (T, T), T?", token)
+    dims = _read_tensor_dims(scanner) if dtype is not None or scanner.sees("[") else None
+    device = scanner.read().text[1:] if scanner.next.kind == "graph" else "cpu"
+    return tensor_type(dtype, dims, device)
+
+
+def _read_types(scanner: Scanner) -> list[Type]:
+    found: list[Type] = []
+    while not scanner.take(")"):
+        found.append(read_type(scanner))
+        if not scanner.sees(")"):
+            scanner.expect(",")
+    return found
+
+
+def _read_tensor_dims(scanner: Scanner) -> tuple[Dim | None, ...] | None:
+    scanner.expect("[")
+    if scanner.take("..."):
+        scanner.expect("]")
+        return None
+    found: list[Dim | None] = []
+    while not scanner.take("]"):
+        found.append(None if scanner.take("*") else read_dim(scanner))
+        if not scanner.sees("]"):
+            scanner.expect(",")
+    return tuple(found)
+
+
+# ---- dims
+def read_dim(scanner: Scanner) -> Dim:
+    """Read a sum of terms."""
+    total = _read_term(scanner)
+    while True:
+        if scanner.take("+"):
+            total = total + _read_term(scanner)
+        elif scanner.take("-"):
+            total = total - _read_term(scanner)
+        else:
+            return total
+
+
+def _read_term(scanner: Scanner) -> Dim:
+    product = _read_factor(scanner)
+    while True:
+        if scanner.take("*"):
+            product = product * _read_factor(scanner)
+        elif scanner.take("//"):
+            product = dm.floordiv(product, _read_factor(scanner))
+        elif scanner.take("%"):
+            product = dm.mod(product, _read_factor(scanner))
+        else:
+            return product
+
+
+def _read_factor(scanner: Scanner) -> Dim:
+    token = scanner.next
+    if scanner.take("-"):
+        return -_read_factor(scanner)
+    if scanner.take("("):
+        inner = read_dim(scanner)
+        scanner.expect(")")
+        return inner
+    if token.kind == "int":
+        return int(scanner.read().text)
+    if token.kind == "word" and token.text in ("max", "min"):
+        scanner.read()
+        return _read_choice(scanner, token.text)
+    if token.kind == "word" and is_symbol(token.text):
+        return dm.symbol(scanner.read().text)
+    scanner.fail(f"expected a size (an integer, a symbol such as s0, an expression of them), found {token.text!r}")
+
+
+def _read_choice(scanner: Scanner, name: str) -> Dim:
+    scanner.expect("(")
+    a = read_dim(scanner)
+    scanner.expect(",")
+    b = read_dim(scanner)
+    scanner.expect(")")
+    return dm.maximum(a, b) if name == "max" else dm.minimum(a, b)
+
+
+def is_symbol(word: str) -> bool:
+    """Whether a word is a symbol of a size or number (`s0`, `i3`, `u1`), and not a dtype (`i8`)."""
+    return _SYMBOL.match(word) is not None and dt.by_short(word) is None
