@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable
 
 from weft.codegen.compiler import compile_object, object_key
 from weft.codegen.emit import Module
-from weft.codegen.native import native_caller, products_in, shared_pool
+from weft.codegen.native import build, native_caller, products_in, shared_pool
 from weft.codegen.program_foreign import foreign_function
+from weft.codegen.program_launch import SERVICES, emit_services
 from weft.codegen.program_native import native_layout
 from weft.codegen.program_numpy import numpy_layout
 from weft.codegen.target import Target, host_target
 from weft.ir.graph import Graph
 from weft.loops.kernel import LoweredGraph
 from weft.runtime.cache import Cache, user_cache
-from weft.runtime.engine import load
+from weft.runtime.engine import Library, load
 from weft.runtime.layout_text import decode, encode
 from weft.runtime.program import ForeignFunction, Program
 from weft.runtime.segments import Layout
@@ -75,12 +77,22 @@ def _lower_graph() -> Lower:
 
 
 def _loaded(layout: Layout, code: bytes, source: _Source, target: Target) -> Program:
-    library = load(code, layout.entries, products_in(code, target))
+    services = _services(target)
+    imports = {**products_in(code, target), **{name: services[name] for name in SERVICES}}
+    library = load(code, layout.entries, imports)
     caller = native_caller()
     calls = {name: caller.callable(library[name], library) for name in layout.entries}
     pool = shared_pool() if layout.parallel else None
     addresses = (0, 0) if pool is None else (pool.address, pool.parallel)
     return Program(layout, calls, source.foreign, addresses, (library, pool), source.where)
+
+
+@functools.cache
+def _services(target: Target) -> Library:
+    """What every program calls, compiled once for this machine and loaded once for this process."""
+    module = Module.for_target(target)
+    emit_services(module)
+    return build(module.text(), SERVICES, target)
 
 
 # ---- the disk cache

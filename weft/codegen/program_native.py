@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from weft.codegen.emit import Module, Signature
+from weft.codegen.emit import Module
 from weft.codegen.plan import aligned
-from weft.codegen.program_emit import Launch, SegmentEmitter, emit_launch, emit_plan
+from weft.codegen.program_emit import SegmentEmitter, emit_plan
 from weft.codegen.program_flow import emit_if, emit_loop
 from weft.codegen.program_items import (
     BlockItem,
@@ -22,6 +22,7 @@ from weft.codegen.program_items import (
     flat_events,
     program_items,
 )
+from weft.codegen.program_launch import Launch
 from weft.codegen.program_numbers import KINDS, is_number
 from weft.codegen.program_numpy import graph_symbols, late_binds
 from weft.codegen.program_storage import Storage, assign_storage, chunk_count, scratch_bytes
@@ -69,7 +70,6 @@ class _Assembly:
         self.walk_index = {id(n): i for i, n in enumerate(self.graph.walk())}
         self.checks: list[Check] = []
         self.parallel = any(isinstance(e, KernelCall) and chunk_count(e) != 1 for e in self.events)
-        self.launch: Signature = emit_launch(module)
         self.functions: dict[str, int] = {}
         self.offsets = self.words.take(len(self.storage.placement.sizes))
         self.known = set(self.symbols[: self.given])
@@ -168,11 +168,11 @@ class _Assembly:
 
     def _flush(self, emitter: SegmentEmitter, launches: list[Launch]) -> None:
         if launches:
-            emitter.launches(launches, self.launch)
+            emitter.launches(launches)
             launches.clear()
 
     def _launch(self, call: KernelCall, buffers: int, scope: int) -> Launch:
-        words, checks = self.words, len(self.checks)
+        words, checks = self.words, len(self.checks) if call.raises else -1
         self.checks += [self._check(call.nodes[n]) for n in call.raises]
         if call.function not in self.functions:
             self.functions[call.function] = words.take()
