@@ -83,8 +83,8 @@ class BlockLowering:
         if node.blocks:
             blocks = tuple(BlockLowering(self.lowering, b).run() for b in node.blocks)
             self.steps.append(BlockStep(node, inputs, node.outputs, blocks))
-        elif is_leaf(node) and _is_native(node.outputs[0]):
-            self.steps.append(self.lowering.nest(leaf_nest(node)))
+        elif (is_leaf(node) or node.outputs[0] in self.aliases.uniform) and _is_native(node.outputs[0]):
+            self.steps.append(self.lowering.nest(leaf_nest(node, self.aliases)))
         else:
             self.steps += self._lowered(node) or [ForeignStep(node, inputs, node.outputs)]
 
@@ -104,7 +104,7 @@ class BlockLowering:
 
     def copy(self, target: Value, dims: tuple[Dim, ...], root: Value, geometry: Geometry, node: Node) -> KernelCall:
         """target, contiguous over `dims`, gets a view of `root`."""
-        return self.lowering.nest(copy_nest(target, dims, root, geometry, node))
+        return self.lowering.nest(copy_nest(target, dims, root, geometry, node, self.aliases))
 
     def _result(self, result: Operand) -> Operand:
         """A result as the program hands it out: a root, or a view of one that lies contiguous from its start; else a copy."""

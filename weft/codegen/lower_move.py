@@ -73,7 +73,7 @@ def write_into(block: BlockLowering, node: Node, base: Value, source: Value, pla
     other, source_geometry = block.aliases.of(source)
     is_whole = lies.offset == 0 and lies.strides == contiguous_strides(lies.dims) and dm.product(dims_of(root)) == dm.product(dims_of(out))
     first = _copy_unless_same(block, root, out, node) if is_whole else block.copy(out, dims_of(out), root, lies, node)
-    second = block.lowering.nest(copy_nest(out, dims_of(source), other, source_geometry, node, place))
+    second = block.lowering.nest(copy_nest(out, dims_of(source), other, source_geometry, node, block.aliases, place))
     joined = join_calls(block, [first, second], node, is_ordered=True)
     return [replace(joined, in_place=((0, 0),)) if is_whole and other is not root else joined]
 
@@ -118,7 +118,7 @@ def lower_cat(block: BlockLowering, node: Node) -> list[KernelCall] | None:
             continue  # an empty vector among tensors of another rank counts as nothing
         root, geometry = block.aliases.of(t)
         place = Geometry(size, strides, start * strides[axis])
-        calls.append(block.lowering.nest(copy_nest(out, size, root, geometry, node, place)))
+        calls.append(block.lowering.nest(copy_nest(out, size, root, geometry, node, block.aliases, place)))
         start = start + size[axis]
     return [join_calls(block, calls, node)] if calls else None
 
@@ -141,7 +141,7 @@ def lower_pad(block: BlockLowering, node: Node) -> list[KernelCall] | None:
         start = start + max(before, 0) * strides[axis]
     inside = Geometry(tuple(dims), geometry.strides, offset)
     fill = block.lowering.nest(fill_nest(out, value, node))
-    copy = block.lowering.nest(copy_nest(out, inside.dims, root, inside, node, Geometry(inside.dims, strides, start)))
+    copy = block.lowering.nest(copy_nest(out, inside.dims, root, inside, node, block.aliases, Geometry(inside.dims, strides, start)))
     return [join_calls(block, [fill, copy], node, is_ordered=True)]
 
 

@@ -13,7 +13,7 @@ from weft.ops.compute import is_default, reduce_arguments
 from weft.ops.geometry import Geometry, contiguous, contiguous_strides
 from weft.ops.rules import Pointwise
 from weft.passes.alias import Aliases, dims_of, dtype_of
-from weft.passes.group import Group, Place, is_fill, is_iota, is_leaf
+from weft.passes.group import Group, Place, is_iota, is_leaf
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -22,7 +22,7 @@ from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, tensor_type
 
 KEEP_WEIGHT = 4  # a value used in a later phase is computed again if that takes no more than this
-MAX_CHUNKS, CHUNK_ROWS, CHUNK_ELEMENTS = 32, 64, 8192
+MAX_CHUNKS, CHUNK_ROWS, CHUNK_ELEMENTS = 32, 16, 8192
 
 
 def build_nests(group: Group, aliases: Aliases, stored: set[Value]) -> list[Nest]:
@@ -121,8 +121,7 @@ class _GroupBuilder:
 
     def _apply(self, node: Node) -> int:
         op, rule = node.op, node.op.type
-        place = self.group.places[node.outputs[0]]
-        assert place is not None
+        place = self.group.places.get(node.outputs[0]) or (-1,) * len(dims_of(node.outputs[0]))
         types = tuple([_type_of(a) for a in node.args])
         compute = dt.compute_dtype(rule.compute_dtype(types)) if isinstance(rule, Pointwise) else None
         keep = rule.keep if isinstance(rule, Pointwise) else ()
@@ -160,13 +159,21 @@ class _GroupBuilder:
         root, geometry = self.aliases.of(value)
         dtype = dtype_of(root)
         assert dtype is not None
-        if root.node is not None and is_fill(root.node):
-            return self._fill(root.node, dtype)
+        if root in self.aliases.uniform:
+            return self._uniform(root, dtype)
         strides = self._strides(geometry, dims_of(value), place)
         if root.node is not None and is_iota(root.node):
             return self._index(strides, geometry.offset)
         access = self._access(root, strides, geometry.offset)
         return self._emit(Instr("load", dtype, self._level(strides), what=access), ("load", access))
+
+    def _uniform(self, root: Value, dtype: DType) -> int:
+        """A constant, or what a pointwise operator makes of constants."""
+        if root in self.known:
+            return self.known[root]
+        assert root.node is not None
+        self.known[root] = self._fill(root.node, dtype) if is_leaf(root.node) else self._apply(root.node)
+        return self.known[root]
 
     def _number(self, value: Operand) -> int:
         if value not in self.numbers:
@@ -268,7 +275,7 @@ class _GroupBuilder:
             return dm.minimum(64, dm.maximum(1, dm.floordiv(dm.product(self.group.space), CHUNK_ELEMENTS)))
         if not any(i.kind in ("total", "column") for i in self.instrs):
             return None
-        return dm.minimum(MAX_CHUNKS, dm.maximum(1, dm.floordiv(self._rows(), CHUNK_ROWS)))
+        return dm.minimum(MAX_CHUNKS, dm.maximum(1, dm.minimum(dm.floordiv(self._rows(), CHUNK_ROWS), dm.floordiv(dm.product(self.group.space), CHUNK_ELEMENTS))))
 
     def _is_flat_total(self) -> bool:
         return bool(self.group.inner is None and self.group.terminals and not self.outer and self.inner)
@@ -396,11 +403,13 @@ def _coalesce(
     return sizes, [[s[a] for a in kept] for s in strides]
 
 
-def copy_nest(target: Value, dims: Sequence[Dim], root: Value, geometry: Geometry, node: Node, place: Geometry | None = None) -> Nest:
+def copy_nest(
+    target: Value, dims: Sequence[Dim], root: Value, geometry: Geometry, node: Node, aliases: Aliases, place: Geometry | None = None
+) -> Nest:
     """The elements of a view of `root` written to target: contiguous over `dims`, or where `place` says."""
     place = place or contiguous(tuple(dims))
-    if root.node is not None and is_fill(root.node):
-        return _single_fill(target, dims, root.node, node, place)
+    if root in aliases.uniform:
+        return _uniform_copy(target, dims, root, node, place, aliases)
     axes = [i for i, d in enumerate(dims) if not (isinstance(d, int) and d == 1)]
     strides = [tuple(0 if _broadcasts(g, d) else s for g, d, s in zip(geometry.dims, dims, geometry.strides)), place.strides]
     sizes, joined = _coalesce(axes, dims, strides)
@@ -418,19 +427,19 @@ def copy_nest(target: Value, dims: Sequence[Dim], root: Value, geometry: Geometr
     return nest
 
 
-def _single_fill(target: Value, dims: Sequence[Dim], fill: Node, node: Node, place: Geometry) -> Nest:
+def _uniform_copy(target: Value, dims: Sequence[Dim], root: Value, node: Node, place: Geometry, aliases: Aliases) -> Nest:
     """One number written to a place."""
-    builder = _GroupBuilder(Group((), 0, 0), Aliases(), {target})
-    dtype, result = dtype_of(fill.outputs[0]), dtype_of(target)
+    builder = _GroupBuilder(Group((), 0, 0), aliases, {target})
+    dtype, result = dtype_of(root), dtype_of(target)
     assert dtype is not None and result is not None
-    builder._fill(fill, dtype)
+    value = builder._uniform(root, dtype)
     axes = [i for i, d in enumerate(dims) if not (isinstance(d, int) and d == 1)]
     sizes, joined = _coalesce(axes, dims, [place.strides])
     nest = Nest("flat" if len(sizes) == 1 else "rows", tuple(sizes[:-1]), tuple(sizes[-1:]), list(builder.roots), [target], nodes=(node,))
     nest.numbers, nest.instrs = builder.numbers, builder.instrs
     nest.accesses = [Access(i, dt.float64, (0,) * len(sizes)) for i in range(len(builder.roots))]
     nest.accesses.append(Access(len(nest.reads), result, tuple(joined[0]), place.offset))
-    nest.stores = [Store(len(nest.instrs) - 1, nest.accesses[-1])]
+    nest.stores = [Store(value, nest.accesses[-1])]
     settle_phases(nest)
     return nest
 
@@ -484,11 +493,11 @@ class Lookup:
     size: Dim
 
 
-def leaf_nest(node: Node) -> Nest:
-    """The kernel that writes a fill or range to memory."""
+def leaf_nest(node: Node, aliases: Aliases) -> Nest:
+    """The kernel that writes a fill, a range or another uniform value to memory."""
     target = node.outputs[0]
     group = Group(dims_of(target), 0, 0)
-    builder = _GroupBuilder(group, Aliases(), {target})
+    builder = _GroupBuilder(group, aliases, {target})
     builder._choose_axes()
     place = tuple(i if i in group.axes else -1 for i in range(len(group.space)))
     builder.group.places[target] = place

@@ -21,9 +21,12 @@ from weft.ops.rules import normalize_dims
 from weft.passes.alias import Aliases, ProvingEnv, dims_of, dtype_of
 from weft.types import shape_env
 from weft.types.dims import Dim, Expr
+from weft.types.tensor_type import TensorType
 
 Place = tuple[int, ...]
 MAX_NODES = 64  # larger kernels gain nothing and compile slowly
+MAX_DEPTH = 6  # a chain of constants longer than this is computed once
+_HEAVY = frozenset(("pow", "exp", "log", "sqrt", "sin", "cos", "tanh", "float_power"))
 _SAME_ORDER = frozenset(("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "alias", "detach", "view_as", "flatten", "unflatten"))
 _EXPAND = frozenset(("expand", "expand_as", "broadcast_to"))
 _FILLS = frozenset(("aten::full", "aten::zeros", "aten::ones", "aten::empty"))
@@ -259,15 +262,38 @@ class _Grouper:
         self.items: list[Item] = []
         self.item_of: dict[Value, Item] = {}  # of roots; leaves and parameters have none
         self.readers: dict[tuple[Value, tuple[Dim, ...]], Group] = {}
+        self.order: dict[Node, int] = {}
+        self.depth: dict[Value, int] = {}
+        self.first_reader: dict[int, int] = {}  # id of a group -> the lowest stage that reads it
 
     def add(self, node: Node, order: int) -> None:
         """Place the next node."""
         if node.op.is_view:
             self._add_view(node, order)
-        elif is_fusible(node):
-            self._add_fusible(node, order)
-        elif not is_leaf(node):
+        elif is_leaf(node):
+            if is_fill(node):
+                self.aliases.uniform.add(node.outputs[0])
+        elif not is_fusible(node):
             self._add_single(node, order)
+        elif self._is_uniform(node):
+            self.aliases.uniform.add(node.outputs[0])
+        else:
+            self.order[node] = order
+            self._add_fusible(node, order)
+
+    def _is_uniform(self, node: Node) -> bool:
+        """Whether readers had better compute a pointwise node of constants and numbers themselves."""
+        if node.op.scalar is None:
+            return False
+        depth = 0
+        for value in node.inputs():
+            root = self._root(value)
+            is_number = value.node is None and not isinstance(value.type, TensorType)
+            if root not in self.aliases.uniform and not is_number:
+                return False
+            depth = max(depth, self.depth.get(root, 0))
+        self.depth[node.outputs[0]] = depth + 1
+        return depth < MAX_DEPTH and node.op.base not in _HEAVY
 
     def _add_view(self, node: Node, order: int) -> None:
         if any(True for a in node.args[1:] for _ in values_in(a)) or not self.aliases.add_view(node):
@@ -275,6 +301,8 @@ class _Grouper:
 
     def _add_single(self, node: Node, order: int) -> None:
         item = Single(node, 1 + self._stage(node.inputs()), order)
+        for value in node.inputs():
+            self._note_reader(self._root(value), item)
         for block in node.blocks:
             for inner in block.walk():
                 item.stage = max(item.stage, 1 + self._stage(inner.inputs()))
@@ -282,7 +310,7 @@ class _Grouper:
 
     def _register(self, item: Item, outputs: Iterable[Value]) -> None:
         if not isinstance(item, Group) or len(item.nodes) == 1:
-            self.items.append(item)
+            self.items.append(item)  # (a group is registered again with each node)
         for value in outputs:
             self.item_of[value] = item
 
@@ -296,7 +324,10 @@ class _Grouper:
     def _add_fusible(self, node: Node, order: int) -> None:
         space = dims_of(node.args[0]) if node.op.reduce is not None else dims_of(node.outputs[0])
         roots = [(v, self._root(v)) for v in node.inputs()]
-        for group in self._candidates(roots, space):
+        candidates = self._candidates(roots, space)
+        if len(candidates) > 1:
+            candidates = self._joined(candidates, roots)
+        for group in candidates:
             if len(group.nodes) < MAX_NODES and self._flows_into(group, roots) and group.accept(node):
                 break
         else:
@@ -307,6 +338,42 @@ class _Grouper:
         self._register(group, node.outputs)
         for _, root in roots:
             self.readers[root, group.space] = group
+            self._note_reader(root, group)
+
+    def _note_reader(self, root: Value, reader: Item) -> None:
+        source = self.item_of.get(root)
+        if source is not None and source is not reader:
+            key = id(source)
+            self.first_reader[key] = min(self.first_reader.get(key, reader.stage), reader.stage)
+
+    def _joined(self, candidates: list[Group], roots: list[tuple[Value, Value]]) -> list[Group]:
+        """Merge the groups that a node reads into the latest of them, where no other item stands between."""
+        producers = {id(self.item_of.get(root)) for _, root in roots}
+        target = candidates[0]
+        out = [target]
+        for group in candidates[1:]:
+            is_free = group.stage == target.stage or self.first_reader.get(id(group), target.stage + 1) > target.stage
+            if id(group) in producers and id(target) in producers and is_free and self._merge(group, target):
+                continue
+            out.append(group)
+        return out
+
+    def _merge(self, group: Group, target: Group) -> bool:
+        if len(group.nodes) + len(target.nodes) > MAX_NODES or not (group.nodes and target.nodes):
+            return False
+        nodes = sorted([*group.nodes, *target.nodes], key=self.order.__getitem__)
+        if not _take_over(target, nodes, group):
+            return False
+        for node in group.nodes:
+            self.item_of[node.outputs[0]] = target
+        for key, reader in self.readers.items():
+            if reader is group:
+                self.readers[key] = target
+        first = min((self.first_reader[k] for k in (id(group), id(target)) if k in self.first_reader), default=None)
+        if first is not None:
+            self.first_reader[id(target)] = first
+        group.nodes = []
+        return True
 
     def _candidates(self, roots: list[tuple[Value, Value]], space: tuple[Dim, ...]) -> list[Group]:
         """Groups of the producers, latest first, then groups that read the same value over the same space."""
@@ -340,7 +407,7 @@ class _Grouper:
         live = [i for i in self.items if i.nodes]
         stored, deps = self._flows(live, results)
         for node in nodes:
-            if is_leaf(node) and node.outputs[0] in stored:
+            if (is_leaf(node) or node.outputs[0] in self.aliases.uniform) and node.outputs[0] in stored:
                 live.append(Single(node, 0, -1))
                 self.item_of[node.outputs[0]] = live[-1]
         stored, deps = self._flows(live, results)
@@ -385,7 +452,7 @@ def sink_groups(items: list[Item], item_of: dict[Value, Item], root_of: object, 
                     readers.setdefault(id(source), set()).add(id(item))
     for item in sorted(items, key=lambda i: -i.stage):
         targets = readers.get(id(item), set())
-        if not isinstance(item, Group) or item.terminals or len(targets) != 1:
+        if not isinstance(item, Group) or not item.nodes or item.terminals or len(targets) != 1:
             continue
         (target,) = (by_id[t] for t in targets)
         if isinstance(target, Group) and len(target.nodes) + len(item.nodes) <= MAX_NODES:
@@ -393,13 +460,8 @@ def sink_groups(items: list[Item], item_of: dict[Value, Item], root_of: object, 
 
 
 def _sink(item: Group, target: Group, item_of: dict[Value, Item], readers: dict[int, set[int]]) -> None:
-    merged = Group(target.space, target.stage, min(item.order, target.order))
-    nodes = [*item.nodes, *target.nodes]
-    if not all(merged.accept(node) for node in nodes) or (target.inner is not None and merged.inner != target.inner):
+    if not _take_over(target, [*item.nodes, *target.nodes], item):
         return
-    if merged.terminals != target.terminals or _is_misread(merged):
-        return
-    target.inner, target.nodes, target.places, target.order = merged.inner, merged.nodes, merged.places, merged.order
     for node in item.nodes:
         for value in node.outputs:
             item_of[value] = target
@@ -408,6 +470,22 @@ def _sink(item: Group, target: Group, item_of: dict[Value, Item], readers: dict[
             found.discard(id(item))
             found.add(id(target))
     item.nodes = []
+
+
+def _take_over(target: Group, nodes: Sequence[Node], other: Group) -> bool:
+    """Make the target a group of these nodes (its own and the other's), if they fit into one; else leave it as it is."""
+    for space in dict.fromkeys((target.space, other.space)):
+        merged = Group(space, target.stage, min(other.order, target.order))
+        if not all(merged.accept(node) for node in nodes) or _is_misread(merged):
+            continue
+        if merged.terminals != target.terminals | other.terminals:
+            continue
+        if merged.inner != target.inner and target.inner is not None or merged.inner != other.inner and other.inner is not None:
+            continue
+        target.space, target.inner, target.nodes, target.axes = merged.space, merged.inner, merged.nodes, merged.axes
+        target.places, target.terminals, target.order = merged.places, merged.terminals, merged.order
+        return True
+    return False
 
 
 def _is_misread(group: Group) -> bool:
