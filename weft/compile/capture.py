@@ -104,6 +104,7 @@ class Capture:
         self.numbers: list[NumberInput] = []
         self.number_guards: list[NumberGuard] = []
         self.state_guards: dict[Any, StateGuard] = {}
+        self.wants_grad: dict[int, tuple[Tensor, bool, Location | None]] = {}
         self.grads: dict[int, GradSlot] = {}
         self.stand_ins: dict[int, Tensor] = {}
         self.evaluator = OpaqueEvaluator(self)
@@ -284,6 +285,8 @@ class Capture:
 
     # ---- state
     def _state_payload(self, tensor: Tensor) -> SymbolicPayload:
+        if id(tensor) not in self.wants_grad:
+            self.wants_grad[id(tensor)] = (tensor, tensor.requires_grad, user_location(3))
         storage = tensor.storage()
         key = storage.address if storage.nbytes else id(storage)
         slot = self.states.get(key)

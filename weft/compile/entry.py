@@ -175,6 +175,9 @@ class Entry:
                 state = self.capture.real(grad.tensor)._autograd
                 if (state is not None and state.grad is not None) is not grad.present:
                     return Miss(f"a .grad that the function reads was {'present' if grad.present else 'None'} and is not any more", 5)
+        for tensor, wanted, where in self.capture.wants_grad.values():
+            if tensor.requires_grad is not wanted:
+                return Miss(f"{where}: requires_grad of a tensor of shape {list(tensor.dims)} was {wanted}, is now {not wanted}", 5)
         for state_guard in self.capture.state_guards.values():
             if not state_guard.check():
                 return Miss(state_guard.describe, 5)

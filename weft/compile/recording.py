@@ -88,17 +88,17 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
     args, kwargs = pytree.unflatten(stand_ins, spec)
     substitution = _substitution(owner, capture)
     with capture.active(), _symbolic_generator(capture, default_generator) as random:
-        with substitution:
+        with substitution:  # also while the records are put back: they hold the stand-ins
             result, recorded = guards.record(owner.function, args, kwargs, kinds=kinds(), substitution=substitution)
-        try:
-            _refuse_writes(owner, recorded)
-            number_writes = _number_writes(outcome, recorded)
-            returns, result_spec = _returns(outcome, result, stand_ins)
-            _state_writes(outcome, stand_ins)
-            grad_effects = _grad_effects(outcome)
-            joint = _joint(outcome, result)
-        finally:
-            recorded.rollback()
+            try:
+                _refuse_writes(owner, recorded)
+                number_writes = _number_writes(outcome, recorded)
+                returns, result_spec = _returns(outcome, result, stand_ins)
+                _state_writes(outcome, stand_ins)
+                grad_effects = _grad_effects(outcome)
+                joint = _joint(outcome, result)
+            finally:
+                recorded.rollback()
     capture.restore()
     _fill_sources(outcome)
     graph = capture.builder.graph(outcome.results, outcome.writes)

@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero, check_betas
-from weft.optim.optimizer import Group, Optimizer, Params, State
+from weft.optim.optimizer import Group, Optimizer, Params
 from weft.tensor.tensor import Tensor
 
 
@@ -42,13 +42,14 @@ class Adam(Optimizer):
         decoupled = group["decoupled_weight_decay"]
         shrink = 1 - lr * decay if decoupled and decay != 0 else None
         couples = not decoupled and decay != 0
+        names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
         rest1, rest2 = 1 - beta1, 1 - beta2
         for clock in self._clocks(group, params):
             size = lr / clock.correction(beta1)
             root = clock.correction(beta2) ** 0.5
             for p in clock.params:
                 grad: Any = -p.grad if group["maximize"] else p.grad
-                state = self._state_of(p, _averages_and_greatest if group["amsgrad"] else _averages)
+                state = self._state_of(p, names)
                 if shrink is not None:
                     p.mul_(shrink)
                 elif couples:
@@ -81,10 +82,3 @@ def add_quotient(p: Tensor, numerator: Tensor, denominator: Tensor, factor: Any)
     else:
         p.addcdiv_(numerator, denominator, value=factor)
 
-
-def _averages(p: Tensor) -> State:
-    return {"exp_avg": aten.zeros_like(p), "exp_avg_sq": aten.zeros_like(p)}
-
-
-def _averages_and_greatest(p: Tensor) -> State:
-    return {**_averages(p), "max_exp_avg_sq": aten.zeros_like(p)}

@@ -13,7 +13,7 @@ def check_at_least_zero(**options: Any) -> None:
     for name, value in options.items():
         if isinstance(value, Tensor) and value.numel() != 1:
             raise ValueProblem("Tensor lr must be 1-element")
-        if not 0.0 <= value:
+        if not value >= 0.0:
             raise ValueProblem(f"Invalid {name.replace('_', ' ')} value: {value}" if name != "lr" else f"Invalid learning rate: {value}")
 
 

@@ -161,11 +161,12 @@ class Optimizer:
             return tuple(group[key])
         return tuple(capture.lift_item(group, key, i, f"{type(self).__name__}.{key}[{i}]") for i in range(len(group[key])))
 
-    def _state_of(self, p: Tensor, make: Callable[[Tensor], State]) -> State:
-        """The state of a parameter, made when there is none yet (a step counter does not count)."""
+    def _state_of(self, p: Tensor, names: tuple[str, ...], make: Callable[[Tensor], Tensor] = aten.zeros_like) -> State:
+        """The state of a parameter, in which every name has a tensor: `make(p)` for those that had none."""
         state = self.state[p]
-        if not state or (len(state) == 1 and "step" in state):
-            self._add_state(p, make)
+        missing = [name for name in names if name not in state]
+        if missing:
+            self._add_state(p, lambda p: {name: make(p) for name in missing})
         return state
 
     def _add_state(self, p: Tensor, make: Callable[[Tensor], State]) -> None:

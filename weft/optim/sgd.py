@@ -61,8 +61,7 @@ class SGD(Optimizer):
 
     def _first_velocity(self, p: Tensor, grad: Tensor, momentum: Any, dampening: Any) -> Tensor:
         """In a captured step the buffer starts at zero, so that one program serves the first step and the others; not so with dampening."""
-        self._add_state(p, lambda p: {"momentum_buffer": aten.zeros_like(p)})
-        buffer: Tensor = self.state[p]["momentum_buffer"]
+        buffer: Tensor = self._state_of(p, ("momentum_buffer",))["momentum_buffer"]
         if dampening == 0:
             buffer.mul_(momentum).add_(grad)
             return buffer
