@@ -82,13 +82,23 @@ def _split_runs(runs: list[tuple[Dim, Dim]], dims: Dims) -> Dims | None:
     at = len(dims) - 1
     for size, base in runs:
         taken: Dim = 1
-        while at >= 0 and (_is_one(dims[at]) or not _same(taken, size)):
+        is_certain = _is_reached(size, dims, at)  # then no question about sizes is needed on the way
+        while at >= 0 and (_is_one(dims[at]) or not (taken == size if is_certain else _same(taken, size))):
             strides[at] = base * taken
             taken = taken * dims[at]
             at -= 1
-        if not _same(taken, size):
+        if not (taken == size if is_certain else _same(taken, size)):
             return None
     return tuple(strides) if at < 0 else None
+
+
+def _is_reached(size: Dim, dims: Dims, at: int) -> bool:
+    """Whether a product of dims up to `at`, taken from there outwards, is `size` by structure alone."""
+    taken: Dim = 1
+    while taken != size and at >= 0:
+        taken = taken * dims[at]
+        at -= 1
+    return taken == size
 
 
 def _is_one(d: Dim) -> bool:
