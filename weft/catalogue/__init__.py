@@ -10,8 +10,41 @@ internal.py    operators that rules need and users do not
 Importing the package defines every entry. Rules call operators through `weft.ops.packet.aten`.
 """
 
-from weft.catalogue import casts, choice, comparison, extrema, factories, math, pointwise, reductions, scans, statistics  # noqa: F401
-from weft.catalogue import random, sorting, special_functions, vector_norms  # noqa: F401
-from weft.catalogue import activations, attention, complex_views, convolution, einsum, fft, functional, grids  # noqa: F401
-from weft.catalogue import indexing, internal, interpolation, linalg, linear, losses, norms, pooling  # noqa: F401
-from weft.catalogue import running_norms, scattering, shaping, slicing, views  # noqa: F401
+from weft.catalogue import (  # noqa: F401
+    activations,
+    attention,
+    casts,
+    choice,
+    comparison,
+    complex,
+    complex_views,
+    convolution,
+    einsum,
+    extrema,
+    factories,
+    fft,
+    functional,
+    grids,
+    indexing,
+    internal,
+    interpolation,
+    linalg,
+    linear,
+    losses,
+    math,
+    norms,
+    pointwise,
+    pooling,
+    random,
+    reductions,
+    running_norms,
+    scans,
+    scattering,
+    shaping,
+    slicing,
+    sorting,
+    special_functions,
+    statistics,
+    vector_norms,
+    views,
+)

@@ -12,7 +12,7 @@ from weft.catalogue.widening import cast, widened
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
-from weft.support.errors import DTypeError, ShapeError, ValueProblem
+from weft.support.errors import DTypeError, ShapeError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType
@@ -201,7 +201,7 @@ def _gelu_back(g: Any, self: Any, approximate: str) -> Any:
 
 def _known(approximate: str) -> str:
     if approximate not in ("none", "tanh"):
-        raise ValueProblem("approximate argument must be either none or tanh.")
+        raise ShapeError("approximate argument must be either none or tanh.")
     return approximate
 
 

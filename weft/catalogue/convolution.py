@@ -232,6 +232,8 @@ def _batched(input: Any, weight: Any, rank: int) -> tuple[Any, bool]:
 
 def _finished(y: Any, bias: Any, single: bool) -> Any:
     if bias is not None:
+        if bias.dtype is not y.dtype:
+            raise DTypeError(f"Input type ({y.dtype}) and bias type ({bias.dtype}) should be the same")
         if bias.ndim != 1 or not shape_env.equal(bias.dims[0], y.dims[1]):
             raise ShapeError(f"expected bias to be 1-dimensional with {y.dims[1]} elements, but got bias of size {dims_text(bias.dims)} instead")
         y = y + aten.reshape(bias, tuple(bias.dims[0] if i == 1 else 1 for i in range(y.ndim)))

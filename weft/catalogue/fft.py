@@ -9,7 +9,7 @@ import numpy as np
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
-from weft.support.errors import DTypeError, ShapeError
+from weft.support.errors import DTypeError, IndexBoundsError, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -43,7 +43,7 @@ def _rfft_type(self: TensorType, n: Dim | None, dim: int, norm: str | None) -> T
     if not self.is_complete:
         return tensor_type(target, None)
     if self.ndim == 0:
-        raise ShapeError("Dimension specified as -1 but tensor has no dimensions")
+        raise IndexBoundsError("Dimension specified as -1 but tensor has no dimensions")
     at = normalize_dim("fft_rfft", dim, self.ndim)
     length = self.shape[at] if n is None else n
     _check(length, norm)
@@ -98,7 +98,7 @@ def _irfft_type(self: TensorType, n: Dim | None, dim: int, norm: str | None) -> 
     if not self.is_complete:
         return tensor_type(target, None)
     if self.ndim == 0:
-        raise ShapeError("Dimension specified as -1 but tensor has no dimensions")
+        raise IndexBoundsError("Dimension specified as -1 but tensor has no dimensions")
     at = normalize_dim("fft_irfft", dim, self.ndim)
     length = _irfft_length(self.shape, n, at)
     _check(length, norm)

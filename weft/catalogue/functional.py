@@ -110,6 +110,8 @@ for _count in (1, 2, 3):
 def _define_activation(name: str, arguments: str = "") -> None:
     def rule(input: Any, *rest: Any) -> Any:
         *given, inplace = rest
+        if name == "hardtanh" and given[0] > given[1]:
+            raise ValueProblem("min_val cannot be greater than max_val")
         if inplace:
             return getattr(input, f"{name}_")(*given)
         return getattr(aten, name)(input, *given)

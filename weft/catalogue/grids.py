@@ -8,14 +8,14 @@ from typing import Any
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims
-from weft.support.errors import ShapeError, ValueProblem
+from weft.support.errors import ShapeError
 
 
 def _meshgrid(tensors: Sequence[Any], indexing: str | None = None) -> tuple[Any, ...]:
     if indexing not in ("ij", "xy", None):
         raise ShapeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     if not tensors:
-        raise ValueProblem("meshgrid expects a non-empty TensorList")
+        raise ShapeError("meshgrid expects a non-empty TensorList")
     if any(x.ndim > 1 for x in tensors):
         raise ShapeError("torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got a tensor with more dims")
     swap = indexing == "xy" and len(tensors) > 1

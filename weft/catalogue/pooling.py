@@ -8,7 +8,7 @@ from typing import Any
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
-from weft.support.errors import ShapeError
+from weft.support.errors import ShapeError, ValueProblem
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -213,10 +213,10 @@ for _rank in (1, 2, 3):
 def adaptive_average(rank: int, input: Any, output_size: Any) -> Any:
     """Averages over n windows that cover each dim: separable, so one matrix of weights for each dim."""
     if input.ndim not in (rank + 1, rank + 2):
-        raise ShapeError(f"adaptive_avg_pool{rank}d(): Expected {rank + 1}D or {rank + 2}D tensor, but got {dims_text(input.dims)}")
+        raise (ValueProblem if rank > 1 and input.ndim < 3 else ShapeError)(f"adaptive_avg_pool{rank}d(): Expected {rank + 1}D or {rank + 2}D tensor, but got {dims_text(input.dims)}")
     wanted = (output_size,) * rank if isinstance(output_size, int) else tuple(output_size)
-    if len(wanted) == 1:
-        wanted = wanted * rank
+    if len(wanted) != rank:
+        raise ShapeError(f"adaptive_avg_pool{rank}d: output_size must be {rank} ints, got {list(wanted)}")
     for i in range(rank):
         dim = input.ndim - rank + i
         if wanted[i] is None or wanted[i] == input.dims[dim]:

@@ -19,7 +19,7 @@ from weft.catalogue.index_checks import (
 from weft.catalogue.indexing import check_gather, sum_rows
 from weft.ops.op import define, joint
 from weft.ops.packet import aten
-from weft.ops.rules import broadcast_dims, dims_text, normalize_dim
+from weft.ops.rules import Pointwise, broadcast_dims, dims_text, normalize_dim
 from weft.support.errors import DTypeError, ShapeError
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -403,12 +403,27 @@ index_put = define(
 # ---- masks
 
 
+class _MaskedFill(Pointwise):
+    """self's dtype; a bool mask; a value of no dims that self's dtype can hold."""
+
+    def compute_dtype(self, args: tuple[Any, ...]) -> dt.DType:
+        x, mask, value = args
+        if mask.dtype is not dt.bool_:
+            raise DTypeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
+        if isinstance(value, TensorType) and value.dims:
+            raise ShapeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {len(value.dims)} dimension(s).")
+        if isinstance(value, complex) and not x.dtype.is_complex:
+            raise DTypeError(f"value cannot be converted to type {x.dtype} without overflow")
+        return super().compute_dtype(args)
+
+
 pointwise(
     "aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor",
     "self with a 0-dim tensor's number where the mask holds.",
     scalar=lambda s, x, mask, value: s.where(mask, value, x),
     over=("self",),
     keep=("mask",),
+    rule=_MaskedFill,
     numbers=False,
     out=False,
     vjp={
@@ -422,6 +437,7 @@ masked_fill = pointwise(
     scalar=lambda s, x, mask, value: s.where(mask, value, x),
     over=("self",),
     keep=("mask",),
+    rule=_MaskedFill,
     numbers=False,
     out=False,
     vjp={"self": lambda g, mask: aten.masked_fill(g, mask, 0)},

@@ -103,7 +103,7 @@ for _name in ("concat", "concatenate"):
 
 def _stack_type(tensors: Sequence[TensorType], dim: int) -> TensorType:
     if not tensors:
-        raise ValueProblem("stack expects a non-empty TensorList")
+        raise ShapeError("stack expects a non-empty TensorList")
     dtype = _joint_dtype(tensors)
     if any(not t.is_complete for t in tensors):
         return tensor_type(dtype, None)
@@ -144,14 +144,14 @@ def _at_least(tensor: Any, ndim: int) -> Any:
 
 def _hstack(tensors: Sequence[Any]) -> Any:
     if not tensors:
-        raise ValueProblem("hstack expects a non-empty TensorList")
+        raise ShapeError("hstack expects a non-empty TensorList")
     raised = [_at_least(t, 1) for t in tensors]
     return aten.cat(raised, 0 if raised[0].ndim == 1 else 1)
 
 
 def _joined(name: str, tensors: Sequence[Any], ndim: int, dim: int) -> Any:
     if not tensors:
-        raise ValueProblem(f"{name} expects a non-empty TensorList")
+        raise ShapeError(f"{name} expects a non-empty TensorList")
     return aten.cat([_at_least(t, ndim) for t in tensors], dim)
 
 

@@ -16,6 +16,7 @@ from weft.ops.packet import aten
 from weft.ops.rules import dims_text, normalize_dim
 from weft.support.errors import IndexBoundsError, ShapeError
 from weft.types import dims as dm
+from weft.types import dtype as dt
 from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType, tensor_type
@@ -118,6 +119,17 @@ def _narrow(self: Any, dim: int, start: Any, length: Dim) -> Any:
     return aten.slice(self, at, first, first + length)
 
 
+def _narrow_from(self: Any, dim: int, start: Any, length: Dim) -> Any:
+    if start.ndim or start.dtype.category > dt.INT or start.dtype is dt.bool_:
+        raise ShapeError("start must be an 0-dim integral Tensor.")
+    return _narrow(self, dim, start.item(), length)
+
+
+define(
+    "aten::narrow.Tensor(Tensor(a) self, int dim, Tensor start, int length) -> Tensor(a)",
+    "`length` elements of a dim, from a 0-dim tensor's value on.",
+    decompose=_narrow_from,
+)
 define(
     "aten::narrow(Tensor(a) self, int dim, int start, int length) -> Tensor(a)",
     "`length` elements of a dim, from `start` on.",
@@ -271,7 +283,7 @@ define(
 
 def _unbind(g: Geometry, dim: int) -> tuple[Geometry, ...]:
     if g.ndim == 0:
-        raise ShapeError("Dimension specified as 0 but tensor has no dimensions")
+        raise IndexBoundsError("Dimension specified as 0 but tensor has no dimensions")
     at = normalize_dim("unbind", dim, g.ndim)
     return tuple(_select(g, at, i) for i in range(known_count(g.dims[at])))
 

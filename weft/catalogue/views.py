@@ -309,6 +309,8 @@ def _expand(g: Geometry, size: Sequence[Dim], implicit: bool = False) -> Geometr
         old = g.dims[i - lead]
         if isinstance(wanted, int) and wanted == -1:
             dims[i] = wanted = old
+        if isinstance(old, int) and old == 1:
+            continue  # repeated (or 1, where the stride means nothing): no need to ask what a symbolic size is
         if shape_env.equal(wanted, old):
             strides[i] = g.strides[i - lead]
         elif not shape_env.equal(old, 1):
