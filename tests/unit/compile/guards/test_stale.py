@@ -393,7 +393,7 @@ CASES: dict[str, tuple[str, str, str, str, str]] = {
         "import numpy as np\nA = np.ones(3)\ndef f(x): return x * float(A[1])",
         "f",
         "A[1] = new",
-        "content of global A",
+        "content of A",
         "A[1] = 1",
     ),
     "while loop and try": (
