@@ -110,8 +110,9 @@ class Group:
             if self.is_terminal(value):
                 return None
             lead = len(dims) - len(known)
+            sizes = dims_of(value)
             for i, axis in enumerate(known):
-                if axis >= 0:
+                if axis >= 0 and _same(sizes[i], dims[i + lead]):  # else a symbol that is 1 here, which broadcasts
                     if place[i + lead] not in (-1, axis):
                         return None
                     place[i + lead] = axis
