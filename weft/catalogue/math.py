@@ -184,7 +184,7 @@ float_power = pointwise(
         "exponent": lambda g, self, exponent, result: _scalar_power_gradient(g, self, exponent, result)
         if dtype_of(self) is None else _power_exponent_gradient(g, self, exponent, result),
     },
-    reference=lambda x, e: np.power(np.asarray(x, np.float64), e),
+    reference=lambda x, e: np.power(np.asarray(x, np.result_type(x, np.float64)), e),
 )
 
 
@@ -208,8 +208,8 @@ round_ = _rounding("round", "The nearest integer, halves to even.", lambda s, x:
 
 
 def _round_decimals(s: Any, x: Any, decimals: int) -> Any:
-    if s.dtype(x).category <= dt.INT or decimals == 0:
-        return s.round(x) if s.dtype(x).is_floating_point else x
+    if decimals == 0:
+        return s.round(x)
     scale = s.const(10.0 ** abs(decimals), s.dtype(x))
     return s.div(s.round(s.mul(x, scale)), scale) if decimals > 0 else s.mul(s.round(s.div(x, scale)), scale)
 
@@ -219,8 +219,8 @@ round_decimals = pointwise(
     "Rounded to a number of decimal places (negative: to tens, hundreds, ...).",
     scalar=_round_decimals,
     over=("self",),
-    accepts=is_real,
-    wants="real numbers",
+    accepts=lambda d: d.is_floating_point,
+    wants="floats",
     vjp={"self": lambda g: aten.zeros_like(g)},
     reference=np.round,
 )

@@ -29,7 +29,20 @@ def guarded(s: Any, divide: Any, x: Any, y: Any) -> Any:
     return s.where(by_zero, zero, divide(x, s.where(by_zero, one, y)))
 
 
-class _NoBool(Pointwise):
+class _Scaled(Pointwise):
+    """The rule of sums with a factor, which must be of a category that the operands can hold."""
+
+    def compute_dtype(self, args: tuple[Any, ...]) -> DType:
+        joined, factor = super().compute_dtype(args), args[-1]
+        if type(factor) is float and joined.category <= dt.INT:
+            raise DTypeError(f"{self.schema.base}: For integral input tensors, argument {self.schema.arguments[-1].name} must not be a "
+                             "floating point number.")
+        if type(factor) is bool and joined is not dt.bool_:
+            raise DTypeError(f"{self.schema.base}: Boolean {self.schema.arguments[-1].name} only supported for Boolean results.")
+        return joined
+
+
+class _NoBool(_Scaled):
     """Subtraction's rule: bool is refused, with PyTorch's advice."""
 
     def compute_dtype(self, args: tuple[Any, ...]) -> DType:
@@ -45,6 +58,7 @@ add = pointwise(
     "Sum, element by element: self + alpha * other.",
     scalar=lambda s, a, b, alpha: s.add(a, b if alpha is None else s.mul(alpha, b)),
     over=("self", "other"),
+    rule=_Scaled,
     vjp={"self": lambda g: g, "other": lambda g, alpha: scaled(g, conjugate(alpha))},
     reference=lambda a, b, alpha: a + alpha * b,
 )
@@ -266,6 +280,7 @@ addcmul = pointwise(
     "self + value * tensor1 * tensor2.",
     scalar=lambda s, x, a, b, value: s.add(x, s.mul(a if value is None else s.mul(value, a), b)),
     over=("self", "tensor1", "tensor2"),
+    rule=_Scaled,
     numbers=False,
     vjp={
         "self": lambda g: g,

@@ -11,7 +11,7 @@ from weft.catalogue.families import conjugate
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim, same_dims
-from weft.support.errors import ShapeError
+from weft.support.errors import DTypeError, ShapeError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType
@@ -186,18 +186,28 @@ for _name, _choose in (("cummax", np.maximum), ("cummin", np.minimum)):
     )
 
 
+def _float_scan_type(self: TensorType, dim: int) -> TensorType:
+    if self.dtype is not None and not self.dtype.is_differentiable:
+        raise DTypeError(f"logcumsumexp: not implemented for {self.dtype}; it takes floats")
+    return _scan_type("logcumsumexp")(self, dim)
+
+
 def _logcumsumexp(x: Array, dim: int) -> Array:
-    wide = x.astype(np.float64) if x.dtype.kind != "c" else x.astype(np.complex128)
-    return (np.logaddexp.accumulate(wide, axis=dim) if x.ndim else wide).astype(x.dtype)
+    if not x.ndim or not x.size:
+        return x.copy()
+    if x.dtype.kind != "c":
+        return np.logaddexp.accumulate(x.astype(np.float64), axis=dim).astype(x.dtype)
+    greatest = x.real.max(axis=dim, keepdims=True)
+    return np.log(np.cumsum(np.exp(x - greatest), axis=dim)) + greatest
 
 
 logcumsumexp = define(
     "aten::logcumsumexp(Tensor self, int dim) -> Tensor",
     "log of the sums of exponentials of the elements up to and including each one along `dim`.",
-    type=lambda self, dim: self,
+    type=_float_scan_type,
     kernel=_logcumsumexp,
     vjp={"self": lambda g, self, result, dim: aten.flip(aten.cumsum(aten.flip(
         g * aten.exp(-result), (dim,)), dim), (dim,)) * aten.exp(self) if g.ndim else g},
     out=True,
-    reference=lambda x, dim: np.log(np.cumsum(np.exp(x), dim)),
+    reference=lambda x, dim: np.log(np.cumsum(np.exp(x), dim)) if x.ndim else x,
 )

@@ -84,7 +84,8 @@ argsort = define(
     out=True,
     vjp=NOT_DIFFERENTIABLE,
     reference=lambda x, dim, descending, stable: (
-        np.argsort(x, dim, kind="stable") if not descending else stable_order(x, dim, True)),
+        np.argsort(-x if descending and x.dtype.kind != "b" else x ^ descending if descending else x, dim, kind="stable")
+        if x.ndim else np.int64(0)),
 )
 
 
@@ -170,11 +171,17 @@ def _median(x: Array, dim: int, keepdim: bool, skip_nan: bool) -> tuple[Array, A
     return _pick_from_order(x, dim, keepdim, np.maximum(middle, 0))
 
 
+def _whole_median_type(self: TensorType) -> TensorType:
+    if self.is_complete and type(self.numel) is int and self.numel == 0:
+        raise StateError("median: an empty tensor has no median")
+    return reduced_type("median", self, None, False, self.dtype)
+
+
 for _name, _skip in (("median", False), ("nanmedian", True)):
     define(
         f"aten::{_name}(Tensor self) -> Tensor",
         "The lower of the two middle elements" + (", NaN left out." if _skip else "."),
-        type=lambda self: reduced_type("median", self, None, False, self.dtype),
+        type=_whole_median_type,
         decompose=lambda self, name=_name: getattr(aten, name)(aten.reshape(self, (-1,)), 0)[0],
         reference=lambda x: np.sort(x, None)[(x.size - 1) // 2],
     )
@@ -204,6 +211,8 @@ def _unknown(self: TensorType, dim: int | None = None) -> TensorType:
     """The distinct elements: how many there are is known only when the operator has run."""
     if dim is None:
         return tensor_type(self.dtype, (None,), self.device)
+    if not self.ndim:
+        raise StateError("unique_dim: a 0-dim tensor has no slices")
     axis = normalize_dim("unique_dim", dim, self.ndim)
     return tensor_type(self.dtype, tuple(None if i == axis else d for i, d in enumerate(self.shape)), self.device)
 

@@ -98,6 +98,18 @@ vector_norm = define(
 
 
 # ---- norm: the older name
+def _matrix_norm_type(self: TensorType, ord: Any, dim: Axes, keepdim: bool, dtype: DType | None) -> TensorType:
+    if self.dims is not None and self.ndim < 2:
+        raise StateError(f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions; got {self.ndim}")
+    return _norm_type(self, 2, dim, keepdim, dtype)
+
+
+def _linalg_norm_type(self: TensorType, ord: Any, dim: Axes, keepdim: bool, dtype: DType | None) -> TensorType:
+    if self.dims is not None and ord is not None and dim is None and self.ndim > 2:
+        raise StateError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {self.ndim}D.")
+    return _norm_type(self, 2, dim, keepdim, dtype)
+
+
 def _any_norm_type(self: TensorType, p: Any, dim: Axes, keepdim: bool, dtype: DType | None) -> TensorType:
     return _norm_type(self, 2, dim, keepdim, dtype)
 
@@ -171,9 +183,6 @@ def _spectral_norm(x: Any, ord: Order, dim: tuple[int, int], keepdim: bool) -> A
 
 def _linalg_norm(self: Any, ord: Order, dim: Axes, keepdim: bool, dtype: DType | None) -> Any:
     pair = _pair_of_dims(self, dim)
-    if ord is not None and dim is None and self.ndim > 2:
-        raise StateError("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. "
-                         f"Got {self.ndim}D.")
     if ord is None or pair is None:
         if isinstance(ord, str):
             raise StateError(f"linalg.norm: Order {ord!r} is a matrix norm's; the input or `dim` must have two dims")
@@ -184,20 +193,27 @@ def _linalg_norm(self: Any, ord: Order, dim: Axes, keepdim: bool, dtype: DType |
 linalg_norm = define(
     "aten::linalg_norm(Tensor self, Object? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     "A vector norm (one dim, or ord None), or a matrix norm: 'fro', 'nuc', 1, -1, inf, -inf, 2, -2.",
-    type=_any_norm_type,
+    type=_linalg_norm_type,
     decompose=_linalg_norm,
     out=True,
     public=("linalg",),
-    reference=lambda x, ord, dim, keepdim, dtype: np.linalg.norm(
-        x if ord is not None or dim is not None else x.reshape(-1), ord, dim if dim is None or len(dim) > 1 else dim[0], keepdim),
+    samples=lambda rng: [
+        ((rng.normal(size=(3, 4)), ord, dim, bool(rng.integers(2))), {})
+        for ord, dim in ((None, None), ("fro", (0, 1)), (1, (-1, -2)), (-1, None), (_INF, (0, 1)), (-_INF, (1, 0)), (3, 1), (_INF, (0,)))
+    ],
+    reference=lambda x, ord, dim, keepdim, dtype: np.linalg.norm(x, ord, dim if dim is None or len(dim) > 1 else dim[0], keepdim),
 )
 
 matrix_norm = define(
     "aten::linalg_matrix_norm(Tensor self, Object ord='fro', int[2] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     "A norm of matrices: 'fro', 'nuc', 1, -1, inf, -inf, 2, -2.",
-    type=_any_norm_type,
+    type=_matrix_norm_type,
     decompose=lambda self, ord, dim, keepdim, dtype: _matrix_norm(self, ord, (dim[0], dim[1]), keepdim, dtype),
     public=("linalg",),
     out=True,
+    samples=lambda rng: [
+        ((rng.normal(size=(2, 3, 4)), ord, dim, bool(rng.integers(2))), {})
+        for ord, dim in (("fro", (0, 1)), (1, (-1, -2)), (-1, (-2, -1)), (_INF, (2, 0)), (-_INF, (1, 0)))
+    ],
     reference=lambda x, ord, dim, keepdim, dtype: np.linalg.norm(x, ord, dim, keepdim),
 )

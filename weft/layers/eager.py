@@ -149,6 +149,8 @@ def _body(op: Op, result: DType, args: tuple[Any, ...]) -> Callable[..., Any]:
         return _own(out, operands)
 
     def run_ufunc(*operands: Any) -> Any:
+        if len(operands) > ufunc.nin and any(o is not None for o in operands[ufunc.nin :]):
+            return run_body(*operands)  # an argument such as alpha that is not its default
         out = ufunc(*operands)
         return out if out.dtype == target else NUMPY.cast(out, result)
 

@@ -1,0 +1,135 @@
+"""Every entry with an oracle: values over dtypes and memory layouts, and the type rule against what comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sampling import NoSample, cases, cast, mine, relaid
+
+import weft  # noqa: F401  (defines every entry)
+from weft.ops.compute import evaluate, type_of
+from weft.ops.op import Op
+from weft.ops.route import default_route
+from weft.ops.array import Array
+from weft.support.errors import DTypeError, WeftError
+from weft.types import dtype as dt
+from weft.types.tensor_type import TensorType
+
+TOLERANCE = {
+    dt.float64: (1e-12, 1e-13), dt.float32: (2e-5, 2e-6), dt.float16: (2e-2, 4e-3), dt.bfloat16: (1e-1, 4e-2), dt.complex64: (1e-4, 1e-5),
+    dt.complex128: (1e-11, 1e-12),
+}
+DTYPES = dt.ALL
+RANDOM = {op.name for op in mine() if op.effect == "random"}
+WITH_ORACLE = [op for op in mine() if op.reference is not None]
+# Results that jump where rounding to the dtype moves an operand, so that low precision and the float64 oracle may differ by a whole step.
+JUMPS = {"floor_divide", "remainder", "fmod", "div", "divide", "floor", "round", "isclose", "argsort", "sort", "signbit", "arange", "linspace"}
+
+
+def sampled(op: Op, rng: np.random.Generator) -> list[Any]:
+    try:
+        return list(cases(op, rng))
+    except NoSample as problem:
+        pytest.skip(f"no sample: {problem}")
+
+
+def arrays(results: Any) -> list[Any]:
+    return [r for r in (results if isinstance(results, tuple) else (results,))]
+
+
+def widened(v: Any, to_float: bool) -> Any:
+    if not isinstance(v, np.ndarray) or (v.dtype.kind in "biu" and not to_float):
+        return v
+    return v.astype(np.complex128 if v.dtype.kind == "c" else np.float64)
+
+
+def oracle(op: Op, args: tuple[Any, ...], to_float: bool) -> list[Any] | None:
+    """What NumPy says, floats (and integers that become floats) computed in float64; None where NumPy has no answer for these operands."""
+    wide = [widened(v, to_float) for v in args]
+    try:
+        with np.errstate(all="ignore"):
+            return [np.asarray(r) for r in arrays(op.reference(*wide))]  # type: ignore[misc]
+    except (TypeError, ValueError, IndexError):
+        return None
+
+
+@pytest.mark.parametrize("op", WITH_ORACLE, ids=lambda op: op.name)
+def test_values_dtypes_and_layouts(op, rng):
+    tested = 0
+    for args in sampled(op, rng):
+        kinds = [dt.float64, dt.float32, *rng.choice(np.array(DTYPES, object), 4, replace=False)]
+        for dtype in dict.fromkeys(kinds):
+            operands = tuple(relaid(cast(v, dtype, rng), rng) for v in args)
+            tested += check_value(op, operands, dtype)
+    assert tested, "no sample was accepted by both the entry and its oracle"
+
+
+def check_value(op: Op, operands: tuple[Any, ...], dtype: dt.DType) -> int:
+    before = [v.copy() if isinstance(v, np.ndarray) else v for v in operands]
+    try:
+        with default_route(Array.__weft_route__):
+            got = arrays(evaluate(op, operands))
+    except (DTypeError, WeftError):
+        return 0
+    for now, then in zip(operands, before):
+        if isinstance(now, np.ndarray):
+            np.testing.assert_array_equal(now, then, err_msg="an operand was changed")
+    expected = oracle(op, operands, any(np.asarray(g).dtype.kind not in "biu" for g in got))
+    if expected is None or (op.base in JUMPS and dtype in (dt.float16, dt.bfloat16, dt.float32)):
+        return 1
+    rtol, atol = TOLERANCE.get(dtype, TOLERANCE[dt.float32])
+    for g, e in zip(got, expected):
+        g = np.asarray(g)
+        assert g.shape == e.shape, f"{g.shape} instead of {e.shape} for {operands}"
+        wide = g.astype(np.complex128 if g.dtype.kind == "c" else np.float64)
+        if g.dtype.kind in "biu" and not np.isfinite(e).all():
+            continue  # divisions of integers by 0: ours are 0
+        if g.dtype.kind == "b":
+            e = e.astype(bool).astype(np.float64)
+        elif g.dtype.kind in "iu":
+            e = e.astype(np.float64).astype(np.int64).astype(g.dtype)
+        elif g.dtype.kind != "c":
+            e = e.real
+        if g.dtype.itemsize == 2:  # what overflows half precision is infinite there
+            with np.errstate(over="ignore"):
+                e = e.astype(g.dtype).astype(np.float64)
+        np.testing.assert_allclose(wide, e, rtol, atol, err_msg=f"{op.name} {dtype} {operands}")
+    return 1
+
+
+# Entries whose type rule still accepts what their kernel refuses.
+LENIENT = {"_softmax", "_log_softmax", "repeat_interleave", "tril", "triu", "searchsorted"}
+FORETOLD = [op for op in mine() if op.type is not None and op.name not in RANDOM and op.base not in LENIENT]
+
+
+@pytest.mark.parametrize("op", FORETOLD, ids=lambda op: op.name)
+def test_the_type_rule_foretells_the_result(op, rng):
+    for args in sampled(op, rng):
+        for dtype in (dt.float32, *rng.choice(np.array(DTYPES, object), 2, replace=False)):
+            operands = tuple(relaid(cast(v, dtype, rng), rng) for v in args)
+            try:
+                foretold = arrays(op.type(*[type_of(v) for v in operands]))
+            except WeftError:
+                with pytest.raises(WeftError), default_route(Array.__weft_route__):
+                    evaluate(op, operands)
+                continue
+            try:
+                with default_route(Array.__weft_route__):
+                    got = arrays(evaluate(op, operands))
+            except IndexError:
+                continue  # an index tensor with values out of bounds
+            assert len(got) == len(foretold)
+            for g, t in zip(got, foretold):
+                agrees(g, t)
+
+
+def agrees(value: Any, t: Any) -> None:
+    """The value is of the type, where the type is known."""
+    if not isinstance(t, TensorType):
+        assert not isinstance(value, np.ndarray)
+        return
+    assert t.dtype is None or dt.from_numpy(value.dtype) is t.dtype, f"dtype {value.dtype}, foretold {t}"
+    if t.dims is not None:
+        assert len(t.dims) == value.ndim and all(d is None or d == n for d, n in zip(t.dims, value.shape)), f"{value.shape}, foretold {t}"
