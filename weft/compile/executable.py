@@ -11,6 +11,7 @@ from weft.ir.graph import Graph
 from weft.ir.interpreter import interpret
 from weft.passes.pipeline import optimize
 from weft.passes.run import Run
+from weft.runtime.storage import root_of
 from weft.support.counters import counters
 from weft.support.knobs import knobs
 
@@ -23,14 +24,28 @@ class Interpreted:
         self.stages = run
 
     def run(self, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
-        """Interpret, then write what is to be written."""
-        results = interpret(self.graph, inputs, symbols)
+        """Interpret, then write what is to be written. A result that is not written has memory of its own, row-major."""
+        results = _own_memory(interpret(self.graph, inputs, symbols), inputs)
         for position, param in self.graph.writes:
             target = inputs[param]
             np.copyto(target, results[position])
             results[position] = target
         counters.foreign_segments += 1
-        return [np.asarray(r) if isinstance(r, np.generic) else r for r in results]
+        return results
+
+
+def _own_memory(results: list[Any], inputs: Sequence[Any]) -> list[Any]:
+    """The results, those copied that show memory of an input or of an earlier result, or are not row-major."""
+    taken = {id(root_of(x)) for x in inputs if isinstance(x, np.ndarray)}
+    owned: list[Any] = []
+    for r in results:
+        r = np.asarray(r) if isinstance(r, np.generic) else r
+        if isinstance(r, np.ndarray):
+            if id(root_of(r)) in taken or not r.flags.c_contiguous:
+                r = r.copy(order="C")
+            taken.add(id(root_of(r)))
+        owned.append(r)
+    return owned
 
 
 class Compiled:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from weft.ir.graph import Block, Graph, Node, Operand, Value
+from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
 from weft.ir.structure import IF, LOOP
 from weft.ops import compute
 from weft.support.errors import WeftError
@@ -15,12 +15,14 @@ from weft.types import dims
 from weft.types.dims import Expr
 
 Values = dict[Value, Any]
+Symbols = dict[str, int]
 
 
 def interpret(graph: Graph, inputs: Sequence[Any], symbols: Mapping[str, int] | None = None) -> list[Any]:
     """The graph's results for `inputs` (ndarrays and numbers, in the order of its parameters); inputs are not changed.
 
     symbols: values of the graph's symbols; those that are bare dims of a parameter are taken from the inputs when missing.
+    Results may share memory with inputs where the program only looks at them. A value is let go after its last use.
     """
     values: Values = dict(zip(graph.params, inputs))
     known = dict(symbols or {})
@@ -30,23 +32,53 @@ def interpret(graph: Graph, inputs: Sequence[Any], symbols: Mapping[str, int] | 
     return [resolve(r, values, known) for r in graph.results]
 
 
-def bind_symbols(param: Value, array: Any, known: dict[str, int]) -> None:
-    """Learn the symbols that are dims of a parameter from the array passed for it."""
+def bind_symbols(value: Value, array: Any, known: Symbols) -> None:
+    """Learn the symbols that are dims of a value from the array that it is."""
     if not isinstance(array, np.ndarray):
         return
-    declared = getattr(param.type, "dims", None) or ()
+    declared = getattr(value.type, "dims", None) or ()
     for d, n in zip(declared, array.shape):
-        if isinstance(d, Expr) and d.symbol_name is not None:
+        if type(d) is Expr and d.symbol_name is not None:
             known.setdefault(d.symbol_name, n)
 
 
-def run_block(block: Block, values: Values, symbols: Mapping[str, int]) -> None:
-    """Run a block's nodes; `values` gains their results."""
-    for node in block.nodes:
+def run_block(block: Block, values: Values, symbols: Symbols) -> None:
+    """Run a block's nodes; `values` gains what is still needed of their results."""
+    for node, finished in zip(block.nodes, last_uses(block)):
         run_node(node, values, symbols)
+        for value in finished:
+            del values[value]
 
 
-def run_node(node: Node, values: Values, symbols: Mapping[str, int]) -> None:
+def last_uses(block: Block) -> list[list[Value]]:
+    """For each node of a block, the block's own values that nobody reads afterwards."""
+    kept = {v for r in block.results for v in values_in(r)}
+    mine = {v for node in block.nodes for v in node.outputs}
+    last: dict[Value, int] = {}
+    for i, node in enumerate(block.nodes):
+        for value in node.outputs:
+            last[value] = i
+        for value in _reads(node):
+            if value in mine:
+                last[value] = i
+    found: list[list[Value]] = [[] for _ in block.nodes]
+    for value, i in last.items():
+        if value not in kept:
+            found[i].append(value)
+    return found
+
+
+def _reads(node: Node) -> Iterator[Value]:
+    yield from node.inputs()
+    for block in node.blocks:
+        for inner in block.walk():
+            yield from inner.inputs()
+        for b in (block, *(b for inner in block.walk() for b in inner.blocks)):
+            for r in b.results:
+                yield from values_in(r)
+
+
+def run_node(node: Node, values: Values, symbols: Symbols) -> None:
     """Run one node."""
     if node.op is IF:
         outputs = _run_if(node, values, symbols)
@@ -54,7 +86,9 @@ def run_node(node: Node, values: Values, symbols: Mapping[str, int]) -> None:
         outputs = _run_loop(node, values, symbols)
     else:
         outputs = _results(node, _evaluate(node, tuple(resolve(a, values, symbols) for a in node.args)))
-    values.update(zip(node.outputs, outputs))
+    for value, result in zip(node.outputs, outputs):
+        values[value] = result
+        bind_symbols(value, result, symbols)
 
 
 def _evaluate(node: Node, args: tuple[Any, ...]) -> Any:
@@ -94,14 +128,13 @@ def _truth(value: Any) -> bool:
     return bool(value.item() if isinstance(value, np.ndarray) else value)
 
 
-def _run_if(node: Node, values: Values, symbols: Mapping[str, int]) -> tuple[Any, ...]:
+def _run_if(node: Node, values: Values, symbols: Symbols) -> tuple[Any, ...]:
     block = node.blocks[0] if _truth(resolve(node.args[0], values, symbols)) else node.blocks[1]
-    scope = dict(values)
-    run_block(block, scope, symbols)
-    return tuple(resolve(r, scope, symbols) for r in block.results)
+    run_block(block, values, symbols)
+    return tuple(resolve(r, values, symbols) for r in block.results)
 
 
-def _run_loop(node: Node, values: Values, symbols: Mapping[str, int]) -> tuple[Any, ...]:
+def _run_loop(node: Node, values: Values, symbols: Symbols) -> tuple[Any, ...]:
     trip, condition, carried, xs, reverse = (resolve(a, values, symbols) for a in node.args)
     trip = int(trip.item() if isinstance(trip, np.ndarray) else trip)
     going = _truth(condition)
@@ -111,22 +144,23 @@ def _run_loop(node: Node, values: Values, symbols: Mapping[str, int]) -> tuple[A
     step = 0
     while step < trip and going:
         at = trip - 1 - step if reverse else step
-        scope = dict(values)
-        scope.update(zip(block.params, (at, *carried, *(x[at] for x in xs))))
-        run_block(block, scope, symbols)
-        going_value, *rest = (resolve(r, scope, symbols) for r in block.results)
+        values.update(zip(block.params, (at, *carried, *(x[at] for x in xs))))
+        run_block(block, values, symbols)
+        going_value, *rest = (resolve(r, values, symbols) for r in block.results)
         going, carried = _truth(going_value), tuple(rest[:count])
         for rows, y in zip(stacked, rest[count:]):
             rows.append(y)
         step += 1
-    return (*carried, *(_stack(node, i, count, rows, reverse, symbols) for i, rows in enumerate(stacked)))
+    return (*carried, *(_stack(node, count + i, rows, trip, reverse, symbols) for i, rows in enumerate(stacked)))
 
 
-def _stack(node: Node, i: int, count: int, rows: list[Any], reverse: bool, symbols: Mapping[str, int]) -> Any:
-    if reverse:
-        rows = rows[::-1]
-    if rows:
-        return np.stack([np.asarray(r) for r in rows])
-    declared: Any = node.outputs[count + i].type
-    shape = tuple(dims.evaluate(d, symbols) if isinstance(d, Expr) else d for d in declared.dims[1:])
-    return np.empty((0, *shape), declared.dtype.numpy)
+def _stack(node: Node, i: int, rows: list[Any], trip: int, reverse: bool, symbols: Symbols) -> Any:
+    """The rows in the order of the index, as long as `trip` says; the rows of steps that a false condition left out are zeros."""
+    declared: Any = node.outputs[i].type
+    if not rows:
+        shape = tuple(dims.evaluate(d, symbols) if isinstance(d, Expr) else d for d in declared.dims[1:])
+        return np.zeros((max(trip, 0), *shape), declared.dtype.numpy)
+    made = np.zeros((trip, *np.shape(rows[0])), np.asarray(rows[0]).dtype)
+    for step, row in enumerate(rows):
+        made[trip - 1 - step if reverse else step] = row
+    return made

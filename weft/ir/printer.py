@@ -42,11 +42,18 @@ def print_graph(graph: Graph, locations: bool = True, symbols: bool = True) -> s
     return "\n".join(_Printer(graph, locations).lines(symbols))
 
 
-def print_node(node: Node, names: dict[Value, str] | None = None) -> str:
-    """One node on one line (blocks left out), for messages."""
-    printer = _Printer(None, True)
-    printer.names = dict(names or {})
-    return printer.header(node)
+def print_around(graph: Graph, node: Node | None, count: int = 10) -> str:
+    """About `count` numbered lines of a graph's text, those around a node, which is marked with `>` (no node: the first lines)."""
+    printer = _Printer(graph, True)
+    lines: list[str] = []
+    at: int | None = None
+    for line in printer.lines(True):
+        if printer.current is node and node is not None and at is None:
+            at = len(lines)
+        lines.append(line)
+    start = max(0, min((at or 0) - count // 2, len(lines) - count))
+    shown = range(start, min(start + count, len(lines)))
+    return "\n".join(f"{'>' if i == at else ' '} {i + 1:4} | {lines[i]}" for i in shown)
 
 
 def name_values(graph: Graph) -> dict[Value, str]:
@@ -60,6 +67,7 @@ class _Printer:
     def __init__(self, graph: Graph | None, locations: bool) -> None:
         self.graph, self.locations = graph, locations
         self.names: dict[Value, str] = {}
+        self.current: Node | None = None  # the node whose line was yielded last
         if graph is not None:
             self._taken: set[str] = set()
             self._number = 0
@@ -110,13 +118,17 @@ class _Printer:
             targets.setdefault(position, []).append(param)
         parts = []
         for i, result in enumerate(graph.results):
-            written = "".join(f" -> {self.name(graph.params[p])}" for p in targets.get(i, ()))
+            written = "".join(f" -> {self._param(graph, p)}" for p in targets.get(i, ()))
             parts.append(self.literal(result) + written)
         return ", ".join(parts)
+
+    def _param(self, graph: Graph, position: int) -> str:
+        return self.name(graph.params[position]) if position < len(graph.params) else "%?"
 
     def _nodes(self, block: Block, indent: str) -> Iterator[str]:
         for node in block.nodes:
             head = indent + self.header(node)
+            self.current = node
             if not node.blocks:
                 yield head + self._where(node)
                 continue
