@@ -5,6 +5,7 @@ Writes become scatters into the base's value; concrete tensors become state inpu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from weft.ops.geometry import Geometry, contiguous
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.ops.route import default_route
-from weft.support.errors import CaptureError, ShapeError
+from weft.support.errors import CaptureError, ShapeError, WeftError
 from weft.support.locations import Location, user_location
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -452,6 +453,16 @@ class Capture:
         slot.has = len(self.builder.params) - 1
         node = self.builder.emit_raw(ACCUMULATE, (present, has, self.operand(gradient)), (kind,))
         slot.current, slot.touched = self.fresh(node.output), True
+
+    def locate(self, error: WeftError) -> None:
+        """Put the user's line before an error's text, and what its symbols stand for behind it."""
+        where = user_location(2)
+        text = str(error)
+        if where is None or text.startswith(str(where)):
+            return
+        named = [f"{s} = {n}" for s, n in self.env.examples.items() if re.search(rf"\b{s}\b|{s}x|x{s}", text)]
+        meaning = f" (here {', '.join(named)})" if named else ""
+        error.args = (f"{where}: {text}{meaning}", *error.args[1:])
 
     def refuse(self, what: str) -> CaptureError:
         """The error for something that a compiled function may not do, with the user's line."""

@@ -17,7 +17,7 @@ from weft.ops import route
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, same_dims
-from weft.support.errors import DTypeError, ShapeError
+from weft.support.errors import DTypeError, ShapeError, WeftError
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import promotion
@@ -27,7 +27,14 @@ ndarray = np.ndarray
 
 def walk(op: Op, args: tuple[Any, ...]) -> Any:
     """Run an operator on bound arguments, from the top layer down."""
-    return walk_layers(op, args) if modes.capture is None else unwatched(walk_layers, op, args)
+    capture = modes.capture
+    if capture is None:
+        return walk_layers(op, args)
+    try:
+        return unwatched(walk_layers, op, args)
+    except WeftError as error:
+        capture.locate(error)
+        raise
 
 
 def unwatched(function: Any, *args: Any) -> Any:
@@ -91,7 +98,14 @@ def below(op: Op, args: tuple[Any, ...]) -> Any:
 
 def inplace(op: Op, args: tuple[Any, ...]) -> Any:
     """`self.op_(...)`: the functional operator's value is written into self; history takes the functional form."""
-    return _inplace(op, args) if modes.capture is None else unwatched(_inplace, op, args)
+    capture = modes.capture
+    if capture is None:
+        return _inplace(op, args)
+    try:
+        return unwatched(_inplace, op, args)
+    except WeftError as error:
+        capture.locate(error)
+        raise
 
 
 def _inplace(op: Op, args: tuple[Any, ...]) -> Any:
