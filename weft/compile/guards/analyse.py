@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dis
-from collections import Counter
 from types import CodeType
 from typing import Any, Final
 
+from weft.compile.guards.assigned import STORE_CELL, argument_names, names_in, nested_codes, stored_locals
 from weft.compile.guards.plan import Link, Plan
 from weft.compile.guards.stack import ENDS, IGNORED, NULL, OWN, Const, Item, Own, Stack, instructions_with_lines
 
@@ -16,14 +16,6 @@ _PLANS: dict[
 ] = {}  # by id(code): equal code objects of different files must not share; Plan.code keeps the id alive
 _DYNAMIC: Final = frozenset({"vars", "setattr", "delattr"})
 _DRAWING: Final = frozenset(str.split("next list tuple zip enumerate map filter sum set dict sorted min max any all"))
-_STORE_FAST: Final = (
-    "STORE_FAST",
-    "STORE_FAST_LOAD_FAST",
-    "STORE_FAST_STORE_FAST",
-    "DELETE_FAST",
-    "LOAD_FAST_AND_CLEAR",
-)
-_STORE_CELL: Final = ("STORE_DEREF", "DELETE_DEREF")
 
 
 def plan_of(code: CodeType) -> Plan:
@@ -36,39 +28,13 @@ def plan_of(code: CodeType) -> Plan:
     return plan
 
 
-def _names(value: Any) -> tuple[str, ...]:
-    return value if isinstance(value, tuple) else (value,)
-
-
-def _stored_locals(code: CodeType) -> Counter[str]:
-    """How often each local or cell is assigned, by this code or (cells) by the code nested in it."""
-    stored: Counter[str] = Counter()
-    for ins in dis.get_instructions(code):
-        if ins.opname == "STORE_FAST_LOAD_FAST":
-            stored[_names(ins.argval)[0]] += 1
-        elif ins.opname in _STORE_FAST or ins.opname in _STORE_CELL:
-            stored.update(_names(ins.argval))
-    for inner in _nested(code):
-        stored.update({n: 2 for n in _stored_locals(inner) if n in inner.co_freevars})
-    return stored
-
-
-def _nested(code: CodeType) -> tuple[CodeType, ...]:
-    return tuple(c for c in code.co_consts if isinstance(c, CodeType))
-
-
-def _arguments(code: CodeType) -> set[str]:
-    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
-    return set(code.co_varnames[:count])
-
-
 class _Walk:
     """One pass over one code object."""
 
     def __init__(self, code: CodeType) -> None:
         self.code, self.plan, self.stack = code, Plan(code), Stack()
-        self.stored = _stored_locals(code)
-        self.arguments = _arguments(code) - set(self.stored)
+        self.stored = stored_locals(code)
+        self.arguments = argument_names(code) - set(self.stored)
         self.aliases: dict[str, Link | Own] = {}  # locals assigned once, from a chain or with a new container
         self.line = code.co_firstlineno
 
@@ -90,7 +56,7 @@ class _Walk:
 
     def finish(self) -> Plan:
         plan = self.plan
-        plan.nested = _nested(self.code)
+        plan.nested = nested_codes(self.code)
         for inner in map(plan_of, plan.nested):  # a comprehension reads loop variables of ours
             plan.loose |= inner.loose
             plan.optional |= inner.optional
@@ -100,9 +66,13 @@ class _Walk:
         plan.bound = tuple(name for kind, name in plan.roots if kind in ("local", "cell"))
         stores: set[str] = set(plan.loose_stores)
         passed: set[str] = set()
-        for link in plan.roots.values():
+        for (_, name), link in plan.roots.items():
+            passed.update([name] if link.steps else ())
+            stores.update([name] if link.stores else ())
             _collect(link, passed, stores)
         plan.path_names, plan.store_names = frozenset(passed), frozenset(stores)
+        if passed & stores:  # what a chain finds at the start is not what it finds later
+            plan.loose |= plan.names
         return plan
 
     # roots
@@ -122,7 +92,7 @@ class _Walk:
             self.plan.everything = self.line
 
     def load_local(self, ins: dis.Instruction) -> None:
-        for name in _names(ins.argval):
+        for name in names_in(ins.argval):
             self.stack.push(self.local(name))
 
     def local(self, name: str) -> Item:
@@ -137,7 +107,7 @@ class _Walk:
         return link
 
     def store_local(self, ins: dis.Instruction) -> None:
-        for name in _names(ins.argval):
+        for name in names_in(ins.argval):
             self.assign(name)
 
     def assign(self, name: str) -> None:
@@ -316,10 +286,10 @@ class _Walk:
 
 
 def _collect(link: Link, passed: set[str], stores: set[str]) -> None:
-    for (kind, key), inner in link.steps.items():
-        if kind == "." and inner.steps:
+    for (_, key), inner in link.steps.items():
+        if inner.steps:
             passed.add(key)
-        if kind == "." and inner.stores:
+        if inner.stores:
             stores.add(key)
         _collect(inner, passed, stores)
 
@@ -333,7 +303,7 @@ _RULES: Final[dict[str, Any]] = {
     **dict.fromkeys(("STORE_FAST", "STORE_FAST_STORE_FAST"), _Walk.store_local),
     "STORE_FAST_LOAD_FAST": _Walk.store_then_load,
     **dict.fromkeys(("STORE_GLOBAL", "DELETE_GLOBAL"), _Walk.store_global),
-    **dict.fromkeys(_STORE_CELL, _Walk.store_cell),
+    **dict.fromkeys(STORE_CELL, _Walk.store_cell),
     "IMPORT_NAME": _Walk.import_name,
     "IMPORT_FROM": _Walk.import_from,
     **dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD"), _Walk.load_attr),

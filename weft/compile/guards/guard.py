@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
-from operator import is_
 from types import FunctionType
 from typing import Any
 
-import numpy as np
-
 from weft.compile.guards.kinds import Kind, Kinds
-from weft.compile.guards.slots import AttributeSlot, ItemSlot, Key, Slot, class_lookup, instance_dict
-from weft.compile.guards.values import MISSING, number_kind, same, same_members
+from weft.compile.guards.slots import AttributeSlot, Slot, class_lookup, instance_dict
+from weft.compile.guards.values import MISSING, number_kind, same
 from weft.support.locations import Location
 
 
@@ -213,111 +209,6 @@ class ShadowGuard(Guard):
         scope: Any = self.holder
         hidden = next((n for n in self.names if n in scope), None)
         return None if hidden is None else Miss(self.names[hidden], f"global {hidden}", MISSING, scope[hidden])
-
-
-class ContainerGuard(Guard):
-    """A list, dict or set still has the same length, keys and items."""
-
-    def __init__(self, obj: Any, before: Any, where: Location, text: str, kinds: Kinds, lifted: dict[Key, Any]) -> None:
-        self.holder, self.where, self.text, self.equal = obj, where, text, kinds.equal
-        self.kind = kinds.of(obj)
-        self.keys = list(before) if self.kind is Kind.DICT else list(range(len(before)))
-        self.items: list[Any] = list(before.values()) if self.kind is Kind.DICT else list(before)
-        self.lifted = {i for i, key in enumerate(self.keys) if self.slot(key).key in lifted}
-        self.ignored: set[int] = set()
-        for i in self.lifted:
-            self.items[i] = lifted[self.slot(self.keys[i]).key]
-
-    def ignoring(self, keys: set[Key]) -> ContainerGuard:
-        """The same guard, but the items in these slots may be anything."""
-        other = copy.copy(self)
-        other.items = list(self.items)
-        other.ignored = self.ignored | {i for i, key in enumerate(self.keys) if self.slot(key).key in keys}
-        return other
-
-    def slot(self, key: Any) -> Slot:
-        """The place of one item."""
-        return ItemSlot(self.holder, key, f"{self.text}[{key!r}]")
-
-    def source(self, names: Names) -> str:
-        return f"{names.variable(self.holds)}()"
-
-    def holds(self) -> bool:
-        """Identity first, at C speed; then values."""
-        now: Any = self.holder
-        if len(now) != len(self.items):
-            return False
-        if self.kind is Kind.SET:
-            return same_members(set(self.items), now)
-        if self.kind is Kind.DICT:
-            if all(map(is_, now.values(), self.items)) and all(map(is_, now, self.keys)):
-                return True
-        elif all(map(is_, now, self.items)):
-            return True
-        return self.first_change() is None
-
-    def first_change(self) -> tuple[Any, Any, Any] | None:
-        """(key, old, new) of the first item that changed, where the keys are the same; equal values are adopted."""
-        now: Any = self.holder
-        if self.kind is Kind.DICT and not all(map(same, self.keys, now)):
-            return (None, self.keys, list(now))
-        for i, new in enumerate(now.values() if self.kind is Kind.DICT else now):
-            old = self.items[i]
-            if i in self.ignored:
-                pass
-            elif i in self.lifted:
-                if number_kind(old) != number_kind(new):
-                    return (self.keys[i], old, new)
-            elif not same(old, new, self.equal):
-                return (self.keys[i], old, new)
-            self.items[i] = new
-        return None
-
-    def miss(self) -> Miss | None:
-        if self.holds():
-            return None
-        now: Any = self.holder
-        if len(now) != len(self.items):
-            return Miss(self.where, f"len({self.text})", len(self.items), len(now))
-        if self.kind is Kind.SET:
-            return Miss(self.where, self.text, set(self.items), set(now))
-        key, old, new = self.first_change() or (None, self.items, now)
-        if key is None:
-            return Miss(self.where, f"keys of {self.text}", old, new)
-        is_number = bool(number_kind(old) and number_kind(new))
-        slot = self.slot(key)
-        return Miss(self.where, slot.text, old, new, is_number, slot if is_number else None)
-
-
-class ArrayGuard(Guard):
-    """A NumPy array outside the program still has the same content, which may have been copied into the program."""
-
-    def __init__(self, array: Any, before: Any, where: Location, text: str) -> None:
-        self.holder, self.before, self.where, self.text = array, before, where, f"content of {text}"
-
-    def source(self, names: Names) -> str:
-        return f"{names.variable(self.holds)}()"
-
-    def holds(self) -> bool:
-        """Same dtype, shape and bytes."""
-        return same_array(self.holder, self.before)
-
-    def miss(self) -> Miss | None:
-        return None if self.holds() else Miss(self.where, self.text, self.before, self.holder)
-
-
-def same_array(a: Any, b: Any) -> bool:
-    """Equality of arrays bit for bit, so that NaN equals itself."""
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return False
-    if a.dtype.hasobject:
-        return all(map(is_, a.ravel(), b.ravel()))
-    return np.array_equal(_bytes(a), _bytes(b))
-
-
-def _bytes(array: Any) -> Any:
-    flat = np.ascontiguousarray(array).reshape(-1)
-    return flat.view(np.uint8) if flat.dtype.itemsize else flat
 
 
 def ordered(guards: list[Guard]) -> Iterator[Guard]:

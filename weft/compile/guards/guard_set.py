@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from weft.compile.guards.guard import ContainerGuard, Guard, Miss, Names, ordered
+from weft.compile.guards.content_guard import ContainerGuard
+from weft.compile.guards.guard import Guard, Miss, Names, ordered
 from weft.compile.guards.slots import Slot
 
 _FAILED: Final = "(AttributeError, KeyError, IndexError, ValueError, TypeError)"

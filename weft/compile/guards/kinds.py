@@ -73,7 +73,8 @@ class Kinds:
     """The classes that the guards must know. Everything is a tuple of classes for isinstance.
 
     leaves: identity only, never opened (Tensor, Optimizer, Generator); modules: nn.Module; equal: compared by == (DType, Device);
-    symbols: stand-ins for lifted numbers (SymInt, SymFloat); tracked: classes whose attribute writes all bump the epoch.
+    symbols: stand-ins for lifted numbers (SymInt, SymFloat); tracked: classes of which every attribute write, and every change of a Module's
+    own dicts (registration, a hook's removal), bumps the epoch.
     """
 
     leaves: tuple[type, ...] = ()
@@ -109,4 +110,4 @@ class Kinds:
 
     def is_structure(self, name: str) -> bool:
         """Whether an attribute of a Module holds its structure (parameters, submodules, hooks), so that its entries are guarded."""
-        return name in ("_parameters", "_buffers", "_modules") or name.endswith("_hooks")
+        return name in ("_parameters", "_buffers", "_modules") or (name.endswith("_hooks") and "state_dict" not in name)

@@ -50,10 +50,9 @@ class Plan:
     mutations: list[int] = field(default_factory=list)
     nested: tuple[CodeType, ...] = ()
     bound: tuple[str, ...] = ()  # the local and cell names among the roots
-    path_names: frozenset[str] = (
-        frozenset()
-    )  # names that chains pass through: a store to one of them makes a second look necessary
-    store_names: frozenset[str] = frozenset()
+    # names and keys that chains pass through: after a store to one of them, the chains must be followed again
+    path_names: frozenset[Any] = frozenset()
+    store_names: frozenset[Any] = frozenset()
 
     @property
     def file(self) -> str:

@@ -130,16 +130,16 @@ class Reads:
         for name, value in list(instance_dict(module).items()):
             if self.kinds.of(value) is Kind.DICT and self.kinds.is_structure(name):
                 self.entry(AttributeSlot(module, name, f"{text}.{name}"), where)
-                self.structure(value, f"{text}.{name}", where, structural=True, names=text)
+                self.structure(value, f"{text}.{name}", where, module, text)
             elif internal and self.kinds.of(value) in (Kind.SCALAR, Kind.TUPLE, Kind.SYMBOL):
                 self.entry(AttributeSlot(module, name, f"{text}.{name}"), where)
 
-    def structure(self, container: Any, text: str, where: Location, structural: bool = False, names: str = "") -> None:
-        """Guard a container's keys and items, and what its items are."""
+    def structure(self, container: Any, text: str, where: Location, module: Any = None, names: str = "") -> None:
+        """Guard a container's keys and items, and what its items are. `module`: the Module whose own dict it is."""
         if id(container) not in self.containers:
             guarded = id(container) not in self.exempt
             copy = _copy(self.kinds.of(container), container)
-            self.containers[id(container)] = Contents(container, copy, where, text, guarded, structural)
+            self.containers[id(container)] = Contents(container, copy, where, text, guarded, module)
             for key, item in _items(self.kinds.of(container), container):
                 name = f"{names}.{key}" if names else f"{text}[{key!r}]"
                 self.note(item, name, where)
@@ -153,7 +153,7 @@ class Reads:
         """Record a slot; its value now."""
         value = slot.get()
         if id(slot.holder) in self.fresh:
-            self.note(value, slot.text, where, False)
+            self.note(value, slot.stem, where, False)
             return value
         key = slot.key
         entry = self.entries.get(key)
@@ -166,7 +166,7 @@ class Reads:
         if store is not None and store not in entry.stores:
             entry.stores.append(store)
         if value is not MISSING:
-            self.note(value, slot.text, where, sure)
+            self.note(value, slot.stem, where, sure)
         return value
 
     def attribute(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.compile.guards.guard import same_array
+from weft.compile.guards.content_guard import same_array
 from weft.compile.guards.slots import Slot
 from weft.compile.guards.values import same
 from weft.support.locations import Location
@@ -43,14 +43,14 @@ class Entry:
 
 @dataclass(eq=False)
 class Contents:
-    """A container older than the call, with a copy of its content. structural: it belongs to a Module, whose writes the driver handles."""
+    """A container older than the call, with a copy of its content. owner: the Module whose own dict it is; such writes are the driver's."""
 
     container: Any
     before: Any
     where: Location
     text: str
     guarded: bool = True
-    structural: bool = False
+    owner: Any = None
     mutations: list[Location] = field(default_factory=list)
 
     def changed(self) -> bool:

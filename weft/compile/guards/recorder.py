@@ -35,11 +35,13 @@ class Recorder:
         self.reads = Reads(self.kinds, lifted or {})
         self.visitor = Visitor(self.reads)
         self.refusal: SideEffectError | None = None
-        self._table: dict[int, Plan | Deed | None] = {}
+        self._table: dict[
+            int, Plan | Deed | bool | None
+        ] = {}  # by id(code); False for weft's own, None for harmless library code
         self._codes: list[CodeType] = []  # keeps the ids in _table alive
         self._own: set[int] = set()
         self._seen: set[Any] = set()
-        self._stored: set[str] = set()
+        self._stored: set[Any] = set()
         self._previous: Any = None
         self._hook = self._make_hook()
 
@@ -100,19 +102,22 @@ class Recorder:
         def hook(frame: FrameType, event: str, arg: Any) -> None:
             if event == "call":
                 plan = codes(id(frame.f_code), _UNSEEN)
-                if plan is None:
+                if not plan:
                     return
                 if plan is _UNSEEN:
                     plan = self._admit(frame)
                 if isinstance(plan, Plan):
                     self._enter(frame, plan)
-                elif plan is not None:
+                elif isinstance(plan, tuple):
                     self._called_stdlib(frame, plan)
             elif event == "c_call":
-                if arg.__name__ in SUSPECTS:
+                if codes(id(frame.f_code)) is not False and arg.__name__ in SUSPECTS:
                     self._suspect(frame, arg)
-            elif event == "return" and arg is not None:
-                if boring_of(arg) in BORING or frame.f_back is None:
+            elif event == "return":
+                own = codes(id(frame.f_code))
+                if isinstance(own, Plan) and own.store_names and own.code.co_name != "__init__":
+                    self._stored_by(own, frame.f_back)
+                if arg is None or boring_of(arg) in BORING or frame.f_back is None:
                     return
                 caller = table.get(id(frame.f_back.f_code))
                 if isinstance(caller, Plan) and caller.names:
@@ -121,10 +126,10 @@ class Recorder:
         return hook
 
     # calls
-    def _admit(self, frame: FrameType) -> Plan | Deed | None:
+    def _admit(self, frame: FrameType) -> Plan | Deed | bool | None:
         code = frame.f_code
         self._codes.append(code)
-        found: Plan | Deed | None = None
+        found: Plan | Deed | bool | None = None
         origin = self.kinds.origins.of_file(code.co_filename)
         if origin == USER and code.co_filename.startswith("<"):  # generated source belongs to the module it runs in
             origin = self.kinds.origins.of_module(frame.f_globals.get("__name__"))
@@ -134,6 +139,8 @@ class Recorder:
             found = plan_of(code)
             self._own.update(map(id, found.nested) if id(code) in self._own else ())
             self._stored |= found.store_names
+        elif origin == INTERNAL:
+            found = False
         elif origin == STDLIB:
             found = stdlib_deed(frame.f_globals.get("__name__") or "", code.co_name)
         self._table[id(code)] = found
@@ -182,6 +189,14 @@ class Recorder:
             for i, item in enumerate(value):
                 if self.reads.is_known(item):
                     self.visitor.reach([(item, f"{code.co_name}()[{i}]")], caller, caller.names)
+
+    def _stored_by(self, callee: Plan, frame: FrameType | None) -> None:
+        """The callee rebound names: callers whose chains pass through one of them may find other objects there now."""
+        while frame is not None:
+            plan = self._table.get(id(frame.f_code))
+            if isinstance(plan, Plan) and not plan.path_names.isdisjoint(callee.store_names):
+                self.visitor.frame(frame, plan, frame.f_locals)
+            frame = frame.f_back
 
     # refusals
     def _suspect(self, frame: FrameType, function: Any) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from weft.compile.guards.guard import AbsentGuard, ArrayGuard, ContainerGuard, Guard, ShadowGuard, SlotGuard
+from weft.compile.guards.content_guard import ArrayGuard, ContainerGuard
+from weft.compile.guards.guard import AbsentGuard, Guard, ShadowGuard, SlotGuard
 from weft.compile.guards.guard_set import GuardSet
 from weft.compile.guards.kinds import Kind, Kinds
 from weft.compile.guards.lifting import Substitution
@@ -90,7 +91,10 @@ def _guards(reads: Reads) -> list[Guard]:
     found += [ShadowGuard(scope, names) for scope, names in reads.shadows.values()]
     for held in reads.containers.values():
         if held.guarded:
-            found.append(ContainerGuard(held.container, held.before, held.where, held.text, kinds, reads.lifted))
+            guard = ContainerGuard(held.container, held.before, held.where, held.text, kinds, reads.lifted)
+            guard.owned = held.owner is not None
+            guard.tracked = isinstance(held.owner, kinds.tracked)
+            found.append(guard)
     for held_array in reads.arrays.values():
         if id(held_array.array) not in reads.exempt:
             found.append(ArrayGuard(held_array.array, held_array.before, held_array.where, held_array.text))

@@ -23,6 +23,11 @@ class Slot:
         self.holder, self.name, self.text = holder, name, text
 
     @property
+    def stem(self) -> str:
+        """The text on which a longer path builds: `net` for the global or closure cell of that name."""
+        return self.text
+
+    @property
     def key(self) -> Key:
         """Equal for the same place while the holder lives."""
         return (self.kind, id(self.holder), self.name)
@@ -88,15 +93,22 @@ class GlobalSlot(ItemSlot):
     """A module's global: an item of its dict."""
 
     __slots__ = ()
-    kind = "item"
+
+    @property
+    def stem(self) -> str:
+        return self.text.removeprefix("global ")
 
 
 class CellSlot(Slot):
-    """The content of a closure cell."""
+    """The content of a closure cell; `name` is the variable's."""
 
     __slots__ = ()
     kind = "cell"
     holder: CellType
+
+    @property
+    def stem(self) -> str:
+        return str(self.name)
 
     def load(self) -> Any:
         return self.holder.cell_contents

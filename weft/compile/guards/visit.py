@@ -67,7 +67,7 @@ class Visitor:
         value = values.get(name, MISSING)
         for function in self.reads.by_code.get(id(plan.code), ()):
             cell = (function.__closure__ or ())[plan.code.co_freevars.index(name)]
-            slot = CellSlot(cell, "cell_contents", f"closure cell {name!r}")
+            slot = CellSlot(cell, name, f"closure cell {name!r}")
             if name != "__class__" and slot.get() is value:
                 for line in link.stores or (0,):
                     self.reads.entry(slot, where, link.read, Location(plan.file, line) if line else None)

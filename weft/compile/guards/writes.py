@@ -132,10 +132,10 @@ def _container_writes(contents: Contents, reads: Reads, visitor: Visitor, kinds:
     """Numbers replaced by numbers under the same keys, and the entries of a Module's own dicts; anything else is refused."""
     where = _line_of(reads, visitor, contents.container, contents.where)
     before, now = contents.before, contents.container
-    if isinstance(before, set) or (not contents.structural and len(before) != len(now)):
+    if isinstance(before, set) or (contents.owner is None and len(before) != len(now)):
         raise _changed_container(now, where, contents.text)
     old, new = (dict(c) if isinstance(before, dict) else dict(enumerate(c)) for c in (before, now))
-    if not contents.structural and list(old) != list(new):
+    if contents.owner is None and list(old) != list(new):
         raise _changed_container(now, where, contents.text)
     writes: list[Write] = []
     for key in {**old, **new}:
@@ -144,7 +144,7 @@ def _container_writes(contents: Contents, reads: Reads, visitor: Visitor, kinds:
         real = reads.lifted.get(slot.key, a)
         if a is b:
             continue
-        if contents.structural:
+        if contents.owner is not None:
             writes.append(ObjectWrite(slot, a, b, where))
         elif _is_number(a, kinds) and _is_number(b, kinds):
             writes.append(NumberWrite(slot, real, b, where))

@@ -116,6 +116,27 @@ def test_a_chain_through_an_attribute_that_was_rebound_is_followed_again(program
     assert not recording.guards.check()
 
 
+REBOUND = {
+    "by the same function": "def f(x):\n    m.cur = m.blocks[1]\n    x = x * m.cur.scale\n    m.cur = m.blocks[0]\n    return x",
+    "by a callee": "def to(b): m.cur = b\ndef f(x):\n    to(m.blocks[1])\n    x = x * m.cur.scale\n    to(m.blocks[0])\n    return x",
+    "by a callee of a callee": "def to(i): m.cur = m.blocks[i]\ndef via(i): to(i)\ndef f(x):\n    via(1)\n    x = x * m.cur.scale\n"
+    "    via(0)\n    return x",
+    "a global": "cur = m.blocks[0]\ndef f(x):\n    global cur\n    cur = m.blocks[1]\n    x = x * cur.scale\n    cur = m.blocks[0]\n    return x",
+    "a global, from an attribute": "m.other = m.blocks[1]\ncur = m.blocks[0]\ndef f(x):\n    global cur\n    cur = m.other\n    x = x * cur.scale\n"
+    "    cur = m.blocks[0]\n    return x",
+}
+
+
+@pytest.mark.parametrize("name", REBOUND)
+def test_what_a_rebound_name_leads_to_is_guarded(name: str, program: Any, number: Any) -> None:
+    head = "class C: pass\nm = C(); m.blocks = [C(), C()]\nfor b in m.blocks: b.scale = 1.5\nm.cur = m.blocks[0]\n"
+    module = program(head + REBOUND[name])
+    _, recording = record(module.f, (1.0,))
+    assert recording.writes == [] and recording.guards.check()
+    module.m.blocks[1].scale = number()
+    assert not recording.guards.check()
+
+
 def test_equal_code_in_two_files_has_two_plans(program: Any) -> None:
     a, b = program("def f(x): return x * K"), program("def f(x): return x * K")
     assert a.f.__code__ == b.f.__code__
