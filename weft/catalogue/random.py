@@ -332,7 +332,7 @@ define(
 # ---- what networks draw
 def _dropout(self: Any, p: Any, train: bool, generator: Any = None) -> Any:
     """Zero with probability p, the rest over (1 - p). Backward keeps the mask: one byte an element."""
-    if isinstance(p, (int, float)):
+    if isinstance(p, (int, float)) or hasattr(type(p), "__weft_number__"):  # a lifted number answers, and the answer is guarded
         if not 0 <= p <= 1:
             raise StateError(f"dropout probability has to be between 0 and 1, but got {p}")
         if not train or p == 0:

@@ -133,9 +133,11 @@ def _row(values: np.ndarray[Any, Any], indent: int, cut: bool, formatter: Any) -
 
 def tensor_text(tensor: Tensor, prefix: str = "tensor(") -> str:
     """`tensor([[1., 2.]], requires_grad=True)`."""
-    kind = type(tensor)
-    if kind is not Tensor and prefix == "tensor(" and getattr(kind, "_is_param", False):
-        return "Parameter containing:\n" + tensor_text(tensor, "tensor( "[:-1])
+    start = "Parameter containing:\n" if tensor._is_param else ""
+    return start + _plain_text(tensor, prefix)
+
+
+def _plain_text(tensor: Tensor, prefix: str) -> str:
     suffixes = _suffixes(tensor)
     data = tensor._data
     if type(data) is not np.ndarray:

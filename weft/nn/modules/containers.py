@@ -26,9 +26,9 @@ class Sequential(Module):
         for name, module in items:
             self.add_module(name, module)
 
-    def forward(self, input: Any) -> Any:  # noqa: A002
+    def forward(self, input: Any) -> Any:
         for module in self._modules.values():
-            input = module(input)  # noqa: A001
+            input = module(input)
         return input
 
     def __len__(self) -> int:

@@ -1,33 +1,177 @@
-"""Handles of module hooks."""
+"""The hooks of a Module: registration, and a call with hooks around it."""
 
 from __future__ import annotations
 
-import itertools
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-_ids = itertools.count()
+from weft.autograd.node import RemovableHandle
+from weft.nn.modules.backward_hooks import BackwardWatch
+from weft.support.errors import ArgumentError, StateError
+from weft.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from weft.nn.modules.module import Module
+
+Hook = Callable[..., Any]
+HOOK_TABLES = (
+    "_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks", "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs",
+    "_forward_hooks_always_called", "_plain_backward_hooks",
+)
 
 
-class HookHandle:
-    """Removes a hook. Usable as a context manager."""
+def make_tables(fields: dict[str, Any]) -> None:
+    """Empty tables for every kind of hook that has none yet."""
+    for name in HOOK_TABLES:
+        fields.setdefault(name, OrderedDict())
 
-    def __init__(self, hooks: dict[int, Any]) -> None:
-        self.id = next(_ids)
-        self._hooks: dict[int, Any] | None = hooks
 
-    def remove(self) -> None:
-        """Unregister the hook; harmless when already removed."""
-        if self._hooks is not None:
-            self._hooks.pop(self.id, None)
+def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """forward, with the hooks around it in PyTorch's order."""
+    called: set[int] = set()
+    try:
+        args, kwargs = _before(module, args, kwargs)
+        watch = BackwardWatch(module) if module._backward_hooks or module._backward_pre_hooks else None
+        if watch is not None:
+            args = watch.inputs(args)
+        result = module.forward(*args, **kwargs)
+        for key, hook in list(module._forward_hooks.items()):
+            called.add(key)
+            changed = _call_forward_hook(module, key, hook, args, kwargs, result)
+            result = result if changed is None else changed
+    except Exception:
+        _call_always(module, called, args, kwargs)
+        raise
+    result = watch.outputs(result) if watch is not None else result
+    if module._plain_backward_hooks:
+        _hook_last_node(module, result)
+    return result
 
-    def __enter__(self) -> HookHandle:
-        return self
 
-    def __exit__(self, *error: Any) -> None:
-        self.remove()
+def _before(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    for key, hook in list(module._forward_pre_hooks.items()):
+        if key not in module._forward_pre_hooks_with_kwargs:
+            replaced = hook(module, args)
+            if replaced is not None:
+                args = replaced if isinstance(replaced, tuple) else (replaced,)
+            continue
+        changed = hook(module, args, kwargs)
+        if changed is None:
+            continue
+        if not (isinstance(changed, tuple) and len(changed) == 2):
+            raise StateError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+        args, kwargs = changed
+    return args, kwargs
 
-    def __getstate__(self) -> int:
-        return self.id
 
-    def __setstate__(self, state: int) -> None:
-        self.id, self._hooks = state, None
+def _call_forward_hook(module: Module, key: int, hook: Hook, args: Any, kwargs: Any, result: Any) -> Any:
+    return hook(module, args, kwargs, result) if key in module._forward_hooks_with_kwargs else hook(module, args, result)
+
+
+def _call_always(module: Module, called: set[int], args: Any, kwargs: Any) -> None:
+    """After an error, the hooks with always_call that have not been called see None as the result."""
+    for key, hook in list(module._forward_hooks.items()):
+        if key in module._forward_hooks_always_called and key not in called:
+            _call_forward_hook(module, key, hook, args, kwargs, None)
+
+
+def _hook_last_node(module: Module, result: Any) -> None:
+    """register_backward_hook's hooks see the gradients of the last operator in the module, whatever it is."""
+    while isinstance(result, (tuple, list, dict)) and result:
+        result = next(iter(result.values())) if isinstance(result, dict) else result[0]
+    node = result.grad_fn if isinstance(result, Tensor) else None
+    if node is not None:
+        for hook in list(module._plain_backward_hooks.values()):
+            node.register_hook(lambda grad_inputs, grad_outputs, hook=hook: hook(module, grad_inputs, grad_outputs))
+
+
+class Hooked:
+    """Registration of hooks. Every `register_...` returns a handle with remove()."""
+
+    if TYPE_CHECKING:
+        _forward_pre_hooks: OrderedDict[int, Hook]
+        _forward_hooks: OrderedDict[int, Hook]
+        _backward_hooks: OrderedDict[int, Hook]
+        _backward_pre_hooks: OrderedDict[int, Hook]
+        _plain_backward_hooks: OrderedDict[int, Hook]
+        _state_dict_hooks: OrderedDict[int, Hook]
+        _state_dict_pre_hooks: OrderedDict[int, Hook]
+        _load_state_dict_pre_hooks: OrderedDict[int, Hook]
+        _load_state_dict_post_hooks: OrderedDict[int, Hook]
+        _forward_hooks_with_kwargs: OrderedDict[int, bool]
+        _forward_pre_hooks_with_kwargs: OrderedDict[int, bool]
+        _forward_hooks_always_called: OrderedDict[int, bool]
+
+    def register_forward_pre_hook(self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
+        """Call `hook(module, args)` before forward; a returned value replaces the arguments."""
+        handle = _add(self._forward_pre_hooks, hook, prepend)
+        if with_kwargs:
+            self._forward_pre_hooks_with_kwargs[handle.id] = True
+        return handle
+
+    def register_forward_hook(
+        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, args, output)` after forward; a returned value replaces the output. always_call: also after an error, with None."""
+        handle = _add(self._forward_hooks, hook, prepend)
+        if with_kwargs:
+            self._forward_hooks_with_kwargs[handle.id] = True
+        if always_call:
+            self._forward_hooks_always_called[handle.id] = True
+        return handle
+
+    def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` when the gradients of the module's inputs are known; a returned value replaces grad_input."""
+        if self._plain_backward_hooks:
+            raise StateError("Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them.")
+        return _add(self._backward_hooks, hook, prepend)
+
+    def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_output)` before the gradients flow into the module; a returned value replaces grad_output."""
+        return _add(self._backward_pre_hooks, hook, prepend)
+
+    def register_backward_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` with the gradients of the last operator of forward. Prefer register_full_backward_hook."""
+        if self._backward_hooks:
+            raise StateError("Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them.")
+        return _add(self._plain_backward_hooks, hook, False)
+
+    def register_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(module, prefix, keep_vars)` before a state_dict is made."""
+        return _add(self._state_dict_pre_hooks, hook, False)
+
+    def register_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(module, state_dict, prefix, metadata)` when a state_dict was made; it must return None."""
+        def checked(module: Any, state: Any, prefix: str, metadata: Any) -> None:
+            if hook(module, state, prefix, metadata) is not None:
+                raise StateError("state_dict post-hook must return None")
+
+        return _add(self._state_dict_hooks, checked, False)
+
+    def _register_state_dict_hook(self, hook: Hook) -> RemovableHandle:
+        """As register_state_dict_post_hook, but a returned value replaces the state_dict."""
+        return _add(self._state_dict_hooks, hook, False)
+
+    def register_load_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors)` before loading."""
+        return _add(self._load_state_dict_pre_hooks, lambda *args: hook(self, *args), False)
+
+    def _register_load_state_dict_pre_hook(self, hook: Hook, with_module: bool = False) -> RemovableHandle:
+        """As register_load_state_dict_pre_hook, without the module unless asked for."""
+        return self.register_load_state_dict_pre_hook(hook) if with_module else _add(self._load_state_dict_pre_hooks, hook, False)
+
+    def register_load_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(module, incompatible_keys)` after loading; it may change the lists in place."""
+        return _add(self._load_state_dict_post_hooks, hook, False)
+
+
+def _add(hooks: Any, hook: Hook, prepend: bool) -> RemovableHandle:
+    if not callable(hook):
+        raise ArgumentError(f"a hook must be callable, got {type(hook).__name__}")
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle

@@ -23,7 +23,7 @@ class LayerNorm(Module):
         self.register_parameter("weight", Parameter(aten.ones(self.normalized_shape, dtype=dtype)) if elementwise_affine else None)
         self.register_parameter("bias", Parameter(aten.zeros(self.normalized_shape, dtype=dtype)) if elementwise_affine and bias else None)
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:

@@ -1,0 +1,115 @@
+"""Full backward hooks of modules: identity nodes around the inputs and outputs of a call, where its gradients pass by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft.autograd.node import InputMetadata, Node
+from weft.autograd.record import gradient_edge
+from weft.support.errors import StateError
+from weft.tensor.modes import modes
+from weft.tensor.tensor import AutogradState, Tensor
+
+if TYPE_CHECKING:
+    from weft.nn.modules.module import Module
+
+Grads = tuple[Any, ...]
+
+
+class BackwardHookFunctionBackward(Node):
+    """The identity on several tensors; hooks on it see all their gradients at once."""
+
+    def apply(self, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        return grads
+
+
+class BackwardWatch:
+    """The hooks of one call of a module. grad_output is kept from the outputs' node until the inputs' node has run."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.grad_outputs: Grads | None = None
+        self.watches_inputs = False
+        self.input_count = -1
+
+    def inputs(self, args: Any) -> Any:
+        """The positional arguments, passed through a node whose gradients are grad_input."""
+        passed, node, places = _through(args)
+        self.input_count = len(args)
+        if node is None:
+            return passed
+        self.watches_inputs = True
+        node.register_hook(lambda grad_inputs, _: self._inputs_known(grad_inputs, places))
+        return passed
+
+    def outputs(self, result: Any) -> Any:
+        """The result, passed through a node whose gradients are grad_output."""
+        is_tuple = isinstance(result, tuple)
+        passed, node, places = _through(result if is_tuple else (result,))
+        if node is not None:
+            node.register_prehook(lambda grads: self._outputs_known(grads, places, len(passed)))
+        return passed if is_tuple else passed[0]
+
+    def _outputs_known(self, grads: Grads, places: list[int], count: int) -> Grads:
+        seen = _spread(grads, places, count)
+        for hook in list(self.module._backward_pre_hooks.values()):
+            replaced = hook(self.module, seen)
+            if replaced is None:
+                continue
+            replaced = replaced if isinstance(replaced, tuple) else (replaced,)
+            if len(replaced) != count:
+                raise StateError(
+                    f"Backward pre hook returned an invalid number of grad_output, got {len(replaced)}, but expected {count}")
+            seen = replaced
+        self.grad_outputs = seen
+        if not self.watches_inputs:
+            self._without_inputs(seen)
+        return tuple(seen[i] for i in places)
+
+    def _without_inputs(self, grad_outputs: Grads) -> None:
+        for hook in list(self.module._backward_hooks.values()):
+            if hook(self.module, (None,) * self.input_count, grad_outputs) is not None:
+                raise StateError(
+                    "Backward hook for Modules where no input requires gradient should always return None or None for all gradients.")
+        self.grad_outputs = None
+
+    def _inputs_known(self, grads: Grads, places: list[int]) -> Grads | None:
+        if self.grad_outputs is None:  # only the inputs' gradients were asked for past the outputs
+            return None
+        seen = _spread(grads, places, self.input_count)
+        for hook in list(self.module._backward_hooks.values()):
+            replaced = hook(self.module, seen, self.grad_outputs)
+            if replaced is None:
+                continue
+            replaced = replaced if isinstance(replaced, tuple) else (replaced,)
+            if len(replaced) != self.input_count:
+                raise StateError(f"Backward hook returned an invalid number of grad_input, got {len(replaced)}, but expected {self.input_count}")
+            seen = replaced
+        self.grad_outputs = None
+        return tuple(seen[i] for i in places)
+
+
+def _through(values: Any) -> tuple[Any, BackwardHookFunctionBackward | None, list[int]]:
+    """Tensors among the values that require grad, replaced by aliases behind one new node."""
+    places = [i for i, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad] if modes.grad else []
+    if not places:
+        return values, None, places
+    node = BackwardHookFunctionBackward(tuple(gradient_edge(values[i]) for i in places))
+    passed = list(values)
+    for slot, i in enumerate(places):
+        passed[i] = _behind(values[i], node, slot)
+    return type(values)(passed) if type(values) in (tuple, list) else tuple(passed), node, places
+
+
+def _behind(tensor: Tensor, node: Node, slot: int) -> Tensor:
+    node.metadata_of_inputs.append(InputMetadata(tensor.dims, tensor.dtype))
+    alias = tensor.detach()
+    alias._autograd = AutogradState(False, node, slot)
+    return alias
+
+
+def _spread(grads: Grads, places: list[int], count: int) -> Grads:
+    found: list[Any] = [None] * count
+    for i, gradient in zip(places, grads, strict=True):
+        found[i] = gradient
+    return tuple(found)
