@@ -6,10 +6,11 @@ import functools
 import struct
 from collections.abc import Callable
 
-from weft.codegen.compiler import compile_object, object_key
+from weft.codegen.compiler import compile_object
 from weft.codegen.emit import Module
 from weft.codegen.native import build, native_caller, products_in, shared_pool
 from weft.codegen.program_foreign import foreign_function
+from weft.codegen.program_key import program_key
 from weft.codegen.program_launch import SERVICES, emit_services
 from weft.codegen.program_native import native_layout
 from weft.codegen.program_numpy import numpy_layout
@@ -26,7 +27,6 @@ from weft.support.locations import Location
 
 GraphSource = Graph | Callable[[], Graph]
 Lower = Callable[[Graph, Module, Target], LoweredGraph]
-VERSION = "1"  # of what this package emits; part of every key
 _LENGTH = struct.Struct("<Q")
 
 
@@ -56,7 +56,7 @@ def compile_program(
         raise ValueProblem(f"compile_program: no backend {backend!r}; there are llvm and numpy")
     target = target or host_target()
     cache = cache or user_cache()
-    key = None if cache_key is None else object_key(f"program {VERSION}\0{cache_key}", target)
+    key = None if cache_key is None else program_key(cache_key, target)
     stored = None if key is None else _unpacked(cache.get(key))
     layout, code = stored or _compiled(source.graph, target, lower or _lower_graph())
     if key is not None and stored is None:

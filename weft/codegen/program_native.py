@@ -71,6 +71,7 @@ class _Assembly:
         self.checks: list[Check] = []
         self.parallel = any(isinstance(e, KernelCall) and chunk_count(e) != 1 for e in self.events)
         self.functions: dict[str, int] = {}
+        self.dropped: set[Value] = set()
         self.offsets = self.words.take(len(self.storage.placement.sizes))
         self.known = set(self.symbols[: self.given])
         self.segments = self.scopes = 0
@@ -195,11 +196,18 @@ class _Assembly:
     def _foreign(self, item: ForeignStep) -> Iterator[Segment]:
         binds = late_binds(item.node, self.known, {s: self.words.symbol(s) for s in self.symbols})
         inputs, outputs = (tuple(self._slot(v) for v in values) for values in (item.inputs, item.outputs))
-        yield ForeignSegment(self.node_index[id(item.node)], inputs, outputs, binds, True)
+        yield ForeignSegment(self.node_index[id(item.node)], inputs, outputs, binds, True, self._drops(item))
         if binds:
             name = f"weft_late_{len(self.late_plans)}"
             self.late_plans[name] = frozenset(self.known)
             yield NativeSegment("", name)
+
+    def _drops(self, item: ForeignStep) -> tuple[int, ...]:
+        """Arrays that nothing needs after this step: they are let go, as eager mode would."""
+        position = next(i for i, event in enumerate(self.events) if event is item)
+        dead = [v for v in (*self.storage.held, *self.storage.dynamic) if v not in self.dropped and self.storage.last[v] <= position]
+        self.dropped.update(dead)
+        return tuple(sorted(self.storage.root[v] for v in dead))
 
     # ---- plans
     def _emit_main_plan(self) -> str:

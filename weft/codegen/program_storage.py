@@ -81,6 +81,7 @@ class Storage:
     rows       values that are one row of a buffer, at an address that each iteration of a loop sets: (loop, row, buffer)
     arena      first root of the arena; `placement` says how many follow
     scratch    root of the kernels' scratch memory, -1 without; `late_scratch` those of single kernels whose need is known late
+    last       position of the last event that needs a value
     copies     copies to results and snapshots, then `commits`, into state, both at the end
     """
 
@@ -101,6 +102,7 @@ class Storage:
     late_scratch: dict[int, int] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
     commits: list[Copy] = field(default_factory=list)
+    last: dict[Value, int] = field(default_factory=dict)
 
     def owner(self, value: Value) -> Value:
         """The value whose memory this one lives in."""
@@ -158,6 +160,7 @@ class _Assignment:
         self._scratch_sizes()
         self._arena()
         self._endings()
+        self.s.last = self.last
         return self.s
 
     def _new(self) -> int:
@@ -270,13 +273,20 @@ class _Assignment:
         at = self.producer.get(root)
         if at is None or at <= self.last_raise or not isinstance(self.events[at], KernelCall):
             return False
-        if root.type is not target.type and value_bytes(root) != value_bytes(target):
+        if not self._is_same_size(root, target):
             return False
         others = [r for i, r in enumerate(self.lowered.results) if i != position and type(r) is Value]
         if any(self.s.owner(r) is target for r in others):
             return False
         reads = [i for i in self.readers.get(target, []) if i >= at]
         return not reads or (set(reads) == {at} and self._overwrites(at, root, target))
+
+    def _is_same_size(self, a: Value, b: Value) -> bool:
+        """Whether two tensors have as many bytes, from their dims or from what the capture has asked."""
+        proves, x, y = self.lowered.graph.env.proves_equal, a.tensor_type, b.tensor_type
+        if proves(value_bytes(a), value_bytes(b)):
+            return True
+        return x.dtype is y.dtype and x.ndim == y.ndim and all(proves(m, n) for m, n in zip(x.shape, y.shape))
 
     def _overwrites(self, at: int, output: Value, source: Value) -> bool:
         """Whether a kernel may put `output` into the memory of `source`, which it reads in one place only."""
@@ -338,14 +348,17 @@ class _Assignment:
 
     def _scratch_sizes(self) -> None:
         """The most that one kernel needs; those that need a late size get memory of their own."""
-        total: Dim = 0
+        sizes: dict[Dim, None] = {}
         for event in self.events:
             size = scratch_bytes(event) if isinstance(event, KernelCall) else 0
             if dm.symbols(size) & self.late:
                 self.s.late_scratch[id(event)] = self._new()
-            else:
-                total = size if is_covered(total, size) else dm.maximum(total, size)
-        self._scratch_total = total
+            elif size != 0:
+                sizes[size] = None
+        self._scratch_total: Dim = 0
+        for size in sizes:
+            covers = self._scratch_total == 0 or is_covered(self._scratch_total, size)
+            self._scratch_total = size if covers else dm.maximum(self._scratch_total, size)
 
     def _arena(self) -> None:
         """Everything else, and the scratch memory; kernels run one after another, so they share it."""

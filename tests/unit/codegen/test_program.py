@@ -274,6 +274,22 @@ def test_passing_inputs_and_results_are_not_kept(builder, n):
     assert watched[0]() is None and watched[1]() is None
 
 
+def test_arrays_of_foreign_steps_are_let_go_after_their_last_use(builder, n):
+    x = _param(builder, n)
+    first = aten.exp(x)
+    second = aten.exp(first * first)
+    third = aten.exp(second * second)
+    program = _native(builder, [third * third], lower=ToyLowering(foreign=("aten::exp",)))
+    foreign = [s for s in program.layout.segments if hasattr(s, "drops")]
+    roots = [s.outputs[0].root for s in foreign]
+    assert [set(s.drops) & set(roots) for s in foreign] == [set(), {roots[0]}, {roots[1]}]
+    a = _random(6) * 0.1
+    expected = a
+    for _ in range(3):
+        expected = np.exp(expected) ** 2
+    np.testing.assert_allclose(program.run([a], (6,))[0], expected, rtol=1e-5)
+
+
 def test_inputs_may_move_and_be_replaced(builder):
     x, y = _param(builder, 4), _param(builder, 4)
     program = _native(builder, [x * y])
