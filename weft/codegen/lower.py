@@ -8,7 +8,7 @@ from weft.codegen.emit import Module
 from weft.codegen.lower_loops import emit_nest
 from weft.codegen.lower_move import lower_cat, lower_copy, lower_pad, lower_scatter
 from weft.codegen.lower_nest import kernel_call, lay_out, layout_key
-from weft.codegen.lower_pick import lower_embedding, lower_gather, lower_index, lower_index_select
+from weft.codegen.lower_pick import lower_checked, lower_embedding, lower_gather, lower_index, lower_index_select
 from weft.codegen.lower_product import lower_product
 from weft.codegen.target import Target
 from weft.ir.graph import Block, Graph, Node, Operand, Value
@@ -147,4 +147,5 @@ LOWERINGS.update({
     "aten::index_select": lower_index_select,
     "aten::gather": lower_gather,
     "aten::index.Tensor": lower_index,
+    "aten::checked_index": lower_checked,
 })

@@ -76,5 +76,12 @@ def adjacent_indices(indices: tuple[Value | None, ...]) -> tuple[int, list[Value
     return at[0], tensors
 
 
+def lower_checked(block: BlockLowering, node: Node) -> list[KernelCall] | None:
+    """The index, looked up in nothing: only its bounds matter."""
+    index, size = node.args
+    lookup = Lookup(index, tuple(range(len(dims_of(index)))), 0, size)
+    return [block.lowering.nest(pick_nest(node, block.aliases, index, block.aliases.of(index)[1].strides, [lookup], False))]
+
+
 def _without(strides: tuple[Dim, ...], axis: int) -> tuple[Dim, ...]:
     return (*strides[:axis], 0, *strides[axis + 1 :])

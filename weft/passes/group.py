@@ -25,6 +25,7 @@ from weft.types.tensor_type import TensorType
 
 Place = tuple[int, ...]
 MAX_NODES = 64  # larger kernels gain nothing and compile slowly
+MAX_RAISED = 64  # how many items may be put off to let two groups become one
 MAX_DEPTH = 6  # a chain of constants longer than this is computed once
 _HEAVY = frozenset(("pow", "exp", "log", "sqrt", "sin", "cos", "tanh", "float_power"))
 _SAME_ORDER = frozenset(("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "alias", "detach", "view_as", "flatten", "unflatten"))
@@ -265,7 +266,9 @@ class _Grouper:
         self.readers: dict[tuple[Value, tuple[Dim, ...]], Group] = {}
         self.order: dict[Node, int] = {}
         self.depth: dict[Value, int] = {}
-        self.first_reader: dict[int, int] = {}  # id of a group -> the lowest stage that reads it
+        self.read_by: dict[int, dict[int, Item]] = {}
+        self.merged_into: dict[int, Group] = {}
+        self.kept_alive: list[Group] = []  # merged groups, so that no other object gets their id
 
     def add(self, node: Node, order: int) -> None:
         """Place the next node."""
@@ -329,7 +332,7 @@ class _Grouper:
         if len(candidates) > 1:
             candidates = self._joined(candidates, roots)
         for group in candidates:
-            if len(group.nodes) < MAX_NODES and self._flows_into(group, roots) and group.accept(node):
+            if len(group.nodes) < MAX_NODES and self._flows_into(group, roots, bool(space)) and group.accept(node):
                 break
         else:
             group = Group(space, 1 + self._stage(node.inputs()), order)
@@ -344,8 +347,37 @@ class _Grouper:
     def _note_reader(self, root: Value, reader: Item) -> None:
         source = self.item_of.get(root)
         if source is not None and source is not reader:
-            key = id(source)
-            self.first_reader[key] = min(self.first_reader.get(key, reader.stage), reader.stage)
+            self.read_by.setdefault(id(source), {})[id(reader)] = reader
+
+    def _readers_of(self, item: Item) -> list[Item]:
+        """Items that read an item, those that have merged since under their new name."""
+        found: dict[int, Item] = {}
+        for reader in self.read_by.get(id(item), {}).values():
+            while id(reader) in self.merged_into:
+                reader = self.merged_into[id(reader)]
+            if reader is not item:
+                found[id(reader)] = reader
+        return list(found.values())
+
+    def _raised(self, starts: list[tuple[Item, int]], barrier: list[Item]) -> list[tuple[Item, int]] | None:
+        """What must be raised to which stage so that `starts` may be; None if that leads to an item of `barrier`, or too far."""
+        stages: dict[int, tuple[Item, int]] = {}
+        stack = list(starts)
+        while stack:
+            item, stage = stack.pop()
+            if item.stage >= stage or id(item) in stages and stages[id(item)][1] >= stage:
+                continue
+            if item in barrier or len(stages) > MAX_RAISED:
+                return None
+            stages[id(item)] = (item, stage)
+            stack += [(reader, stage + 1) for reader in self._readers_of(item)]
+        return list(stages.values())
+
+    def _raise(self, starts: list[tuple[Item, int]], barrier: list[Item]) -> bool:
+        raised = self._raised(starts, barrier)
+        for item, stage in raised or []:
+            item.stage = stage
+        return raised is not None
 
     def _joined(self, candidates: list[Group], roots: list[tuple[Value, Value]]) -> list[Group]:
         """Merge the groups that a node reads into the latest of them, where no other item stands between."""
@@ -353,8 +385,7 @@ class _Grouper:
         target = candidates[0]
         out = [target]
         for group in candidates[1:]:
-            is_free = group.stage == target.stage or self.first_reader.get(id(group), target.stage + 1) > target.stage
-            if id(group) in producers and id(target) in producers and is_free and self._merge(group, target):
+            if id(group) in producers and id(target) in producers and self._merge(group, target):
                 continue
             out.append(group)
         return out
@@ -362,17 +393,23 @@ class _Grouper:
     def _merge(self, group: Group, target: Group) -> bool:
         if len(group.nodes) + len(target.nodes) > MAX_NODES or not (group.nodes and target.nodes):
             return False
+        others = [(r, target.stage + 1) for r in self._readers_of(group) if r is not target]
+        raised = self._raised(others, [target, group])
+        if raised is None:
+            return False
         nodes = sorted([*group.nodes, *target.nodes], key=self.order.__getitem__)
         if not _take_over(target, nodes, group):
             return False
+        for item, stage in raised:
+            item.stage = stage
         for node in group.nodes:
             self.item_of[node.outputs[0]] = target
         for key, reader in self.readers.items():
             if reader is group:
                 self.readers[key] = target
-        first = min((self.first_reader[k] for k in (id(group), id(target)) if k in self.first_reader), default=None)
-        if first is not None:
-            self.first_reader[id(target)] = first
+        self.read_by.setdefault(id(target), {}).update(self.read_by.get(id(group), {}))
+        self.merged_into[id(group)] = target
+        self.kept_alive.append(group)
         group.nodes = []
         return True
 
@@ -390,17 +427,23 @@ class _Grouper:
                 found.append(sibling)
         return found
 
-    def _flows_into(self, group: Group, roots: list[tuple[Value, Value]]) -> bool:
+    def _flows_into(self, group: Group, roots: list[tuple[Value, Value]], may_wait: bool) -> bool:
+        """Whether what the node reads besides the group can be there before the group runs; if `may_wait`, by running the group later."""
+        needed = group.stage
+        others: list[Item] = []
         for value, root in roots:
             item = self.item_of.get(root)
             if item is None:
                 continue
             if item is group:
-                if group.place_of(value) is None:
+                if group.place_of(value) is None or group.is_terminal(value):
                     return False
-            elif item.stage >= group.stage:
+                continue
+            if not may_wait:
                 return False
-        return True
+            others.append(item)
+            needed = max(needed, item.stage + 1)
+        return needed == group.stage or self._raise([(group, needed)], others)
 
     def finish(self, nodes: Sequence[Node], results: Sequence[Operand]) -> Plan:
         """Merge groups into their only readers, add leaves that must be in memory, and order everything."""
