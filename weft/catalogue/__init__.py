@@ -26,6 +26,7 @@ from weft.catalogue import (  # noqa: F401
     functional,
     grids,
     indexing,
+    checked,
     internal,
     interpolation,
     linalg,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from weft.ir.graph import Graph
 from weft.passes.dce import dce
 from weft.passes.decompose import decompose
+from weft.passes.masked_picks import masked_picks
 from weft.passes.open_opaque import open_opaque
 from weft.passes.run import Run
 from weft.passes.simplify_views import simplify_views
@@ -20,5 +21,6 @@ def optimize(graph: Graph, run: Run | None = None) -> Graph:
     graph = run.apply("dce", dce, graph)  # gradients that turned out unused
     graph = run.apply("decompose", decompose, graph)  # only scalar, reduce, view and kernel entries remain
     graph = run.apply("simplify_views", simplify_views, graph)  # decompositions leave views that change nothing
+    graph = run.apply("masked_picks", masked_picks, graph)  # losses over classes: a pick that fuses with its rows
     graph = run.apply("dce", dce, graph)
     return run.keep("optimized", graph)

@@ -1,0 +1,75 @@
+"""masked_picks: one element picked from each row, or put into each row of zeros, becomes a comparison with the column's number.
+
+`gather` with an index of one column, as losses over classes use it, would force the rows into memory; as
+`sum(where(columns == index, rows, 0))` it fuses with what makes the rows, and its gradient with what reads it. The bounds check stays.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.ir.builder import Builder
+from weft.ir.graph import Graph, Node, Operand, Value
+from weft.ops.packet import aten
+from weft.ops.rules import normalize_dim
+from weft.passes.rebuild import rebuild, results_of
+from weft.types.dims import Dim
+
+_NAMES = frozenset(("aten::gather", "aten::scatter_add", "aten::scatter.src"))
+
+
+def masked_picks(graph: Graph) -> Graph:
+    """The graph with single picks per row written as masks."""
+    return rebuild(graph, _rewrite, lambda n: n.op.name in _NAMES)
+
+
+def _rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+    if node.op.name == "aten::gather":
+        return _gather(builder, *args[:3])
+    return _scatter(builder, *args[:4]) if len(args) == 4 else None
+
+
+def _gather(builder: Builder, source: Value, dim: int, index: Value) -> tuple[Operand, ...] | None:
+    made = source.node
+    if made is None or (made.op.scalar is None and made.op.reduce is None) or not _is_single(builder, source, dim, index):
+        return None
+    dtype = source.tensor_type.dtype
+    if dtype is None or not dtype.is_floating_point:
+        return None
+    hit = _hits(builder, source, dim, index)
+    picked = aten.where(hit, builder.handle(source), 0)
+    return results_of(builder, aten.sum(picked, (dim,), True))
+
+
+def _scatter(builder: Builder, base: Value, dim: int, index: Value, source: Operand) -> tuple[Operand, ...] | None:
+    if type(source) is not Value or base.node is None or base.node.op.name != "aten::zeros" or not _is_single(builder, base, dim, index):
+        return None
+    if source.tensor_type.shape != index.tensor_type.shape and not _same(builder, source.tensor_type.shape, index.tensor_type.shape):
+        return None
+    if source.tensor_type.dtype is not base.tensor_type.dtype:
+        return None
+    return results_of(builder, aten.where(_hits(builder, base, dim, index), builder.handle(source), 0))
+
+
+def _hits(builder: Builder, rows: Value, dim: int, index: Value) -> Any:
+    """Where a column's number is the row's index."""
+    dims = rows.tensor_type.shape
+    axis = normalize_dim("gather", dim, len(dims))
+    checked = aten.checked_index(builder.handle(index), dims[axis])
+    columns = aten.reshape(aten._iota(dims[axis]), tuple(dims[axis] if i == axis else 1 for i in range(len(dims))))
+    return aten.eq(columns, checked)
+
+
+def _is_single(builder: Builder, rows: Value, dim: int, index: Value) -> bool:
+    """Whether the index has one entry for each row of `rows` along dim."""
+    dims, picked = rows.tensor_type.shape, index.tensor_type.shape
+    if not dims or len(dims) != len(picked):
+        return False
+    axis = normalize_dim("gather", dim, len(dims))
+    if not (isinstance(picked[axis], int) and picked[axis] == 1):
+        return False
+    return _same(builder, (*dims[:axis], *dims[axis + 1 :]), (*picked[:axis], *picked[axis + 1 :]))
+
+
+def _same(builder: Builder, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
+    return len(a) == len(b) and all(builder.env.proves_equal(x, y) for x, y in zip(a, b))
