@@ -309,7 +309,7 @@ class Entry:
 
     def stages(self) -> dict[str, Any]:
         """Every stage by name."""
-        found: dict[str, Any] = dict(self.executable.stages.stages)
+        found: dict[str, Any] = self.executable.stages()
         program = getattr(self.executable, "program", None)
         if program is not None and hasattr(program, "stages"):
             found.update(program.stages())

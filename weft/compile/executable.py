@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.compile.program_cache import load_guards, program_key, store_guards
 from weft.ir.graph import Graph
 from weft.ir.interpreter import interpret
 from weft.passes.pipeline import optimize
 from weft.passes.run import Run
-from weft.runtime.storage import root_of
+from weft.runtime.cache import user_cache
 from weft.support.counters import counters
 from weft.support.knobs import knobs
 
@@ -19,55 +20,65 @@ from weft.support.knobs import knobs
 class Interpreted:
     """Runs the captured graph node by node (opaque backward calls included)."""
 
-    def __init__(self, graph: Graph, run: Run) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.stages = run
+        self.passes = Run()
 
     def run(self, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
-        """Interpret, then write what is to be written. A result that is not written has memory of its own, row-major."""
-        results = _own_memory(interpret(self.graph, inputs, symbols), inputs)
+        """Interpret, then write what is to be written."""
+        results = interpret(self.graph, inputs, symbols)
         for position, param in self.graph.writes:
             target = inputs[param]
             np.copyto(target, results[position])
             results[position] = target
         counters.foreign_segments += 1
-        return results
+        return [np.asarray(r) if isinstance(r, np.generic) else r for r in results]
 
-
-def _own_memory(results: list[Any], inputs: Sequence[Any]) -> list[Any]:
-    """The results, those copied that show memory of an input or of an earlier result, or are not row-major."""
-    taken = {id(root_of(x)) for x in inputs if isinstance(x, np.ndarray)}
-    owned: list[Any] = []
-    for r in results:
-        r = np.asarray(r) if isinstance(r, np.generic) else r
-        if isinstance(r, np.ndarray):
-            if id(root_of(r)) in taken or not r.flags.c_contiguous:
-                r = r.copy(order="C")
-            taken.add(id(root_of(r)))
-        owned.append(r)
-    return owned
+    def stages(self) -> dict[str, Any]:
+        """The captured graph, and what the compiler would make of it."""
+        optimize(self.graph, self.passes)
+        return dict(self.passes.stages)
 
 
 class Compiled:
-    """Runs the program that the native (or NumPy) back end made of the optimized graph."""
+    """Runs the program that the native (or NumPy) back end made of the optimized graph.
 
-    def __init__(self, graph: Graph, run: Run, backend: str) -> None:
+    With a warm disk cache neither the passes nor LLVM run: the captured graph's text is the key.
+    """
+
+    def __init__(self, graph: Graph, backend: str) -> None:
         from weft.codegen.program import compile_program  # deferred: brings in llvmlite
 
-        self.graph = optimize(graph, run)
-        self.stages = run
-        self.program = compile_program(self.graph, backend=backend)
+        self.captured = graph
+        self.passes = Run()
+        self._optimized: Graph | None = None
+        if backend == "numpy":
+            self.program = compile_program(self.optimized, backend=backend)
+            return
+        cache, key, before = user_cache(), program_key(graph), frozenset(graph.env.guards)
+        if load_guards(cache, key, graph.env):
+            self.program = compile_program(self.optimized, cache=cache, cache_key=key)
+            return
+        self.program = compile_program(self.optimized, cache=cache, cache_key=key)
+        store_guards(cache, key, graph.env, before)
+
+    def optimized(self) -> Graph:
+        """The graph after the pipeline (run when first asked for)."""
+        if self._optimized is None:
+            self._optimized = optimize(self.captured, self.passes)
+        return self._optimized
 
     def run(self, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
         """One call of the program."""
         return self.program.run(inputs, symbols)
 
+    def stages(self) -> dict[str, Any]:
+        """The graph after each group of passes."""
+        self.optimized()
+        return dict(self.passes.stages)
+
 
 def make_executable(graph: Graph, backend: str | None = None) -> Interpreted | Compiled:
     """The executable of a captured graph on the back end that the knobs choose."""
     chosen = backend or knobs.backend
-    run = Run()
-    if chosen == "interpret":
-        run.keep("captured", graph)
-        return Interpreted(graph, run)
-    return Compiled(graph, run, chosen)
+    return Interpreted(graph) if chosen == "interpret" else Compiled(graph, chosen)

@@ -133,8 +133,6 @@ def _tensor_of(source: Any, leaves: list[Any]) -> Tensor | None:
 class CompiledFunctionBackward(Node):
     """The gradient of a compiled forward: its saved values, its tangents, one program."""
 
-    __slots__ = ("program", "saved", "symbols")
-
     def __init__(self, edges: tuple[Any, ...], program: JointProgram, saved: list[Any], symbols: dict[str, int]) -> None:
         super().__init__(edges)
         self.program, self.symbols = program, symbols

@@ -1,0 +1,64 @@
+"""What a warm start needs besides the program: its key (the captured graph's canonical text) and the guards that its passes added."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from weft.ir.graph import Graph
+from weft.ir.printer import print_graph
+from weft.runtime.cache import Cache
+from weft.support.errors import WeftError
+from weft.types import dims
+from weft.types.dims import Expr
+from weft.types.shape_env import Relation, ShapeEnv, ShapeGuard
+
+
+def program_key(graph: Graph) -> str:
+    """The canonical text of a captured graph with the answers it was captured under. Two graphs with one key are the same program."""
+    answers = sorted(f"{g.relation} is {g.answer}" for g in graph.env.guards.values())
+    return "\n".join((compiler_fingerprint(), print_graph(graph, locations=False, symbols=False), *answers))
+
+
+@functools.lru_cache(maxsize=1)
+def compiler_fingerprint() -> str:
+    """A digest of sizes and times of weft's own files: programs that another version of the compiler made are not found."""
+    root = Path(__file__).resolve().parent.parent
+    facts = [(str(f.relative_to(root)), f.stat().st_size, f.stat().st_mtime_ns) for f in sorted(root.rglob("*.py"))]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def _name(key: str) -> str:
+    return hashlib.sha256(f"guards\0{key}".encode()).hexdigest()
+
+
+def store_guards(cache: Cache, key: str, env: ShapeEnv, before: frozenset[Relation]) -> None:
+    """Keep the guards that were added after `before`."""
+    added = [[g.relation.op, str(g.relation.expr), g.answer] for r, g in env.guards.items() if r not in before]
+    cache.put(_name(key), json.dumps(added).encode())
+
+
+def load_guards(cache: Cache, key: str, env: ShapeEnv) -> bool:
+    """Add the kept guards to the environment; False when there are none kept (or they cannot be read)."""
+    data = cache.get(_name(key))
+    if data is None:
+        return False
+    try:
+        guards = [ShapeGuard(Relation(op, _expression(text, env)), bool(answer), None) for op, text, answer in json.loads(data)]
+    except (ValueError, TypeError, NameError, SyntaxError, WeftError):
+        return False
+    for guard in guards:
+        env.guards.setdefault(guard.relation, guard)
+    return True
+
+
+def _expression(text: str, env: ShapeEnv) -> Expr:
+    """A symbolic integer from its text, which is our own."""
+    scope: dict[str, Any] = {name: dims.symbol(name) for name in env.examples}
+    found = eval(text, {"__builtins__": {}, "max": dims.maximum, "min": dims.minimum}, scope)  # noqa: S307
+    if not isinstance(found, Expr):
+        raise ValueError(text)
+    return found
