@@ -58,7 +58,7 @@ def foreign_function(node: Node) -> ForeignFunction:
 def _block_function(node: Node, inputs: tuple[Value, ...]) -> ForeignFunction:
     def run(values: Sequence[Any], symbols: Mapping[str, int]) -> Sequence[Any]:
         scope = dict(zip(inputs, values))
-        run_node(node, scope, symbols)
+        run_node(node, scope, dict(symbols))
         return [scope[output] for output in node.outputs]
 
     return run

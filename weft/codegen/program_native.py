@@ -62,8 +62,8 @@ class _Assembly:
         self.symbols, self.given = graph_symbols(self.graph)
         late = frozenset(self.symbols[self.given :])
         self.items = program_items(lowered, late, module)
-        self.events = list(flat_events(self.items))
         self.storage: Storage = assign_storage(lowered, self.items, late)
+        self.events = self.storage.lives.events
         self.words = Words(self.storage.roots, self.symbols, self.given)
         self.word_of = self._number_words()
         self.node_index = {id(n): i for i, n in enumerate(self.graph.nodes)}
@@ -205,7 +205,7 @@ class _Assembly:
     def _drops(self, item: ForeignStep) -> tuple[int, ...]:
         """Arrays that nothing needs after this step: they are let go, as eager mode would."""
         position = next(i for i, event in enumerate(self.events) if event is item)
-        dead = [v for v in (*self.storage.held, *self.storage.dynamic) if v not in self.dropped and self.storage.last[v] <= position]
+        dead = [v for v in (*self.storage.held, *self.storage.dynamic) if v not in self.dropped and self.storage.lives.last[v] <= position]
         self.dropped.update(dead)
         return tuple(sorted(self.storage.root[v] for v in dead))
 

@@ -8,17 +8,8 @@ from typing import Any
 
 from weft.codegen.lower_dims import is_covered
 from weft.codegen.plan import Placement, Request, aligned, plan_slots
-from weft.codegen.program_items import (
-    BlockItem,
-    Enter,
-    Event,
-    Item,
-    Leave,
-    can_raise,
-    event_reads,
-    event_writes,
-    flat_events,
-)
+from weft.codegen.program_items import BlockItem, Enter, Event, Item, Leave, can_raise, event_writes
+from weft.codegen.program_lives import Lives
 from weft.codegen.program_numbers import is_number
 from weft.ir.graph import Value, values_in
 from weft.ir.structure import CONSTANT
@@ -74,20 +65,18 @@ class Storage:
 
     root       root of each buffer (numbers too, where a kernel reads them through an address); of (loop, carried result) where a loop crosses
                values over and needs a place between
-    same       values that live in another value's memory: views, and what a loop carries
     fresh      result position -> root of the array made for it; `copied` those that are filled at the end
     held       buffers that foreign steps leave, `dynamic` those that are allocated once late sizes are known (with the event that needs them)
     numbers    number values with an address, `constants` tensors that stand in the program
     rows       values that are one row of a buffer, at an address that each iteration of a loop sets: (loop, row, buffer)
     arena      first root of the arena; `placement` says how many follow
     scratch    root of the kernels' scratch memory, -1 without; `late_scratch` those of single kernels whose need is known late
-    last       position of the last event that needs a value
     copies     copies to results and snapshots, then `commits`, into state, both at the end
     """
 
     lowered: LoweredGraph
+    lives: Lives
     root: dict[Any, int] = field(default_factory=dict)
-    same: dict[Value, Value] = field(default_factory=dict)
     roots: int = 0
     fresh: dict[int, int] = field(default_factory=dict)
     copied: dict[int, int] = field(default_factory=dict)
@@ -102,13 +91,10 @@ class Storage:
     late_scratch: dict[int, int] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
     commits: list[Copy] = field(default_factory=list)
-    last: dict[Value, int] = field(default_factory=dict)
 
     def owner(self, value: Value) -> Value:
         """The value whose memory this one lives in."""
-        while value in self.same:
-            value = self.same[value]
-        return value
+        return self.lives.owner(value)
 
     def of(self, value: Value) -> int:
         """The root of a value."""
@@ -133,22 +119,14 @@ class _Assignment:
 
     def __init__(self, lowered: LoweredGraph, items: list[Item], late: frozenset[str]) -> None:
         self.lowered, self.late = lowered, late
-        self.events = list(flat_events(items))
-        self.s = Storage(lowered)
+        self.lives = Lives(lowered, items)
+        self.events = self.lives.events
+        self.s = Storage(lowered, self.lives)
         self.writes = dict(lowered.graph.writes)
         self.written = set(self.writes.values())
-        self.producer: dict[Value, int] = {}
-        self.last: dict[Value, int] = {}
-        self.readers: dict[Value, list[int]] = {}
-        self.end = len(self.events)
         self.last_raise = max((i for i, e in enumerate(self.events) if can_raise(e)), default=-1)
 
     def run(self) -> Storage:
-        self._shared_memory()
-        self._find_producers()
-        self._carried_in_place()
-        self._find_producers()
-        self._lives()
         for value in self.lowered.params:
             self.s.root[value] = self._new()
         self._rows()
@@ -160,102 +138,33 @@ class _Assignment:
         self._scratch_sizes()
         self._arena()
         self._endings()
-        self.s.last = self.last
         return self.s
 
     def _new(self) -> int:
         self.s.roots += 1
         return self.s.roots - 1
 
-    # ---- when values live
-    def _find_producers(self) -> None:
-        self.producer.clear()
-        for i, event in enumerate(self.events):
-            for value in event_writes(event):
-                self.producer.setdefault(self.s.owner(value), i)
-
-    def _shared_memory(self) -> None:
-        """Views lie in their buffers; the parameters of a loop's block lie where its results will be."""
-        graphs = [self.lowered, *(g for e in self.events if isinstance(e, Enter) for g in e.block.lowered)]
-        for graph in graphs:
-            self.s.same.update({value: root for value, (root, _) in graph.alias.items()})
-        for event in self.events:
-            if isinstance(event, Enter) and not event.block.is_if:
-                count = len(event.block.carried)
-                self.s.same.update(zip(event.block.params[1 : 1 + count], event.block.node.outputs))
-
-    def _loops(self) -> list[tuple[int, int, BlockItem]]:
-        """First and last position of each loop."""
-        starts = {e.block: i for i, e in enumerate(self.events) if isinstance(e, Enter)}
-        ends = [(i, e.block) for i, e in enumerate(self.events) if isinstance(e, Leave) and not e.block.is_if]
-        return [(starts[block], i, block) for i, block in ends]
-
-    def _reads(self) -> dict[Value, list[int]]:
-        found: dict[Value, list[int]] = {}
-        for i, event in enumerate(self.events):
-            for value in event_reads(event):
-                found.setdefault(self.s.owner(value), []).append(i)
-        return found
-
-    def _carried_in_place(self) -> None:
-        """What a loop carries on is computed in the carried memory itself where the old value is not needed any more."""
-        for start, end, block in self._loops():
-            readers = self._reads()
-            outputs = block.node.outputs
-            for output, value in zip(outputs, block.results[1 : 1 + len(block.carried)]):
-                if not isinstance(value, Value) or is_number(value):
-                    continue
-                owner = self.s.owner(value)
-                at = self.producer.get(owner)
-                if at is None or not start < at < end or owner in outputs or not isinstance(self.events[at], KernelCall):
-                    continue
-                carried = [self.s.owner(v) for v in values_in(block.results)]
-                reads = [i for i in readers.get(output, []) if at <= i <= end]
-                if output in carried or not self._is_of_body(block, at) or (reads and not (reads == [at] and self._overwrites(at, owner, output))):
-                    continue
-                self.s.same[owner] = output
-
-    def _is_of_body(self, block: BlockItem, at: int) -> bool:
-        """Whether an event belongs to the block itself, so that it runs exactly once in each iteration."""
-        return any(self.events[at] is item for item in block.bodies[0])
-
-    def _lives(self) -> None:
-        self.readers = self._reads()
-        loops = self._loops()
-        for value, reads in self.readers.items():
-            for i in reads:
-                inside = [end for start, end, _ in loops if start <= i <= end and self.producer.get(value, -1) <= start]
-                self.last[value] = max([self.last.get(value, -1), i, *inside])
-        for value, at in self.producer.items():
-            self.last[value] = max(self.last.get(value, -1), at)
-        for _, end, block in loops:
-            for output in block.node.outputs:
-                owner = self.s.owner(output)
-                self.last[owner] = max(self.last.get(owner, -1), end)
-        for value in values_in(tuple(self.lowered.results)):
-            self.last[self.s.owner(value)] = self.end
-
     # ---- who lives where
     def _rows(self) -> None:
         """Slices that a loop reads, and stacked results that a kernel can write row by row."""
-        for start, end, block in self._loops():
+        for start, end, block in self.lives.loops:
             count = len(block.carried)
             for param, source in zip(block.params[1 + count :], block.sliced):
                 self.s.root[param] = self._new()
                 self.s.rows.append((block, param, source))
             for value, output in zip(block.results[1 + count :], block.node.outputs[count:]):
                 owner = self.s.owner(value)
-                at = self.producer.get(owner)
+                at = self.lives.producer.get(owner)
                 if at is not None and start < at < end and owner not in self.s.root and self._is_row_kernel(block, at, owner):
                     self.s.root[owner] = self._new()
                     self.s.rows.append((block, owner, output))
 
     def _is_row_kernel(self, block: BlockItem, at: int, owner: Value) -> bool:
         outer = owner in block.node.outputs or any(owner in e.block.node.outputs for e in self.events if isinstance(e, Enter))
-        return isinstance(self.events[at], KernelCall) and self._is_of_body(block, at) and not outer and not is_number(owner)
+        return isinstance(self.events[at], KernelCall) and self.lives.is_of_body(block, at) and not outer and not is_number(owner)
 
     def _constants(self) -> None:
-        mentioned = [*self.readers, *(self.s.owner(v) for v in values_in(tuple(self.lowered.results)))]
+        mentioned = [*self.lives.readers, *(self.s.owner(v) for v in values_in(tuple(self.lowered.results)))]
         for value in mentioned:
             if value.node is not None and value.node.op is CONSTANT and value not in self.s.root:
                 self.s.root[value] = self._new()
@@ -270,7 +179,7 @@ class _Assignment:
 
     def _may_be_direct(self, root: Value, target: Value, position: int) -> bool:
         """Whether the kernel that produces `root` may write over the parameter: nothing can fail from then on, and nothing needs the old value."""
-        at = self.producer.get(root)
+        at = self.lives.producer.get(root)
         if at is None or at <= self.last_raise or not isinstance(self.events[at], KernelCall):
             return False
         if not self._is_same_size(root, target):
@@ -278,8 +187,8 @@ class _Assignment:
         others = [r for i, r in enumerate(self.lowered.results) if i != position and type(r) is Value]
         if any(self.s.owner(r) is target for r in others):
             return False
-        reads = [i for i in self.readers.get(target, []) if i >= at]
-        return not reads or (set(reads) == {at} and self._overwrites(at, root, target))
+        reads = [i for i in self.lives.readers.get(target, []) if i >= at]
+        return not reads or (set(reads) == {at} and self.lives.overwrites(at, root, target))
 
     def _is_same_size(self, a: Value, b: Value) -> bool:
         """Whether two tensors have as many bytes, from their dims or from what the capture has asked."""
@@ -287,13 +196,6 @@ class _Assignment:
         if proves(value_bytes(a), value_bytes(b)):
             return True
         return x.dtype is y.dtype and x.ndim == y.ndim and all(proves(m, n) for m, n in zip(x.shape, y.shape))
-
-    def _overwrites(self, at: int, output: Value, source: Value) -> bool:
-        """Whether a kernel may put `output` into the memory of `source`, which it reads in one place only."""
-        call = self.events[at]
-        assert isinstance(call, KernelCall)
-        places = [i for i, v in enumerate(call.reads) if self.s.owner(v) is source]
-        return len(places) == 1 and (call.writes.index(output), places[0]) in call.in_place
 
     def _results(self) -> None:
         """An array for each result that leaves: its producer writes into it where it can, else it is copied at the end."""
@@ -306,7 +208,7 @@ class _Assignment:
             if self._is_written_result(value) or self._is_late(value) or self._is_foreign(root) or self._is_untouched(value):
                 continue
             self.s.fresh[position] = self._new()
-            if root in self.s.root or root not in self.producer:
+            if root in self.s.root or root not in self.lives.producer:
                 self.s.copied[position] = self.s.fresh[position]
             else:
                 self.s.root[root] = self.s.fresh[position]
@@ -318,7 +220,7 @@ class _Assignment:
         return any(self.lowered.results[o] is value for o in self.writes)
 
     def _is_foreign(self, root: Value) -> bool:
-        at = self.producer.get(root)
+        at = self.lives.producer.get(root)
         return at is not None and isinstance(self.events[at], ForeignStep)
 
     def _is_late(self, value: Value) -> bool:
@@ -384,11 +286,11 @@ class _Assignment:
     def _request(self, value: Value, at: int) -> Request:
         call = self.events[at]
         if not isinstance(call, KernelCall):
-            return Request(value, value_bytes(value), at, self.last[value])
+            return Request(value, value_bytes(value), at, self.lives.last[value])
         output = call.writes.index(value)
         dying = [self.s.owner(call.buffers[i]) for o, i in call.in_place if o == output]
-        takes = tuple(v for v in dying if self.last[v] == at and self._overwrites(at, value, v) and v not in self.s.root)
-        return Request(value, value_bytes(value), at, self.last[value], takes)
+        takes = tuple(v for v in dying if self.lives.last[v] == at and self.lives.overwrites(at, value, v) and v not in self.s.root)
+        return Request(value, value_bytes(value), at, self.lives.last[value], takes)
 
     def _slot(self, size: Dim) -> int:
         self.s.placement.sizes.append(size)
