@@ -31,6 +31,7 @@ maximum = pointwise(
     accepts=is_real,
     wants="real numbers",
     inplace=False,
+    numbers=False,
     vjp={
         "self": lambda g, self, other: _shared_tie(g, self > other, self == other),
         "other": lambda g, self, other: _shared_tie(g, other > self, self == other),
@@ -45,6 +46,7 @@ minimum = pointwise(
     accepts=is_real,
     wants="real numbers",
     inplace=False,
+    numbers=False,
     vjp={
         "self": lambda g, self, other: _shared_tie(g, self < other, self == other),
         "other": lambda g, self, other: _shared_tie(g, other < self, self == other),
@@ -65,6 +67,7 @@ fmax = pointwise(
     scalar=lambda s, a, b: _without_nan(s, s.maximum, a, b),
     accepts=is_real,
     inplace=False,
+    numbers=False,
     vjp={
         "self": lambda g, self, other: aten.where(aten.logical_or(self >= other, aten.isnan(other)), g, 0),
         "other": lambda g, self, other: aten.where(aten.logical_or(self >= other, aten.isnan(other)), 0, g),
@@ -78,6 +81,7 @@ fmin = pointwise(
     scalar=lambda s, a, b: _without_nan(s, s.minimum, a, b),
     accepts=is_real,
     inplace=False,
+    numbers=False,
     vjp={
         "self": lambda g, self, other: aten.where(aten.logical_or(self <= other, aten.isnan(other)), g, 0),
         "other": lambda g, self, other: aten.where(aten.logical_or(self <= other, aten.isnan(other)), 0, g),

@@ -10,7 +10,7 @@ import numpy as np
 from weft.catalogue.families import alias, pointwise
 from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
 from weft.ops.rules import Pointwise, is_integral, is_real
-from weft.support.errors import DTypeError
+from weft.support.errors import DTypeError, StateError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 from weft.types.tensor_type import BOOL, TensorType
@@ -97,6 +97,9 @@ class _SameDTypes(Pointwise):
 
 
 def _is_close(s: Any, a: Any, b: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
+    for name, bound in (("rtol", rtol), ("atol", atol)):
+        if bound < 0:
+            raise StateError(f"isclose: {name} must be greater than or equal to zero, but got {bound}")
     difference, size = s.abs(s.sub(a, b)), s.abs(b)
     real = s.dtype(size)
     allowed = s.add(s.const(atol, real), s.mul(s.const(rtol, real), size))
@@ -129,6 +132,7 @@ def _answer_type(self: TensorType, other: TensorType, *rest: Any) -> Any:
 
 
 def _all_close_type(self: TensorType, other: TensorType, *rest: Any) -> Any:
+    """What isclose refuses, allclose refuses."""
     isclose.type(self, other, *rest)  # type: ignore[misc]
     return BOOL
 

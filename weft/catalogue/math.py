@@ -23,7 +23,7 @@ def _unary(name: str, doc: str, vjp: Vjp, reference: Callable[..., Any], real: b
     """A function of one float, which is a method of the scalar protocol; integers become floats."""
     body: Callable[[Any, Any], Any] = lambda s, x: getattr(s, method or name)(x)  # noqa: E731
     return pointwise(
-        f"aten::{name}(Tensor self) -> Tensor", doc, scalar=body, compute="real_float" if real else "float", numbers=True,
+        f"aten::{name}(Tensor self) -> Tensor", doc, scalar=body, compute="real_float" if real else "float",
         vjp=vjp, reference=reference,
     )
 
@@ -65,6 +65,7 @@ atan2 = pointwise(
     "The angle of the point (other, self), in (-pi, pi].",
     scalar=lambda s, y, x: s.atan2(y, x),
     compute="real_float",
+    numbers=False,
     vjp={
         "self": lambda g, self, other: g * (other / (self * self + other * other)),
         "other": lambda g, self, other: g * (-self / (self * self + other * other)),
@@ -77,6 +78,7 @@ hypot = pointwise(
     "sqrt(self**2 + other**2), without overflow on the way.",
     scalar=lambda s, x, y: _hypot(s, s.abs(x), s.abs(y)),
     compute="real_float",
+    numbers=False,
     vjp={
         "self": lambda g, self, result: g * (self / result),
         "other": lambda g, other, result: g * (other / result),

@@ -104,6 +104,7 @@ logaddexp = pointwise(
     scalar=lambda s, a, b: _log_add(s, a, b, s.exp, s.log1p),
     compute="real_float",
     inplace=False,
+    numbers=False,
     vjp={
         "self": lambda g, self, other: g / (1 + aten.exp(other - self)),
         "other": lambda g, self, other: g / (1 + aten.exp(self - other)),
@@ -118,6 +119,7 @@ logaddexp2 = pointwise(
         s, a, b, s.exp2, lambda x: s.mul(s.log1p(x), s.const(1 / math.log(2), s.dtype(x)))),
     compute="real_float",
     inplace=False,
+    numbers=False,
     vjp={
         "self": lambda g, self, other: g / (1 + aten.exp2(other - self)),
         "other": lambda g, self, other: g / (1 + aten.exp2(self - other)),

@@ -125,6 +125,11 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     return to(self, other.dtype)
 
 
+def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """Self where the condition holds, else other."""
+    return aten.where(condition, self, other)
+
+
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     """The tensor with other's sizes."""
     return aten.reshape(self, other.dims)
@@ -137,7 +142,7 @@ def install() -> None:
                         ("cfloat", dt.complex64), ("cdouble", dt.complex128)):
         setattr(Tensor, name, _caster(dtype))
     for name, method in (("to", to), ("contiguous", contiguous), ("type", type_), ("__getitem__", getitem), ("__setitem__", setitem),
-                         ("new_tensor", new_tensor), ("type_as", type_as), ("reshape_as", reshape_as)):
+                         ("new_tensor", new_tensor), ("type_as", type_as), ("reshape_as", reshape_as), ("where", where)):
         setattr(Tensor, name, method)
     Tensor.T = property(_transposed)  # type: ignore[attr-defined]
     Tensor.mT = property(_matrix_transposed)  # type: ignore[attr-defined]

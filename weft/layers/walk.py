@@ -55,7 +55,7 @@ def walk_layers(op: Op, args: tuple[Any, ...]) -> Any:
     if special is not None:
         return special[-1].intercept(op, args)
     if op.decompose is not None and op.vjp is None:
-        return op.decompose(*args)
+        return opened(op, args)
     if modes.grad and op.is_differentiable and record.wants_gradient(op, args):
         return with_history(op, args)
     return below(op, args)
@@ -92,8 +92,15 @@ def below(op: Op, args: tuple[Any, ...]) -> Any:
     if capture is not None:
         return capture.run(op, args)
     if op.decompose is not None:
-        return op.decompose(*args)
+        return opened(op, args)
     return eager.run(op, args)
+
+
+def opened(op: Op, args: tuple[Any, ...]) -> Any:
+    """A composite: its own type rule speaks before the operators that it opens to."""
+    if op.type is not None and modes.capture is None:
+        op.type(*[eager.type_of(a) for a in args])
+    return op.decompose(*args)  # type: ignore[misc]
 
 
 def inplace(op: Op, args: tuple[Any, ...]) -> Any:

@@ -41,6 +41,8 @@ class OperatorMethods:
     def __rtruediv__(self, other: Any) -> Any:
         return _binary(_reversed_div, self, other)
 
+    __rdiv__ = __rtruediv__
+
     def __floordiv__(self, other: Any) -> Any:
         return _binary(aten.floor_divide, self, other)
 
