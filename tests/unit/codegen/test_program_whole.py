@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -105,3 +106,57 @@ def test_programs_can_be_emitted_for_other_machines(target):
     layout = native_layout(lower_graph(graph, module, target), module)
     assert compile_object(module.text(), target)
     assert set(layout.entries) <= set(module.functions)
+
+
+def test_constants_as_operands_and_results():
+    b = Builder("f")
+    n = b.env.fresh("s", 4)
+    x = Handle(b.param(tensor_type(dt.float32, (n, 3))), b)
+    table = np.random.default_rng().standard_normal(3).astype(np.float32)
+    c = Handle(b.constant(table), b)
+    graph = b.graph([(x * c).value, c.value, c.value, aten.cumsum(c, 0).value])
+    a = np.random.default_rng().standard_normal((5, 3)).astype(np.float32)
+    for backend in ("llvm", "numpy"):
+        program = compile_program(graph, backend=backend, cache=Cache(None))
+        first = program.run([a], (5,))
+        first[1][:] = 99  # what left the program is the caller's
+        out = program.run([a], (5,))
+        np.testing.assert_allclose(out[0], a * table, rtol=1e-6)
+        np.testing.assert_array_equal(out[1], table)
+        np.testing.assert_allclose(out[3], np.cumsum(table), rtol=1e-5, atol=1e-6)
+
+
+def test_other_dtypes_are_given_to_numpy_and_back():
+    b = Builder("f")
+    n = b.env.fresh("s", 4)
+    x = Handle(b.param(tensor_type(dt.complex64, (n,))), b)
+    y = Handle(b.param(tensor_type(dt.float16, (n,))), b)
+    k = Handle(b.param(tensor_type(dt.int64, (n,))), b)
+    program = compile_program(b.graph([(x * x).value, (y + y).value, (k * k + 1).value], [(2, 2)]), cache=Cache(None))
+    rng = np.random.default_rng()
+    u = (rng.standard_normal(7) + 1j * rng.standard_normal(7)).astype(np.complex64)
+    v, w = rng.standard_normal(7).astype(np.float16), rng.integers(-9, 9, 7)
+    expected = w * w + 1
+    out = program.run([u, v, w], (7,))
+    np.testing.assert_allclose(out[0], u * u, rtol=1e-5)
+    np.testing.assert_array_equal(out[1], v + v)
+    np.testing.assert_array_equal(w, expected)
+    assert out[2] is w
+
+
+def test_many_calls_do_not_grow():
+    b = Builder("f")
+    n = b.env.fresh("s", 4)
+    x = Handle(b.param(tensor_type(dt.float32, (n, 3))), b)
+    program = compile_program(b.graph([aten.sum(aten.exp(x) * x, (0,)).value]), cache=Cache(None))
+    a = np.ones((300, 3), np.float32)
+    program.run([a], (300,))
+    tracemalloc.start()
+    for size in range(1, 300):
+        program.run([a[:size]], (size,))
+    before = tracemalloc.get_traced_memory()[0]
+    for size in range(1, 300):
+        program.run([a[:size]], (size,))
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 4096
