@@ -62,7 +62,7 @@ def with_out(packet: Packet) -> Callable[..., Any]:
         return _into(name, packet(*_detached(args), **kwargs), out, args)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = packet.__doc__
+    function.__doc__ = packet.__doc__  # made when the function is first asked for
     function.packet = packet  # type: ignore[attr-defined]
     return function
 

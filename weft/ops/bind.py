@@ -158,7 +158,7 @@ def _names(op: Op) -> Mapping[str, int]:
 def bind(op: Op, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
     """Arguments in schema order, defaults filled, values converted. Raises Mismatch."""
     if not kwargs:
-        plain = _bind_plain(op, args)
+        plain = bind_plain(op, args)
         if plain is not None:
             return plain
     arguments = op.schema.arguments
@@ -212,7 +212,7 @@ def _exact_types(op: Op, a: Argument) -> frozenset[type]:
     return frozenset((*found, type(None)) if a.is_optional else found)
 
 
-def _bind_plain(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def bind_plain(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Binding when every argument already has the type that the schema wants; None when it has not."""
     accepted, tails, least = _plain_kinds(op)
     count = len(args)

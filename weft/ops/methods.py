@@ -148,7 +148,7 @@ def _method(packet: Packet) -> Any:
         return packet(self, *args, **kwargs)
 
     method.__name__ = method.__qualname__ = packet.__name__
-    method.__doc__ = packet.__doc__
+    method.__doc__ = packet.overloads[0].doc
     return method
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Union
 
 from weft.ops.schema import Schema, parse_schema
@@ -114,16 +115,21 @@ class Op:
             raise ValueProblem(f"{self.schema.name}: give exactly one of {', '.join(HOWS)}; got {given or 'none'}")
         object.__setattr__(self, "how", given[0])
         object.__setattr__(self, "name", self.schema.name)
-        object.__setattr__(self, "tensor_positions", tuple(
-            i for i, a in enumerate(self.schema.arguments) if a.is_tensor and not a.is_list))
-        object.__setattr__(self, "tensor_list_positions", tuple(
-            i for i, a in enumerate(self.schema.arguments) if a.is_tensor and a.is_list))
-        object.__setattr__(self, "number_positions", tuple(
-            i for i, a in enumerate(self.schema.arguments) if a.kind == "Scalar"))
 
-    tensor_positions: tuple[int, ...] = field(init=False)
-    tensor_list_positions: tuple[int, ...] = field(init=False)
-    number_positions: tuple[int, ...] = field(init=False)
+    @cached_property
+    def tensor_positions(self) -> tuple[int, ...]:
+        """Positions of single tensors among the arguments."""
+        return tuple(i for i, a in enumerate(self.schema.arguments) if a.is_tensor and not a.is_list)
+
+    @cached_property
+    def tensor_list_positions(self) -> tuple[int, ...]:
+        """Positions of tensor lists."""
+        return tuple(i for i, a in enumerate(self.schema.arguments) if a.is_tensor and a.is_list)
+
+    @cached_property
+    def number_positions(self) -> tuple[int, ...]:
+        """Positions of Scalar arguments."""
+        return tuple(i for i, a in enumerate(self.schema.arguments) if a.kind == "Scalar")
 
     @property
     def base(self) -> str:
@@ -133,7 +139,7 @@ class Op:
     def is_view(self) -> bool:
         return self.view is not None
 
-    @property
+    @cached_property
     def is_differentiable(self) -> bool:
         """Whether autograd makes a node for it (an operator opened above autograd has none of its own)."""
         return self.view is not None if self.vjp is None else bool(self.vjp)

@@ -10,23 +10,24 @@ from weft.ops.route import call
 
 
 class Packet:
-    """All overloads of one name, callable. An attribute is one overload: `aten.max.dim`."""
+    # All overloads of one name, callable; an attribute is one overload: `aten.max.dim`. (A comment, since __doc__ is the entries' text.)
 
     __name__: str
 
     def __init__(self, name: str, overloads: list[Op]) -> None:
         self.__name__, self.overloads = name, overloads
-        self.__doc__ = "\n\n".join(f"{op.schema}\n\n{op.doc}" for op in overloads)
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        return "\n\n".join(f"{op.schema}\n\n{op.doc}" for op in self.overloads)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         overloads = self.overloads
-        if len(overloads) == 1:
-            try:
-                op = overloads[0]
-                bound = binding.bind(op, args, kwargs)
-            except binding.Mismatch:
-                op, bound = binding.bind_any(self.__name__, overloads, args, kwargs)
-            return call(op, bound)
+        if not kwargs:
+            for op in overloads:
+                plain = binding.bind_plain(op, args)
+                if plain is not None:
+                    return call(op, plain)
         op, bound = binding.bind_any(self.__name__, overloads, args, kwargs)
         return call(op, bound)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from weft.support.errors import ParseError
@@ -103,11 +104,15 @@ def parse_schema(text: str) -> Schema:
         if part == "*":
             keyword_only = True
             continue
-        arguments.append(_argument(part, keyword_only, text))
-    return Schema(namespace, base, overload or "", tuple(arguments), _returns(result, text))
+        arguments.append(_argument(part, keyword_only))
+    return Schema(namespace, base, overload or "", tuple(arguments), _returns(result))
 
 
 def _split(text: str) -> list[str]:
+    """The parts between commas that stand outside brackets."""
+    plain = text.split(",")
+    if all(p.count("[") == p.count("]") and p.count("(") == p.count(")") for p in plain):
+        return [p.strip() for p in plain if p.strip()]
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
         if c in "[(":
@@ -121,21 +126,23 @@ def _split(text: str) -> list[str]:
     return [p for p in parts if p]
 
 
-def _argument(part: str, keyword_only: bool, schema: str) -> Argument:
+@lru_cache(maxsize=None)
+def _argument(part: str, keyword_only: bool) -> Argument:
     declaration, _, default = part.partition("=")
     words = declaration.split()
     if len(words) != 2:
-        raise ParseError(f"schema {schema!r}: argument {part!r} is not `type name`")
-    kind, alias, element_optional, size, is_list, is_optional = _type(words[0], schema)
+        raise ParseError(f"schema: argument {part!r} is not `type name`")
+    kind, alias, element_optional, size, is_list, is_optional = _type(words[0])
     has_default = bool(default)
     value = _default(default.strip(), is_list) if has_default else None
     return Argument(words[1], kind, is_list, size, is_optional, element_optional, value, has_default, keyword_only, alias)
 
 
-def _type(text: str, schema: str) -> tuple[str, str, bool, int | None, bool, bool]:
+@lru_cache(maxsize=None)
+def _type(text: str) -> tuple[str, str, bool, int | None, bool, bool]:
     match = _TYPE.match(text)
     if match is None or match[1] not in KINDS:
-        raise ParseError(f"schema {schema!r}: {text!r} is not a type; kinds are {', '.join(KINDS)}")
+        raise ParseError(f"schema: {text!r} is not a type; kinds are {', '.join(KINDS)}")
     kind, alias, q1, size, q2 = match.groups()
     is_list = size is not None
     element_optional = bool(q1) and is_list
@@ -143,18 +150,22 @@ def _type(text: str, schema: str) -> tuple[str, str, bool, int | None, bool, boo
     return kind, alias or "", element_optional, int(size) if size else None, is_list, is_optional
 
 
+_PLAIN: dict[str, Any] = {"None": None, "True": True, "False": False, "0": 0, "1": 1, "-1": -1, "[]": []}
+
+
 def _default(text: str, is_list: bool) -> Any:
-    value = ast.literal_eval(text)
+    value = _PLAIN[text] if text in _PLAIN else ast.literal_eval(text)
     return tuple(value) if isinstance(value, list) else ((value,) if is_list and value is not None else value)
 
 
-def _returns(text: str, schema: str) -> tuple[Argument, ...]:
+@lru_cache(maxsize=None)
+def _returns(text: str) -> tuple[Argument, ...]:
     if text == "()":
         return ()
     parts = _split(text[1:-1]) if text.startswith("(") else [text]
     found = []
     for part in parts:
         type_text, _, name = part.partition(" ")
-        kind, alias, element_optional, size, is_list, is_optional = _type(type_text, schema)
+        kind, alias, element_optional, size, is_list, is_optional = _type(type_text)
         found.append(Argument(name.strip(), kind, is_list, size, is_optional, element_optional, alias=alias))
     return tuple(found)
