@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.codegen.emit import Module
+from weft.codegen.lower_accumulate import lower_embedding_backward, lower_index_add
 from weft.codegen.lower_loops import emit_nest
 from weft.codegen.lower_move import lower_cat, lower_copy, lower_pad, lower_scatter
 from weft.codegen.lower_nest import kernel_call, lay_out, layout_key
@@ -148,4 +149,6 @@ LOWERINGS.update({
     "aten::gather": lower_gather,
     "aten::index.Tensor": lower_index,
     "aten::checked_index": lower_checked,
+    "aten::embedding_dense_backward": lower_embedding_backward,
+    "aten::index_add": lower_index_add,
 })

@@ -7,13 +7,14 @@ from typing import Any
 
 from weft.codegen.target import Target
 from weft.ir.graph import Value
-from weft.loops.build import is_inner_store, phase_roots
+from weft.loops.build import is_inner_store, operands, phase_roots
 from weft.loops.kernel import KernelCall
 from weft.loops.nest import FLAT_BLOCK, FULL, Access, Instr, Nest, Ref
 from weft.loops.text import nest_text
 from weft.ops.geometry import contiguous_strides
 from weft.types import dims as dm
 from weft.types.dims import Dim
+from weft.types.tensor_type import TensorType
 
 SCRATCH, INDEX = -2, -1  # buffers that are no buffers: the scratch memory, the linear index of a range
 
@@ -90,7 +91,7 @@ def _pass_weight(nest: Nest, phase: int) -> int:
             continue
         seen.add(i)
         if not (instr.kept and instr.phase < phase):
-            stack += [a.index if type(a) is Ref else a[0].index for a in instr.args if type(a) is Ref or type(a) is tuple and type(a[0]) is Ref]
+            stack += operands(instr)
     return sum(max(1, nest.instrs[i].weight) for i in seen)
 
 
@@ -223,51 +224,51 @@ def kernel_call(layout: Layout, function: str, with_text: bool = False) -> Kerne
 
 def in_place_pairs(nest: Nest) -> tuple[tuple[int, int], ...]:
     """Which output may lie in which input: the same element of each is all that an iteration touches, and reading is over when writing starts."""
+    uses = _BufferUses(nest)
     pairs = []
-    for o, target in enumerate(nest.writes):
-        stores = [s for s in nest.stores if s.access.buffer == len(nest.reads) + o]
-        if len(stores) != 1 or nest.instrs[stores[0].index].kind in ("total", "column") or nest.chunks is not None and not is_inner_store(nest, stores[0]):
+    for store in nest.stores:
+        o = store.access.buffer - len(nest.reads)
+        instr = nest.instrs[store.index]
+        if instr.kind in ("total", "column") or nest.chunks is not None and not is_inner_store(nest, store):
             continue
         for b, source in enumerate(nest.reads):
-            if _may_share(nest, stores[0].access, nest.instrs[stores[0].index].phase, b) and _same_room(source, target):
+            access = uses.only_access.get(b)
+            if access is None or access.strides != store.access.strides or access.offset != store.access.offset:
+                continue
+            if uses.last_phase.get(b, 0) <= instr.phase and _same_room(source, nest.writes[o]):
                 pairs.append((o, b))
     return tuple(pairs)
 
 
-def _same_room(a: Value, b: Value) -> bool:
-    x, y = a.tensor_type if hasattr(a.type, "dtype") else None, b.tensor_type if hasattr(b.type, "dtype") else None
-    if x is None or y is None or x.dtype is None or y.dtype is None:
-        return False
-    return x.dtype.itemsize == y.dtype.itemsize and x.numel == y.numel
+class _BufferUses:
+    """For each buffer read: the one access that it is read through (if there is one only), and the last pass that reads it."""
 
+    def __init__(self, nest: Nest) -> None:
+        moved = {i.what.access for i in nest.instrs if i.kind in ("seek", "pick")}
+        self.only_access: dict[int, Access | None] = {}
+        for number, access in enumerate(nest.accesses):
+            is_first = access.buffer not in self.only_access
+            self.only_access[access.buffer] = access if is_first and number not in moved else None
+        self.last_phase: dict[int, int] = {}
+        for phase in range(nest.phases):
+            self._note_pass(nest, phase)
 
-def _may_share(nest: Nest, store: Access, phase: int, buffer: int) -> bool:
-    found = False
-    for number, access in enumerate(nest.accesses):
-        if access.buffer != buffer:
-            continue
-        if any(i.kind in ("seek", "pick") and i.what.access == number for i in nest.instrs):
-            return False
-        if access.strides != store.strides or access.offset != store.offset:
-            return False
-        if any(i.kind == "load" and i.what == number and last_phase(nest, k) > phase for k, i in enumerate(nest.instrs)):
-            return False
-        found = True
-    return found
-
-
-def last_phase(nest: Nest, index: int) -> int:
-    """The last pass that may compute an instruction again."""
-    last = nest.instrs[index].phase
-    for phase in range(nest.phases - 1, last, -1):
+    def _note_pass(self, nest: Nest, phase: int) -> None:
         stack, seen = phase_roots(nest, phase), set()
         while stack:
             i = stack.pop()
-            if i == index:
-                return phase
             instr = nest.instrs[i]
-            if i in seen or instr.kept and instr.phase < phase:
+            if i in seen or instr.level < FULL or instr.kept and instr.phase < phase:
                 continue
             seen.add(i)
-            stack += [a.index if type(a) is Ref else a[0].index for a in instr.args if type(a) is Ref or type(a) is tuple and type(a[0]) is Ref]
-    return last
+            if instr.kind == "load":
+                self.last_phase[nest.accesses[instr.what].buffer] = phase
+            stack += operands(instr)
+
+
+def _same_room(a: Value, b: Value) -> bool:
+    if a.type is b.type:
+        return isinstance(a.type, TensorType)
+    if not isinstance(a.type, TensorType) or not isinstance(b.type, TensorType) or a.type.dtype is None or b.type.dtype is None:
+        return False
+    return a.type.dtype.itemsize == b.type.dtype.itemsize and a.type.numel == b.type.numel

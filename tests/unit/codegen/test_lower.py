@@ -277,3 +277,14 @@ def test_bounds_are_checked(rng: np.random.Generator, wrong: int) -> None:
         bad[int(rng.integers(0, 20))] = 37 if wrong == 11 else wrong
         with pytest.raises(Failed):
             runner([table, bad], sizes)
+
+
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=str)
+def test_rows_are_added_by_index(rng: np.random.Generator, dtype: dt.DType) -> None:
+    width = int(rng.choice([1, 7, 16, 64, 100, 200]))
+    base, rows, grad = draw(rng, (11, width), dtype), rng.integers(0, 11, (5, 6)), draw(rng, (5, 6, width), dtype)
+    runner = check(lambda g, r: (aten.embedding_dense_backward(g, r, 11, -1, False), aten.embedding_dense_backward(g * 2, r, 11, 3, False)), grad, rows)
+    assert not runner.foreign
+    ids, source = rng.integers(0, 11, 20).astype(np.int32), draw(rng, (20, width), dtype)
+    runner = check(lambda b, i, s: (aten.index_add(b * 2, 0, i, s), aten.index_add(b, 0, i, s * 3)), base, ids, source)
+    assert not runner.foreign
