@@ -31,12 +31,19 @@ def projected(op: Op, args: tuple[Any, ...], positions: list[int], weights: list
     """Tensors at `positions` -> sum of the entry's float results times fixed weights: a scalar tensor."""
 
     def function(*tensors: Any) -> Any:
-        full = [weft.from_numpy(v) if isinstance(v, np.ndarray) else v for v in args]
+        full = [as_tensors(v) for v in args]
         for at, t in zip(positions, tensors):
             full[at] = t
         return weighted(call(op, tuple(full)), weights)
 
     return function
+
+
+def as_tensors(value: Any) -> Any:
+    """Arrays as tensors, through tuples (lists of tensors)."""
+    if isinstance(value, tuple):
+        return tuple(as_tensors(v) for v in value)
+    return weft.from_numpy(value) if isinstance(value, np.ndarray) else value
 
 
 def weighted(results: Any, weights: list[Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.ops import bind as binding
-from weft.ops.array import Array
+from weft.ops.array import unwrap, wrap
 from weft.ops.op import OPS, Op
 from weft.ops.schema import Argument
 from weft.types import dtype as dt
@@ -42,7 +42,7 @@ def cases(op: Op, rng: np.random.Generator) -> Iterator[Case]:
     """Argument tuples of float64 tensors, one for each set of shapes."""
     if op.samples is not None:
         for args, kwargs in op.samples(rng):
-            yield tuple(v.data if isinstance(v, Array) else v for v in binding.bind(op, _wrapped(args), kwargs))
+            yield unwrap(binding.bind(op, wrap(args), wrap_values(kwargs)))
         return
     tensors = [a for a in op.schema.arguments if a.kind == "Tensor"]
     if any(a.is_list for a in tensors) or len(tensors) not in SHAPES:
@@ -55,8 +55,8 @@ def cases(op: Op, rng: np.random.Generator) -> Iterator[Case]:
         yield _case(op, shapes, rng)
 
 
-def _wrapped(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(Array(a) if isinstance(a, np.ndarray) else a for a in args)
+def wrap_values(named: dict[str, Any]) -> dict[str, Any]:
+    return {k: wrap(v) for k, v in named.items()}
 
 
 def _case(op: Op, shapes: tuple[tuple[int, ...], ...], rng: np.random.Generator) -> Case:

@@ -9,10 +9,11 @@ import pytest
 from sampling import NoSample, cases, cast, mine, relaid
 
 import weft  # noqa: F401  (defines every entry)
+from weft.catalogue.linalg import LinAlgError
+from weft.ops.array import Array
 from weft.ops.compute import evaluate, type_of
 from weft.ops.op import Op
 from weft.ops.route import default_route
-from weft.ops.array import Array
 from weft.support.errors import DTypeError, WeftError
 from weft.types import dtype as dt
 from weft.types.tensor_type import TensorType
@@ -118,8 +119,8 @@ def test_the_type_rule_foretells_the_result(op, rng):
             try:
                 with default_route(Array.__weft_route__):
                     got = arrays(evaluate(op, operands))
-            except IndexError:
-                continue  # an index tensor with values out of bounds
+            except (IndexError, LinAlgError):
+                continue  # an index tensor with values out of bounds, a matrix that became singular
             assert len(got) == len(foretold)
             for g, t in zip(got, foretold):
                 agrees(g, t)

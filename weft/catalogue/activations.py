@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import is_one, pointwise
+from weft.catalogue.samples import F, case, draw
 from weft.catalogue.widening import cast, widened
 from weft.ops.op import define
 from weft.ops.packet import aten
@@ -48,6 +49,7 @@ relu = pointwise(
     vjp={"self": lambda g, result: aten.where(result > 0, g, 0)},
     public=("weft", "Tensor", "nn.functional"),
     reference=lambda x: np.maximum(x, 0),
+    samples=draw(case(F(3, 4)), case(F())),
 )
 
 
@@ -64,6 +66,8 @@ relu6 = pointwise(
     numbers=False,
     vjp={"self": lambda g, self: aten.where(aten.logical_and(self > 0, self < 6), g, 0)},
     public=_F,
+    samples=draw(case(F(3, 4)), case(F())),
+    reference=lambda x: np.clip(x, 0, 6),
 )
 
 hardtanh = pointwise(
@@ -78,6 +82,8 @@ hardtanh = pointwise(
     numbers=False,
     vjp={"self": lambda g, self, min_val, max_val: aten.where(aten.logical_and(self > min_val, self < max_val), g, 0)},
     public=_F,
+    samples=draw(case(F(3, 4)), case(F(3), -0.5, 0.25)),
+    reference=lambda x, low, high: np.clip(x, low, high),
 )
 
 threshold = pointwise(
@@ -90,6 +96,8 @@ threshold = pointwise(
     numbers=False,
     vjp={"self": lambda g, self, threshold: aten.where(self <= threshold, 0, g)},
     public=("weft", "nn.functional"),
+    samples=draw(case(F(3, 4), 0.3, -1.0)),
+    reference=lambda x, t, v: np.where(x > t, x, v),
 )
 
 leaky_relu = _float_only(
@@ -100,6 +108,8 @@ leaky_relu = _float_only(
     ),
     over=("self",),
     vjp={"self": lambda g, self, negative_slope: aten.where(self > 0, g, g * negative_slope)},
+    samples=draw(case(F(3, 4)), case(F(3), 0.2)),
+    reference=lambda x, slope: np.where(x > 0, x, x * slope),
 )
 
 hardsigmoid = _float_only(
@@ -109,6 +119,8 @@ hardsigmoid = _float_only(
         _between(s, s.add(x, _number(s, 3, x)), _number(s, 0, x), _number(s, 6, x)), _number(s, 6, x)
     ),
     vjp={"self": lambda g, self: aten.where(aten.logical_and(self > -3, self < 3), g * (1 / 6), 0)},
+    samples=draw(case(F(3, 4)), case(F())),
+    reference=lambda x: np.clip(x + 3, 0, 6) / 6,
 )
 
 hardswish = _float_only(
@@ -120,6 +132,8 @@ hardswish = _float_only(
     vjp={
         "self": lambda g, self: aten.where(self <= -3, 0, aten.where(self < 3, g * (self / 3 + 0.5), g)),
     },
+    samples=draw(case(F(3, 4)), case(F())),
+    reference=lambda x: x * np.clip(x + 3, 0, 6) / 6,
 )
 
 
@@ -140,6 +154,7 @@ define(
     "x where positive, else weight * x; one weight, or one for each channel (dim 1).",
     decompose=_prelu,
     public=("weft", "Tensor", "nn.functional"),
+    samples=draw(case(F(2, 3, 2), F(3)), case(F(3), F(1))),
 )
 
 # ---- smooth
@@ -166,6 +181,7 @@ elu = _float_only(
     scalar=_elu,
     over=("self",),
     vjp={"self": _elu_back},
+    samples=draw(case(F(3, 4)), case(F(3), 0.7, 1.2, 0.5)),
 )
 define("aten::selu(Tensor self) -> Tensor", "elu with the constants that keep mean 0 and variance 1.",
        decompose=lambda self: aten.elu(self, 1.6732632423543772, 1.0507009873554805), public=("weft", "nn.functional"))
@@ -210,6 +226,7 @@ gelu = _float_only(
     "x times the normal distribution's probability below x; with approximate 'tanh', by a formula with tanh.",
     scalar=lambda s, x, approximate: _gelu(s, x, _known(approximate)),
     vjp={"self": _gelu_back},
+    samples=draw(case(F(3, 4)), case(F(3), approximate="tanh")),
 )
 
 
@@ -225,6 +242,8 @@ silu = _float_only(
     "x * sigmoid(x).",
     scalar=lambda s, x: s.mul(x, s.sigmoid(x)),
     vjp={"self": _silu_back},
+    samples=draw(case(F(3, 4)), case(F())),
+    reference=lambda x: x / (1 + np.exp(-x)),
 )
 
 
@@ -246,6 +265,7 @@ softplus = _float_only(
     scalar=_softplus,
     over=("self",),
     vjp={"self": _softplus_back},
+    samples=draw(case(F(3, 4)), case(F(3), 2, 1.0)),
 )
 
 
@@ -259,6 +279,8 @@ log_sigmoid = _float_only(
     scalar=_log_sigmoid,
     vjp={"self": lambda g, self: g * aten.sigmoid(-self)},
     public=(),
+    samples=draw(case(F(3, 4)), case(F())),
+    reference=lambda x: -np.log1p(np.exp(-x)),
 )
 define("aten::logsigmoid(Tensor self) -> Tensor", "log(sigmoid(x)), exact for large |x|.",
        decompose=lambda self: aten.log_sigmoid(self), public=_F, out=True)
@@ -279,6 +301,8 @@ mish = _float_only(
     "x * tanh(softplus(x)).",
     scalar=lambda s, x: s.mul(x, s.tanh(_softplus_stable(s, x))),
     vjp={"self": _mish_back},
+    samples=draw(case(F(3, 4)), case(F())),
+    reference=lambda x: x * np.tanh(np.log1p(np.exp(x))),
 )
 
 define("aten::softsign(Tensor self) -> Tensor", "x / (1 + |x|).", decompose=lambda self: self / (aten.abs(self) + 1), public=_F)
@@ -297,7 +321,9 @@ def _glu(self: Any, dim: int) -> Any:
 
 
 define("aten::glu(Tensor self, int dim=-1) -> Tensor", "The first half of a dim times the sigmoid of the second half.", decompose=_glu,
-       public=_F, out=True)
+       public=_F, out=True,
+    samples=draw(case(F(2, 4)), case(F(4, 3), 0)),
+)
 
 # ---- softmax
 
@@ -340,6 +366,7 @@ define(
     decompose=_softmax,
     vjp={"self": _softmax_back},
     public=(),
+    samples=draw(case(F(3, 4), 1, None), case(F(2, 3, 2), -2, None), case(F(), 0, None)),
 )
 define(
     "aten::_log_softmax(Tensor self, int dim, ScalarType? dtype) -> Tensor",
@@ -348,6 +375,7 @@ define(
     decompose=_log_softmax,
     vjp={"self": lambda g, result, dim: g - aten.exp(result) * aten.sum(g, dim, True)},
     public=(),
+    samples=draw(case(F(3, 4), 1, None), case(F(2, 3, 2), -2, None)),
 )
 for _name, _inner in (("softmax", lambda *a: aten._softmax(*a)), ("log_softmax", lambda *a: aten._log_softmax(*a))):
     define(

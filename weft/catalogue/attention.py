@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft.catalogue.samples import F, case, draw
 from weft.catalogue.slicing import known_count
 from weft.catalogue.widening import cast, widened
 from weft.ops.op import define
@@ -78,4 +79,5 @@ define(
     "A bool mask is True where a key may be seen.",
     decompose=_attention,
     public=("nn.functional",),
+    samples=draw(case(F(2, 3, 4), F(2, 5, 4), F(2, 5, 2)), case(F(3, 4), F(3, 4), F(3, 2), is_causal=True), case(F(3, 4), F(5, 4), F(5, 2), F(3, 5))),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from weft.catalogue.view_twins import view
 from weft.ops.geometry import Geometry
 from weft.ops.op import define
@@ -72,9 +74,11 @@ def _as_complex_type(self: TensorType) -> TensorType:
 
 def _numpy_as_complex(x: Any) -> Any:
     kind = _as_complex_type(tensor_type(dt.from_numpy(x.dtype), x.shape))
+    assert kind.dtype is not None
+    if x.size == 0:
+        return np.empty(x.shape[:-1], kind.dtype.numpy)
     if x.strides[-1] != x.itemsize:
         raise ShapeError("Tensor must have a last dimension with stride 1")
-    assert kind.dtype is not None
     return x.view(kind.dtype.numpy)[..., 0]
 
 

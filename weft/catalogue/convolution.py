@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.linear import conjugate
+from weft.catalogue.samples import F, case, draw
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
@@ -40,13 +41,12 @@ def _windows(x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints
     return shown[(slice(None), slice(None), *steps)]
 
 
-def _columns(x: Array, kernel: Ints, groups: int, *how: Ints) -> Array:
-    """The windows as matrices: [n, groups, (c / groups) * kernel, out]."""
-    shown = _windows(x, kernel, *how)
+def _columns(x: Array, kernel: Ints, out: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> Array:
+    """The first `out` windows of each dim as matrices: [n, groups, (c / groups) * kernel, out]."""
     n, c = x.shape[:2]
     rank = len(kernel)
+    shown = _windows(x, kernel, stride, padding, dilation)[(slice(None), slice(None), *(slice(0, m) for m in out))]
     order = (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
-    out = shown.shape[2 : 2 + rank]
     return shown.transpose(order).reshape(n, groups, c // groups * int(np.prod(kernel)), int(np.prod(out)))
 
 
@@ -55,14 +55,12 @@ def _wide(*arrays: Array) -> list[Array]:
     return [a.astype(dtype, copy=False) for a in arrays]
 
 
-def _correlate(x: Array, w: Array, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> Array:
+def _correlate(x: Array, w: Array, size: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> Array:
     kind = x.dtype
     x, w = _wide(x, w)
-    kernel = w.shape[2:]
-    columns = _columns(x, kernel, groups, stride, padding, dilation)
+    columns = _columns(x, w.shape[2:], size, stride, padding, dilation, groups)
     y = np.matmul(w.reshape(groups, w.shape[0] // groups, -1), columns)
-    out = [_out_size(d, k, s, p, e) for d, k, s, p, e in zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)]
-    return y.reshape(x.shape[0], w.shape[0], *out).astype(kind, copy=False)
+    return y.reshape(x.shape[0], w.shape[0], *size).astype(kind, copy=False)
 
 
 def _spread(g: Array, w: Array, size: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> Array:
@@ -88,21 +86,21 @@ def _match(g: Array, x: Array, kernel: Ints, stride: Ints, padding: Ints, dilati
     kind = g.dtype
     g, x = _wide(g, x)
     n, o = g.shape[:2]
-    out = g.shape[2:]
-    shown = _windows(x, kernel, stride, padding, dilation)
-    rank = len(kernel)
-    shown = shown[(slice(None), slice(None), *(slice(0, m) for m in out))]
-    order = (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
-    c = x.shape[1]
-    columns = shown.transpose(order).reshape(n, groups, c // groups * int(np.prod(kernel)), int(np.prod(out)))
+    columns = _columns(x, kernel, g.shape[2:], stride, padding, dilation, groups)
     w = np.matmul(g.reshape(n, groups, o // groups, -1), columns.swapaxes(2, 3)).sum(0)
-    return w.reshape(o, c // groups, *kernel).astype(kind, copy=False)
+    return w.reshape(o, x.shape[1] // groups, *kernel).astype(kind, copy=False)
 
 
 # ---- types
 
 
 def _out_size(size: Dim, kernel: Dim, stride: int, padding: Dim, dilation: int) -> Dim:
+    reach = dilation * (kernel - 1) + 1
+    if shape_env.less(size + 2 * padding, reach):
+        raise ShapeError(
+            f"Calculated padded input size per channel: ({size + 2 * padding}). Kernel size: ({reach}). "
+            "Kernel size can't be greater than actual input size"
+        )
     return dm.floordiv(size + 2 * padding - dilation * (kernel - 1) - 1, stride) + 1
 
 
@@ -112,8 +110,8 @@ def _same_dtype(a: TensorType, b: TensorType) -> dt.DType | None:
     return a.dtype
 
 
-def _correlate_type(x: TensorType, w: TensorType, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> TensorType:
-    dtype = _same_dtype(x, w)
+def _correlate_type(x: TensorType, w: TensorType, size: Sequence[Dim], *rest: Any) -> TensorType:
+    dtype, groups = _same_dtype(x, w), rest[-1]
     if not (x.is_complete and w.is_complete):
         return tensor_type(dtype, None)
     if not shape_env.equal(x.shape[1], w.shape[1] * groups):
@@ -125,14 +123,7 @@ def _correlate_type(x: TensorType, w: TensorType, stride: Ints, padding: Ints, d
         raise ShapeError(
             f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size {dims_text(w.shape)} instead"
         )
-    for size, kernel, pad, d in zip(x.shape[2:], w.shape[2:], padding, dilation, strict=True):
-        if shape_env.less(size + 2 * pad, d * (kernel - 1) + 1):
-            raise ShapeError(
-                f"Calculated padded input size per channel: ({size + 2 * pad}). Kernel size: ({d * (kernel - 1) + 1}). "
-                "Kernel size can't be greater than actual input size"
-            )
-    out = [_out_size(*each) for each in zip(x.shape[2:], w.shape[2:], stride, padding, dilation, strict=True)]
-    return tensor_type(dtype, (x.shape[0], w.shape[0], *out), x.device)
+    return tensor_type(dtype, (x.shape[0], w.shape[0], *size), x.device)
 
 
 def _spread_type(g: TensorType, w: TensorType, size: Sequence[Dim], *rest: Any) -> TensorType:
@@ -153,19 +144,11 @@ def _match_type(g: TensorType, x: TensorType, kernel: Sequence[Dim], *rest: Any)
     return tensor_type(g.dtype, (g.shape[1], dm.floordiv(x.shape[1], rest[-1]), *kernel), g.device)
 
 
-def _cropped(y: Any, dims: Sequence[Dim]) -> Any:
-    """The leading part of these sizes: an output padding of a whole stride leaves windows that the other side never had."""
-    for i in range(2, len(dims)):
-        if y.dims[i] != dims[i]:
-            y = aten.slice(y, i, 0, dims[i])
-    return y
-
-
 _HOW = "int[] stride, int[] padding, int[] dilation, int groups"
 
 define(
-    f"aten::_convolve(Tensor self, Tensor weight, {_HOW}) -> Tensor",
-    "Each window of self [n, c, ...] times weight [o, c / groups, ...]: [n, o, ...].",
+    f"aten::_convolve(Tensor self, Tensor weight, int[] size, {_HOW}) -> Tensor",
+    "Each window of self [n, c, ...] times weight [o, c / groups, ...], `size` windows along each dim: [n, o, *size].",
     type=_correlate_type,
     kernel=_correlate,
     vjp={
@@ -177,6 +160,7 @@ define(
         ),
     },
     public=(),
+    samples=draw(case(F(2, 2, 5), F(3, 2, 3), (5,), (1,), (1,), (1,), 1), case(F(1, 4, 5, 4), F(2, 2, 2, 3), (3, 2), (2, 1), (1, 0), (1, 1), 2)),
 )
 define(
     f"aten::_convolve_input(Tensor grad, Tensor weight, int[] size, {_HOW}) -> Tensor",
@@ -184,14 +168,15 @@ define(
     type=_spread_type,
     kernel=_spread,
     vjp={
-        "grad": lambda g, grad_dims, weight, stride, padding, dilation, groups: _cropped(
-            aten._convolve(g, conjugate(weight), stride, padding, dilation, groups), grad_dims
+        "grad": lambda g, grad_dims, weight, stride, padding, dilation, groups: aten._convolve(
+            g, conjugate(weight), grad_dims[2:], stride, padding, dilation, groups
         ),
         "weight": lambda g, grad, weight_dims, stride, padding, dilation, groups: aten._convolve_weight(
             conjugate(grad), g, weight_dims[2:], stride, padding, dilation, groups
         ),
     },
     public=(),
+    samples=draw(case(F(2, 3, 5), F(3, 2, 3), (5,), (1,), (1,), (1,), 1), case(F(1, 2, 2, 2), F(2, 2, 2, 2), (4, 4), (2, 2), (0, 0), (1, 1), 2)),
 )
 define(
     f"aten::_convolve_weight(Tensor grad, Tensor self, int[] size, {_HOW}) -> Tensor",
@@ -199,14 +184,15 @@ define(
     type=_match_type,
     kernel=_match,
     vjp={
-        "grad": lambda g, self, grad_dims, stride, padding, dilation, groups: _cropped(
-            aten._convolve(conjugate(self), g, stride, padding, dilation, groups), grad_dims
+        "grad": lambda g, self, grad_dims, stride, padding, dilation, groups: aten._convolve(
+            conjugate(self), g, grad_dims[2:], stride, padding, dilation, groups
         ),
         "self": lambda g, grad, self_dims, stride, padding, dilation, groups: aten._convolve_input(
             conjugate(grad), g, self_dims[2:], stride, padding, dilation, groups
         ),
     },
     public=(),
+    samples=draw(case(F(2, 3, 5), F(2, 2, 5), (3,), (1,), (1,), (1,), 1)),
 )
 
 # ---- what users call
@@ -255,7 +241,8 @@ def _conv(rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: A
     pads = _each("padding", padding, rank)
     if any(p < 0 for p in pads):
         raise ShapeError("negative padding is not supported")
-    return _finished(aten._convolve(x, weight, stride, pads, dilation, groups), bias, single)
+    size = [_out_size(*each) for each in zip(x.dims[2:], weight.dims[2:], stride, pads, dilation, strict=True)]
+    return _finished(aten._convolve(x, weight, size, stride, pads, dilation, groups), bias, single)
 
 
 def _padded_same(x: Any, weight: Any, padding: str, stride: Ints, dilation: Ints) -> tuple[Any, tuple[int, ...]]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from weft.catalogue.samples import F, case, draw
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError
@@ -197,4 +200,6 @@ define(
     "Sums of products: `bij,bjk->bik`. Letters name dims, letters missing from the output are summed, `...` broadcasts.",
     decompose=_einsum,
     public=("weft",),
+    samples=draw(case("ij,jk->ik", (F(2, 3), F(3, 4))), case("bij,bkj,k->bi", (F(2, 3, 4), F(2, 5, 4), F(5))), case("...ii->...i", (F(2, 3, 3),)), case("ij,kl", (F(2, 2), F(1, 3)))),
+    reference=lambda equation, tensors, path: np.einsum(equation, *tensors),
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.catalogue.samples import F, case, draw
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
@@ -85,6 +86,8 @@ define(
     vjp={"self": _rfft_back},
     public=("fft",),
     out=True,
+    samples=draw(case(F(3, 6)), case(F(5), 7, 0, "ortho")),
+    reference=np.fft.rfft,
 )
 
 

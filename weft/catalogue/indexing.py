@@ -14,6 +14,7 @@ from weft.catalogue.index_checks import (
     indexed_dims,
     numpy_index,
 )
+from weft.catalogue.samples import B, F, I, case, draw
 from weft.catalogue.shaping import run_size
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
@@ -76,6 +77,7 @@ gather = define(
     vjp={"self": lambda g, self_dims, dim, index: aten.scatter_add(aten.new_zeros(g, self_dims), dim, index, g)},
     effect="raises",
     out=True,
+    samples=draw(case(F(3, 4), 0, I(2, 4, high=3)), case(F(3, 4), -1, I(3, 2, high=4))),
 )
 
 
@@ -107,6 +109,8 @@ index_select = define(
     vjp={"self": lambda g, self_dims, dim, index: aten.index_add(aten.new_zeros(g, self_dims), dim, index, g)},
     effect="raises",
     out=True,
+    samples=draw(case(F(3, 4), 0, I(5, high=3)), case(F(3, 4), -1, I(2, high=4))),
+    reference=lambda x, dim, index: np.take(x, index, dim),
 )
 
 
@@ -141,6 +145,8 @@ define(
     "The elements that `indices` picks along dim; other dims broadcast.",
     decompose=_take_along_dim,
     out=True,
+    samples=draw(case(F(3, 4), I(3, 2, high=4), 1)),
+    reference=lambda x, index, dim: np.take_along_axis(x, index, dim),
 )
 
 # ---- advanced indexing
@@ -168,6 +174,8 @@ index = define(
     },
     effect="raises",
     public=(),
+    samples=draw(case(F(3, 4, 2), (I(5, high=3), None, I(5, high=2))), case(F(3, 4), (None, I(2, 2, high=4)))),
+    reference=lambda x, indices: x[tuple(slice(None) if j is None else j for j in indices)],
 )
 
 
@@ -189,6 +197,7 @@ define(
     kernel=_masked_select,
     vjp={"self": lambda g, self_dims, mask: _masked_select_back(g, self_dims, mask)},
     out=True,
+    samples=draw(case(F(3, 4), B(3, 4)), case(F(3, 4), B(4))),
 )
 
 
@@ -210,6 +219,8 @@ define(
     kernel=lambda x: np.stack(np.nonzero(x), 1) if x.ndim else np.zeros((int(x != 0), 0), np.int64),
     vjp=NOT_DIFFERENTIABLE,
     out=True,
+    samples=draw(case(B(3, 4)), case(F(3))),
+    reference=lambda x: np.stack(np.nonzero(x), -1),
 )
 
 define(
@@ -260,6 +271,8 @@ embedding = define(
     vjp={"weight": _embedding_back},
     effect="raises",
     public=("weft",),
+    samples=draw(case(F(5, 3), I(2, 4, high=5)), case(F(5, 3), I(6, high=5))),
+    reference=lambda w, i, *rest: w[i],
 )
 
 
@@ -274,11 +287,11 @@ def _embedding_backward(grad: Array, indices: Array, num_weights: int, padding_i
     rows, places = grad.reshape(-1, width), indices.reshape(-1)
     if scale_grad_by_freq:
         counts = np.bincount(places, minlength=num_weights)
-        rows = rows / counts[places][:, None].astype(rows.dtype)
+        rows = rows / counts[places][:, None].astype(dt.compute_dtype(dt.from_numpy(rows.dtype)).numpy)
     if padding_idx >= 0:
         kept = places != padding_idx
         rows, places = rows[kept], places[kept]
-    return sum_rows(rows, places, num_weights)
+    return sum_rows(rows, places, num_weights).astype(grad.dtype, copy=False)
 
 
 def sum_rows(rows: Array, places: Array, count: int) -> Array:
@@ -312,6 +325,7 @@ define(
     kernel=_embedding_backward,
     vjp={"grad_output": _embedding_double_back},
     public=(),
+    samples=draw(case(F(2, 4, 3), I(2, 4, high=5), 5, -1, False), case(F(6, 3), I(6, high=5), 5, -1, True)),
 )
 
 
@@ -351,6 +365,8 @@ define(
     vjp=NOT_DIFFERENTIABLE,
     effect="raises",
     public=(),
+    samples=draw(case(I(4, high=3), 3)),
+    reference=lambda x, n: np.eye(n, dtype=np.int64)[x],
 )
 
 # ---- sorted sequences

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from weft.catalogue.samples import F, case, draw
 from weft.ops.op import define
 
 define(
@@ -13,4 +14,6 @@ define(
     kernel=lambda x: np.array(x, order="C"),
     vjp={"self": lambda g: g},
     public=(),
+    samples=draw(case(F(2, 3))),
+    reference=np.array,
 )

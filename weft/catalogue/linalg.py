@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.linear import conjugate
+from weft.catalogue.samples import D, F, case, draw
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, dims_text
@@ -103,6 +104,8 @@ define(
     effect="raises",
     public=("linalg",),
     out=True,
+    samples=draw(case(D(3, 3))),
+    reference=np.linalg.inv,
 )
 define("aten::inverse(Tensor self) -> Tensor", "The inverse of a square matrix.", decompose=lambda self: aten.linalg_inv(self), out=True)
 
@@ -140,6 +143,8 @@ define(
     },
     effect="raises",
     public=(),
+    samples=draw(case(D(3, 3), F(3, 2)), case(D(2, 2, 2), F(2, 1))),
+    reference=np.linalg.solve,
 )
 
 
@@ -228,6 +233,7 @@ define(
     vjp={"self": _triangular_grad_A, "B": _triangular_grad_B},
     public=("linalg",),
     out=True,
+    samples=draw(case(D(3, 3), F(3, 2), upper=True), case(D(3, 3), F(2, 3), upper=False, left=False, unitriangular=True)),
 )
 
 # ---- determinants

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import is_one
+from weft.catalogue.samples import F, case, draw
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, dims_text, normalize_dim
@@ -74,6 +75,8 @@ mm = define(
         "mat2": lambda g, self: aten.mm(conjugate(aten.t(self)), g),
     },
     out=True,
+    samples=draw(case(F(2, 3), F(3, 4)), case(F(0, 3), F(3, 2)), case(F(2, 0), F(0, 2))),
+    reference=np.matmul,
 )
 
 
@@ -101,6 +104,8 @@ bmm = define(
         "mat2": lambda g, self: aten.bmm(conjugate(aten.transpose(self, 1, 2)), g),
     },
     out=True,
+    samples=draw(case(F(2, 2, 3), F(2, 3, 4))),
+    reference=np.matmul,
 )
 
 
@@ -121,6 +126,8 @@ mv = define(
     type=_mv_type,
     decompose=lambda self, vec: aten.squeeze(aten.mm(self, aten.unsqueeze(vec, 1)), 1),
     out=True,
+    samples=draw(case(F(2, 3), F(3))),
+    reference=np.matmul,
 )
 
 
@@ -144,7 +151,10 @@ def _dot(self: Any, tensor: Any) -> Any:
     return aten.reshape(aten.mm(aten.unsqueeze(self, 0), aten.unsqueeze(tensor, 1)), ())
 
 
-define("aten::dot(Tensor self, Tensor tensor) -> Tensor", "Sum of the products of two vectors' elements.", decompose=_dot, out=True)
+define("aten::dot(Tensor self, Tensor tensor) -> Tensor", "Sum of the products of two vectors' elements.", decompose=_dot, out=True,
+    samples=draw(case(F(3), F(3))),
+    reference=np.dot,
+)
 define("aten::vdot(Tensor self, Tensor other) -> Tensor", "dot with the first vector conjugated.",
        decompose=lambda self, other: _dot(conjugate(self), other), out=True)
 define("aten::inner(Tensor self, Tensor other) -> Tensor", "Sums of products over the last dims.",
@@ -298,6 +308,8 @@ linear = define(
     out=True,
     vjp={"input": _linear_grad_input, "weight": _linear_grad_weight, "bias": _linear_grad_bias},
     public=("nn.functional",),
+    samples=draw(case(F(2, 3), F(4, 3), F(4)), case(F(2, 2, 3), F(4, 3)), case(F(3), F(4, 3), F(4)), case(F(2, 3), F(3))),
+    reference=lambda x, w, b: x @ w.T + (0 if b is None else b),
 )
 
 # ---- contractions
@@ -309,7 +321,10 @@ def _trace(self: Any) -> Any:
     return aten.sum(aten.diagonal(self))
 
 
-define("aten::trace(Tensor self) -> Tensor", "The sum of a matrix's diagonal.", decompose=_trace)
+define("aten::trace(Tensor self) -> Tensor", "The sum of a matrix's diagonal.", decompose=_trace,
+    samples=draw(case(F(3, 4))),
+    reference=np.trace,
+)
 
 
 def _is_one(size: Dim) -> bool:
@@ -354,7 +369,10 @@ def _tensordot_any(a: Any, b: Any, dims: Any) -> Any:
 
 
 define("aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
-       "Sums of products over pairs of dims.", decompose=_tensordot, public=())
+       "Sums of products over pairs of dims.", decompose=_tensordot, public=(),
+    samples=draw(case(F(2, 3, 4), F(4, 2), (0, 2), (1, 0))),
+    reference=lambda a, b, i, j: np.tensordot(a, b, (i, j)),
+)
 define("aten::tensordot.dims(Tensor a, Tensor b, Object dims=2) -> Tensor",
        "Sums of products over the last `dims` of a and first of b, or over the dims that a pair of lists names.",
        decompose=_tensordot_any, public=("weft",), out=True)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from weft.catalogue.families import pointwise
+from weft.catalogue.samples import F, P, case, draw
 from weft.catalogue.widening import cast
 from weft.ops.op import Rule, define
 from weft.ops.packet import aten
@@ -276,6 +279,8 @@ pointwise(
         "target": lambda g, self: g * (aten.clamp_min(aten.log1p(-self), -100) - aten.clamp_min(aten.log(self), -100)),
     },
     public=(),
+    samples=draw(case(P(3, 4), P(3, 4))),
+    reference=lambda x, t: -(t * np.log(x) + (1 - t) * np.log1p(-x)),
 )
 _loss(
     f'binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, {_OLD}, str reduction="mean")',
@@ -320,4 +325,5 @@ define(
     "The cosine of the angle between vectors along dim.",
     decompose=_cosine_similarity,
     public=("weft", "nn.functional"),
+    samples=draw(case(F(3, 4), F(3, 4))),
 )

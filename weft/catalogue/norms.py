@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft.catalogue.samples import F, case, draw
 from weft.catalogue.widening import cast, widened
 from weft.ops.op import define, joint
 from weft.ops.packet import aten
@@ -113,6 +114,7 @@ native_layer_norm = define(
     decompose=_layer_norm,
     vjp=joint(("input", "weight", "bias"), _layer_norm_back),
     public=("weft",),
+    samples=draw(case(F(2, 3, 4), (4,), F(4), F(4), 1e-3), case(F(3, 4), (3, 4), None, None, 1e-3)),
 )
 
 define(
@@ -148,6 +150,7 @@ define(
     "x / sqrt(mean(x^2) + eps) over the last dims, times weight.",
     decompose=_rms_norm,
     public=("weft", "nn.functional"),
+    samples=draw(case(F(2, 4), (4,), F(4), 1e-3)),
 )
 
 # ---- statistics over groups of channels
@@ -196,6 +199,7 @@ define(
     "Normalization over groups of channels (dim 1) and all places, for each sample.",
     decompose=lambda input, num_groups, weight, bias, eps, cudnn_enabled: _group_norm(input, num_groups, weight, bias, eps),
     public=("weft", "nn.functional"),
+    samples=draw(case(F(2, 4, 3), 2, F(4), F(4), 1e-3)),
 )
 
 
@@ -216,6 +220,7 @@ define(
     "Normalization of each channel (dim 1) over the batch; also each channel's mean and biased variance, for the running statistics.",
     decompose=_batch_norm,
     public=(),
+    samples=draw(case(F(3, 2, 4), F(2), F(2), 1e-3)),
 )
 
 

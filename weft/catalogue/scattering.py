@@ -17,6 +17,7 @@ from weft.catalogue.index_checks import (
     numpy_index,
 )
 from weft.catalogue.indexing import check_gather, sum_rows
+from weft.catalogue.samples import B, F, I, P, case, draw
 from weft.ops.op import define, joint
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, broadcast_dims, dims_text, normalize_dim
@@ -104,6 +105,7 @@ define(
     effect="raises",
     inplace=True,
     out=True,
+    samples=draw(case(F(3, 4), 0, I(2, 4, high=3), 1.5)),
 )
 
 
@@ -143,6 +145,7 @@ scatter_add = define(
     effect="raises",
     inplace=True,
     out=True,
+    samples=draw(case(F(3, 4), 0, I(2, 4, high=3), F(2, 4))),
 )
 
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
@@ -226,6 +229,7 @@ define(
     effect="raises",
     inplace=True,
     out=True,
+    samples=draw(case(F(3, 4), 0, I(2, 4, high=3), F(2, 4), "sum"), case(P(3, 4), 0, I(4, 4, high=3), P(4, 4), "prod"), case(F(3, 4), 1, I(3, 4, high=4), F(3, 4), "mean", include_self=False), case(F(3, 4), 0, I(3, 4, high=3), F(3, 4), "amax")),
 )
 
 # ---- whole slices along one dim
@@ -279,6 +283,7 @@ index_add = define(
     effect="raises",
     inplace=True,
     out=True,
+    samples=draw(case(F(3, 4), 0, I(5, high=3), F(5, 4)), case(F(3, 4), -1, I(2, high=4), F(3, 2), alpha=2)),
 )
 
 
@@ -310,6 +315,7 @@ define(
     effect="raises",
     inplace=True,
     out=True,
+    samples=draw(case(F(3, 4), 1, np.array([2, 0]), F(3, 2))),
 )
 
 
@@ -338,6 +344,7 @@ define(
     effect="raises",
     inplace=True,
     out=True,
+    samples=draw(case(F(3, 4), 0, I(2, high=3), 1.5)),
 )
 
 # ---- advanced indexing
@@ -398,6 +405,7 @@ index_put = define(
     effect="raises",
     inplace=True,
     out=True,
+    samples=draw(case(F(3, 4), (I(5, high=3), None), F(5, 4), True), case(F(3, 4), (np.array([2, 0]), np.array([1, 1])), F(2)), case(F(3, 4), (None, I(6, high=4)), F(6), True)),
 )
 
 # ---- masks
@@ -430,6 +438,7 @@ pointwise(
         "self": lambda g, mask: aten.masked_fill(g, mask, 0),
         "value": lambda g, mask: aten.sum(aten.where(mask, g, 0)),
     },
+    samples=draw(case(F(3, 4), B(3, 4), F())),
 )
 masked_fill = pointwise(
     "aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
@@ -442,6 +451,7 @@ masked_fill = pointwise(
     out=False,
     vjp={"self": lambda g, mask: aten.masked_fill(g, mask, 0)},
     reference=lambda x, mask, value: np.where(mask, np.asarray(value, x.dtype), x),
+    samples=draw(case(F(3, 4), B(3, 4), 1.5), case(F(3, 4), B(4), 2)),
 )
 
 
@@ -478,6 +488,7 @@ define(
     effect="raises",
     inplace=True,
     out=True,
+    samples=draw(case(F(3, 4), B(3, 4), F(12))),
 )
 
 
@@ -496,5 +507,6 @@ define(
     kernel=_masked_scatter_backward,
     vjp={"grad_output": lambda g, grad_output_dims, mask: aten.masked_scatter(aten.new_zeros(g, grad_output_dims), mask, g)},
     public=(),
+    samples=draw(case(F(3, 4), B(3, 4), (12,))),
 )
 

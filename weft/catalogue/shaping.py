@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.catalogue.samples import F, I, case, draw
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text, normalize_dim, normalize_dims
@@ -94,6 +95,8 @@ cat = define(
     vjp={"tensors": _cat_back},
     public=("weft",),
     out=True,
+    samples=draw(case((F(2, 3), F(4, 3)), 0), case((F(2, 3), F(2, 1), F(2, 2)), -1)),
+    reference=lambda tensors, dim: np.concatenate(tensors, dim),
 )
 
 for _name in ("concat", "concatenate"):
@@ -130,6 +133,8 @@ stack = define(
     vjp={"tensors": lambda g, dim: aten.unbind(g, dim)},
     public=("weft",),
     out=True,
+    samples=draw(case((F(2, 3), F(2, 3)), 0), case((F(2, 3), F(2, 3)), -1)),
+    reference=lambda tensors, dim: np.stack(tensors, dim),
 )
 
 
@@ -192,6 +197,8 @@ define(
     "The tensor repeated along each dim; new leading dims may be added.",
     decompose=_repeat,
     public=("Tensor",),
+    samples=draw(case(F(2, 3), (2, 1, 3)), case(F(2), (0,))),
+    reference=np.tile,
 )
 
 define(
@@ -218,6 +225,8 @@ define(
     "aten::repeat_interleave.self_int(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor",
     "Each element (or slice along dim) repeated in place.",
     decompose=_repeat_interleave,
+    samples=draw(case(F(2, 3), 2, 1), case(F(2, 3), 2)),
+    reference=lambda x, n, dim, size: np.repeat(x, n, dim),
 )
 
 
@@ -238,6 +247,8 @@ define(
     "aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor",
     "Each slice along dim repeated as often as `repeats` says.",
     decompose=_repeat_interleave_each,
+    samples=draw(case(F(3, 2), I(3, high=3), 0)),
+    reference=lambda x, n, dim, size: np.repeat(x, n.astype(np.int64), dim),
 )
 
 
@@ -284,6 +295,8 @@ define(
     type=_flip_type,
     kernel=lambda x, dims: np.array(np.flip(x, tuple(dims)) if x.ndim else x, order="C"),
     vjp={"self": lambda g, dims: aten.flip(g, dims)},
+    samples=draw(case(F(2, 3), (0, 1)), case(F(2, 3), (-1,))),
+    reference=lambda x, dims: np.flip(x, dims),
 )
 define("aten::fliplr(Tensor self) -> Tensor", "Columns in reverse order.", decompose=lambda self: aten.flip(self, (1,)))
 define("aten::flipud(Tensor self) -> Tensor", "Rows in reverse order.", decompose=lambda self: aten.flip(self, (0,)))
@@ -306,6 +319,8 @@ define(
     type=_roll_type,
     kernel=lambda x, shifts, dims: np.roll(x, shifts, tuple(dims)) if dims else np.roll(x, shifts[0]),
     vjp={"self": lambda g, shifts, dims: aten.roll(g, [-s for s in shifts], dims)},
+    samples=draw(case(F(2, 3), (1,)), case(F(2, 3), (1, -2), (0, 1))),
+    reference=lambda x, shifts, dims: np.roll(x, shifts, dims or None),
 )
 
 
@@ -322,7 +337,10 @@ def _rot90(self: Any, k: int, dims: Sequence[int]) -> Any:
     return turns[k % 4](self)
 
 
-define("aten::rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", "The plane of two dims turned by k quarter turns.", decompose=_rot90)
+define("aten::rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", "The plane of two dims turned by k quarter turns.", decompose=_rot90,
+    samples=draw(case(F(2, 3)), case(F(2, 3, 2), 3, (1, 2))),
+    reference=lambda x, k, dims: np.rot90(x, k, dims),
+)
 
 # ---- triangles and diagonals
 
@@ -344,6 +362,8 @@ define(
     vjp={"self": lambda g, diagonal: aten.tril(g, diagonal)},
     inplace=True,
     out=True,
+    samples=draw(case(F(3, 4)), case(F(2, 3, 3), -1), case(F(3, 4), 1)),
+    reference=np.tril,
 )
 define(
     "aten::triu(Tensor self, int diagonal=0) -> Tensor",
@@ -353,6 +373,8 @@ define(
     vjp={"self": lambda g, diagonal: aten.triu(g, diagonal)},
     inplace=True,
     out=True,
+    samples=draw(case(F(3, 4)), case(F(2, 3, 3), -1), case(F(3, 4), 1)),
+    reference=np.triu,
 )
 
 
@@ -371,6 +393,7 @@ define(
     "aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
     "Square matrices with the last dim on a diagonal and zeros elsewhere.",
     decompose=_diag_embed,
+    samples=draw(case(F(2, 3)), case(F(3), 1)),
 )
 
 
@@ -380,7 +403,10 @@ def _diag(self: Any, diagonal: int) -> Any:
     return _diag_embed(self, diagonal, -2, -1) if self.ndim == 1 else aten.diagonal_copy(self, diagonal)
 
 
-define("aten::diag(Tensor self, int diagonal=0) -> Tensor", "A vector as a diagonal matrix, or a matrix's diagonal.", decompose=_diag, out=True)
+define("aten::diag(Tensor self, int diagonal=0) -> Tensor", "A vector as a diagonal matrix, or a matrix's diagonal.", decompose=_diag, out=True,
+    samples=draw(case(F(3), 1), case(F(3, 4))),
+    reference=np.diag,
+)
 define("aten::diagflat(Tensor self, int offset=0) -> Tensor", "A diagonal matrix of all the elements.",
        decompose=lambda self, offset: _diag_embed(aten.reshape(self, (dm.product(self.dims),)), offset, -2, -1))
 
@@ -430,4 +456,5 @@ define(
     kernel=_pad,
     vjp={"self": lambda g, pad: aten.constant_pad_nd(g, [-p for p in pad])},
     public=("weft",),
+    samples=draw(case(F(2, 3), (1, 2)), case(F(2, 3), (-1, 1, 2, 0), 1.5)),
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.catalogue.samples import F, case, draw
 from weft.catalogue.view_twins import view
 from weft.ops.compute import strided
 from weft.ops.geometry import Geometry, contiguous
@@ -51,6 +52,8 @@ select = view(
     "The slice at one index of a dim; the dim goes away.",
     _select,
     _numpy_select,
+    samples=draw(case(F(2, 3, 4), 1, 2), case(F(3), -1, -2)),
+    reference=lambda x, dim, index: np.take(x, index, dim),
 )
 
 
@@ -99,6 +102,7 @@ slice_ = view(
     _slice,
     _numpy_slice,
     public=(),
+    samples=draw(case(F(5, 3), 0, 1, 4, 2), case(F(5, 3), 1, -2, None), case(F(4), 0, 3, 100), case(F(4), 0, 3, 1)),
 )
 
 
@@ -134,6 +138,7 @@ define(
     "aten::narrow(Tensor(a) self, int dim, int start, int length) -> Tensor(a)",
     "`length` elements of a dim, from `start` on.",
     decompose=_narrow,
+    samples=draw(case(F(5, 3), 0, 1, 3), case(F(5, 3), -1, -2, 2)),
 )
 
 # ---- several views at once
@@ -214,6 +219,8 @@ split = view(
     vjp={
         "self": lambda gs, self_dims, split_size, dim: _cat_back(gs, self_dims, split_sizes(self_dims[dim], split_size), dim),
     },
+    samples=draw(case(F(5, 3), 2), case(F(2, 4), 2, -1)),
+    reference=lambda x, size, dim: tuple(np.split(x, range(size, x.shape[dim], size), dim)),
 )
 
 for _schema in (
@@ -249,6 +256,7 @@ define(
     "aten::chunk(Tensor(a) self, int chunks, int dim=0) -> Tensor(a)[]",
     "At most `chunks` pieces of a dim of equal size; the last may be smaller.",
     decompose=_chunk,
+    samples=draw(case(F(5, 3), 2), case(F(2, 4), 4, 1)),
 )
 
 
@@ -298,6 +306,8 @@ unbind = view(
     "All slices along a dim, which goes away.",
     _unbind,
     vjp={"self": _unbind_back},
+    samples=draw(case(F(2, 3)), case(F(2, 3), -1)),
+    reference=lambda x, dim: tuple(np.moveaxis(x, dim, 0)),
 )
 
 # ---- diagonals and windows
@@ -325,6 +335,8 @@ diagonal = view(
     "aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
     "The diagonal of two dims, as the last dim; `offset` above (or, negative, below) the main one.",
     _diagonal,
+    samples=draw(case(F(3, 4)), case(F(3, 4), 1), case(F(2, 3, 4), -1, -2, -1)),
+    reference=np.diagonal,
 )
 define(
     "aten::linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)",
@@ -355,6 +367,8 @@ unfold = view(
     _unfold,
     inverse=lambda g, self_dims, dimension, size, step: aten.unfold_backward(g, self_dims, dimension, size, step),
     public=("Tensor",),
+    samples=draw(case(F(7), 0, 3, 2), case(F(2, 5), 1, 2, 1)),
+    reference=lambda x, dim, size, step: np.lib.stride_tricks.sliding_window_view(x, size, dim)[(slice(None),) * dim + (slice(None, None, step),)],
 )
 
 
@@ -376,6 +390,7 @@ define(
     kernel=_unfold_backward,
     vjp={"grad_in": lambda g, dim, size, step: aten.unfold(g, dim, size, step)},
     public=(),
+    samples=draw(case(F(3, 3), (7,), 0, 3, 2)),
 )
 
 
@@ -396,6 +411,7 @@ as_strided = view(
     "The storage of the tensor shown with any sizes, strides and offset (in elements).",
     _as_strided,
     inverse=lambda g, self_dims, size, stride, storage_offset: aten.as_strided_backward(g, self_dims, size, stride, storage_offset),
+    samples=draw(case(F(12), (2, 3), (4, 1)), case(F(12), (2, 2), (3, 1), 4)),
 )
 
 
@@ -419,4 +435,5 @@ define(
     kernel=_as_strided_backward,
     vjp={"grad": lambda g, size, stride, storage_offset: aten.as_strided(g, size, stride, storage_offset)},
     public=(),
+    samples=draw(case(F(2, 3), (12,), (2, 3), (1, 2), 3)),
 )

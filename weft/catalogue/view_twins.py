@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from weft.ir.structure import view_type
+from weft.ops.array import Array as Wrapped
+from weft.ops.bind import bind
 from weft.ops.compute import evaluate, geometry_of
 from weft.ops.geometry import Geometry
 from weft.ops.op import Joint, Op, Rule, View, define
@@ -92,7 +94,7 @@ def _define_copy(op: Op, formulas: Mapping[str, Rule] | Joint) -> Op:
     )
 
     def kernel(*args: Any) -> Any:
-        shown = evaluate(op, args)
+        shown = _shown(op, args)
         if isinstance(shown, tuple):
             return tuple(np.array(part, order="C") for part in shown)
         return np.array(shown, order="C")
@@ -104,7 +106,19 @@ def _define_copy(op: Op, formulas: Mapping[str, Rule] | Joint) -> Op:
         kernel=kernel,
         vjp=formulas,
         public=("weft",) if "weft" in op.public else (),
+        reference=op.reference,
+        samples=op.samples,
     )
+
+
+def _shown(op: Op, args: tuple[Any, ...]) -> Any:
+    """What the view shows; where strides cannot express it, of a contiguous copy."""
+    try:
+        return evaluate(op, args)
+    except ShapeError:
+        if args[0].flags.c_contiguous:
+            raise
+        return evaluate(op, (np.array(args[0], order="C"), *args[1:]))
 
 
 # ---- name_scatter
@@ -142,6 +156,7 @@ def _define_scatter(op: Op) -> Op:
         kernel=lambda self, src, *args: _scatter(op, several, self, src, args),
         vjp={"self": _with_names(grad_self, ("g", "src_dims", *names)), "src": _with_names(grad_src, ("g", *names))},
         public=("weft", "Tensor") if schema.base in _PUBLIC_SCATTERS else (),
+        samples=None if op.samples is None else lambda rng: _scatter_samples(op, several, rng),
     )
     twin.append(made)
     return made
@@ -183,3 +198,18 @@ def overlaps(g: Geometry) -> bool:
             return True
         reach += stride * (size - 1)
     return False
+
+
+def _scatter_samples(op: Op, several: bool, rng: np.random.Generator) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """The view's own samples with a source of the right size; those whose elements overlap are left out."""
+    assert op.samples is not None
+    cases = []
+    for (base, *rest), named in op.samples(rng):
+        bound = bind(op, (Wrapped(base), *rest), named)[1:]
+        shown = evaluate(op, (base, *bound))
+        if several:
+            picked = int(rng.integers(len(shown)))
+            cases.append(((base, np.asarray(rng.uniform(-2, 2, shown[picked].shape)), picked, *bound), {}))
+        elif not overlaps(geometry_of(shown)):
+            cases.append(((base, np.asarray(rng.uniform(-2, 2, shown.shape)), *bound), {}))
+    return cases

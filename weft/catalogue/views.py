@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from weft.catalogue.samples import F, case, draw
 from weft.catalogue.view_twins import view
 from weft.ops.geometry import Geometry, merge_strides
 from weft.ops.op import define
@@ -84,6 +87,8 @@ view_ = view(
     _numpy_view,
     inverse=_back,
     public=("Tensor",),
+    samples=draw(case(F(2, 6), (3, 4)), case(F(2, 6), (-1,)), case(F(4), (2, 1, 2))),
+    reference=lambda x, size: np.reshape(x, size),
 )
 
 reshape = view(
@@ -92,6 +97,8 @@ reshape = view(
     _reshape,
     _numpy_view,
     inverse=_back,
+    samples=draw(case(F(2, 6), (3, 4)), case(F(2, 6), (-1, 2)), case(F(), (1,))),
+    reference=lambda x, shape: np.reshape(x, shape),
 )
 
 define(
@@ -126,6 +133,8 @@ define(
     "aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)",
     "The dims from start_dim to end_dim joined into one.",
     decompose=_flatten,
+    samples=draw(case(F(2, 3, 4)), case(F(2, 3, 4), 1), case(F())),
+    reference=lambda x, a, b: x.reshape((*x.shape[:a], -1) if b == -1 else x.shape),
 )
 
 define(
@@ -152,6 +161,7 @@ define(
     "aten::unflatten.int(Tensor(a) self, int dim, int[] sizes) -> Tensor(a)",
     "One dim opened into several.",
     decompose=_unflatten,
+    samples=draw(case(F(2, 6), 1, (2, 3)), case(F(6), 0, (-1, 2))),
 )
 
 # ---- order of the dims
@@ -193,6 +203,8 @@ permute = view(
     _permute,
     _numpy_permute,
     inverse=_inverse_permute,
+    samples=draw(case(F(2, 3, 4), (2, 0, 1)), case(F(2, 3), (-1, 0))),
+    reference=lambda x, dims: np.transpose(x, dims),
 )
 
 
@@ -217,6 +229,8 @@ transpose = view(
     _transpose,
     _numpy_transpose,
     inverse=lambda g, dim0, dim1: aten.transpose(g, dim0, dim1),
+    samples=draw(case(F(2, 3, 4), 0, 2), case(F(2, 3), -1, 0)),
+    reference=lambda x, a, b: np.swapaxes(x, a, b),
 )
 
 
@@ -232,6 +246,8 @@ t = view(
     _t,
     lambda x: x.T if x.ndim <= 2 else None,
     inverse=lambda g: aten.t(g),
+    samples=draw(case(F(2, 3)), case(F(3))),
+    reference=np.transpose,
 )
 
 
@@ -327,6 +343,8 @@ expand = view(
     _expand,
     inverse=lambda g, self_dims: aten.sum_to_size(g, self_dims),
     public=("Tensor",),
+    samples=draw(case(F(1, 3), (2, 3)), case(F(3, 1), (2, -1, 4)), case(F(), (2,))),
+    reference=lambda x, size, implicit: np.broadcast_to(x, [x.shape[i - len(size) + x.ndim] if d == -1 else d for i, d in enumerate(size)]),
 )
 
 define(
@@ -354,6 +372,8 @@ unsqueeze = view(
     "The tensor with a dim of size 1 inserted at `dim`.",
     _unsqueeze,
     inverse=_back,
+    samples=draw(case(F(2, 3), 1), case(F(2, 3), -1), case(F(), 0)),
+    reference=np.expand_dims,
 )
 
 
@@ -372,6 +392,8 @@ squeeze = view(
     lambda g: _squeezed(g, range(g.ndim)),
     lambda x: x.squeeze(),
     inverse=_back,
+    samples=draw(case(F(1, 3, 1)), case(F(2))),
+    reference=np.squeeze,
 )
 
 squeeze_dim = view(
@@ -379,6 +401,8 @@ squeeze_dim = view(
     "The tensor without this dim, if its size is 1.",
     lambda g, dim: _squeezed(g, (normalize_dim("squeeze", dim, g.ndim),)),
     inverse=_back,
+    samples=draw(case(F(1, 3, 1), 0), case(F(2, 3), -1)),
+    reference=lambda x, dim: np.squeeze(x, dim) if x.shape[dim] == 1 else x,
 )
 
 squeeze_dims = view(
@@ -386,6 +410,8 @@ squeeze_dims = view(
     "The tensor without those of these dims whose size is 1.",
     _squeeze_dims,
     inverse=_back,
+    samples=draw(case(F(1, 3, 1), (0, -1)), case(F(1, 3), (0, 1))),
+    reference=lambda x, dim: np.squeeze(x, tuple(d for d in dim if x.shape[d] == 1)),
 )
 
 
@@ -411,6 +437,7 @@ define(
     "The sum over whatever broadcasting `size` to the tensor's dims would repeat: the gradient of expand.",
     decompose=_sum_to_size,
     public=("Tensor",),
+    samples=draw(case(F(2, 3), (1, 3)), case(F(2, 3, 4), (3, 1)), case(F(2), ())),
 )
 
 
