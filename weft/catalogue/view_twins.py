@@ -105,7 +105,7 @@ def _define_copy(op: Op, formulas: Mapping[str, Rule] | Joint) -> Op:
         type=lambda *types: _result_type(op, types),
         kernel=kernel,
         vjp=formulas,
-        public=("weft",) if "weft" in op.public else (),
+        public=("weft",) if op.public else (),
         reference=op.reference,
         samples=op.samples,
     )
