@@ -72,7 +72,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "random": checkpoint.random,
         "optimizer": numbers,
     }
-    contiguous = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
+    contiguous = {name: np.asarray(value, order="C") for name, value in tensors.items()}
     write_file(path, save(contiguous, {KEY: json.dumps(about, sort_keys=True)}))
 
 

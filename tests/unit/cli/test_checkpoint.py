@@ -20,7 +20,8 @@ def some_checkpoint(rng: np.random.Generator) -> Checkpoint:
     settings = Settings(size, steps=9, batch=2, seed=4, dropout=0.25, data=("a b.txt",), text_sha256="ab" * 32)
     model = initial_weights(size, 1)
     optimizer: list[dict[str, np.ndarray | float]] = [
-        {"step": 3, "exp_avg": rng.standard_normal(value.shape).astype(value.dtype)} for value in model.values()
+        {"step": np.array(3, np.float32), "rate": 0.1, "exp_avg": rng.standard_normal(value.shape[::-1]).astype(value.dtype).T}
+        for value in model.values()
     ]
     return Checkpoint(settings, 3, model, optimizer, rng.standard_normal(3), {"seed": 4, "offset": 2**60 + 1})
 
@@ -35,8 +36,10 @@ def test_everything_comes_back_bit_for_bit(tmp_path: Path, rng: np.random.Genera
         for name, value in saved.model.items():
             assert loaded.model[name].dtype == value.dtype and loaded.model[name].tobytes() == value.tobytes()
         for before, after in zip(saved.optimizer, loaded.optimizer, strict=True):
-            assert after["step"] == before["step"]
-            assert np.asarray(after["exp_avg"]).tobytes() == np.asarray(before["exp_avg"]).tobytes()
+            assert after.keys() == before.keys() and after["rate"] == 0.1
+            for name in ("step", "exp_avg"):
+                old, new = np.asarray(before[name]), np.asarray(after[name])
+                assert (new.shape, new.dtype, new.tobytes()) == (old.shape, old.dtype, old.tobytes())
 
 
 def test_the_same_run_writes_the_same_bytes(tmp_path: Path, rng: np.random.Generator) -> None:
