@@ -12,27 +12,15 @@ from weft.ir.graph import Node, Value
 from weft.loops.build import copy_nest, fill_nest
 from weft.loops.kernel import KernelCall
 from weft.ops.geometry import Geometry, contiguous, contiguous_strides
-from weft.ops.op import OPS, Op
 from weft.ops.rules import normalize_dim
 from weft.passes.alias import dims_of, dtype_of, view_geometries
+from weft.passes.scatter_sums import twin_view
 from weft.types import dims as dm
 from weft.types.dims import Dim, Expr
 from weft.types.tensor_type import TensorType
 
 if TYPE_CHECKING:
     from weft.codegen.lower import BlockLowering
-
-
-def twin_view(op: Op, suffix: str) -> Op | None:
-    """The view whose `_copy` or `_scatter` an operator is."""
-    if not op.base.endswith(suffix):
-        return None
-    base = f"{op.schema.namespace}::{op.base[: -len(suffix)]}"
-    for overload in (op.schema.overload, "int", "Tensor", "using_ints", "", "default"):
-        found = OPS.get(base + (f".{overload}" if overload else ""))
-        if found is not None and found.is_view and found.type is None:
-            return found
-    return None
 
 
 def lower_copy(block: BlockLowering, node: Node) -> list[KernelCall] | None:

@@ -218,7 +218,7 @@ def test_linear_layer_and_its_gradients(rng: np.random.Generator) -> None:
     x, w, b, g = draw(rng, (33, 20)), draw(rng, (17, 20)), draw(rng, (17,)), draw(rng, (33, 17))
 
     def layer(x: Any, w: Any, b: Any, g: Any) -> Any:
-        h = aten.maximum(aten.mm(x, aten.t(w)) + b, 0.0)
+        h = aten.relu(aten.mm(x, aten.t(w)) + b)
         back = aten.where(h > 0, g, 0.0)
         return h, back.sum(0), aten.mm(aten.t(back), x), aten.mm(back, w)
 
@@ -288,3 +288,37 @@ def test_rows_are_added_by_index(rng: np.random.Generator, dtype: dt.DType) -> N
     ids, source = rng.integers(0, 11, 20).astype(np.int32), draw(rng, (20, width), dtype)
     runner = check(lambda b, i, s: (aten.index_add(b * 2, 0, i, s), aten.index_add(b, 0, i, s * 3)), base, ids, source)
     assert not runner.foreign
+
+
+def test_gradients_of_slices_update_parts(rng: np.random.Generator) -> None:
+    parts = [draw(rng, (5, 8)) for _ in range(4)]
+
+    def program(*gs: Any) -> Any:
+        total = aten.select_scatter(aten.zeros((5, 6, 8)), gs[0], 1, 5)
+        for t, g in zip((3, 0, 3), gs[1:]):
+            total = total + aten.select_scatter(aten.zeros((5, 6, 8)), g, 1, t)
+        return total * 2
+
+    runner = check(program, *parts, symbolic=False)
+    assert not runner.foreign and all(k.function != "zeros" for k in runner.kernels)
+    adds = [n for n in runner.lowered.graph.nodes if n.op.base == "add"]
+    assert len(adds) == 3 and all(n.outputs[0].tensor_type.dims == (5, 8) for n in adds)
+
+
+def test_losses_over_classes_fuse(rng: np.random.Generator) -> None:
+    x, t = draw(rng, (40, 33)), rng.integers(0, 33, 40)
+
+    def loss(x: Any, t: Any) -> Any:
+        logs = aten._log_softmax(x, 1, None)
+        index = aten.unsqueeze(t, 1)
+        picked = aten.gather(logs, 1, index)
+        back = aten.scatter_add(aten.zeros((40, 33)), 1, index, aten.ones((40, 1)))
+        return picked.sum(), aten.exp(logs) - back
+
+    runner = check(loss, x, t, tolerance=1e-4, symbolic=False)
+    assert sum(runner.lowered.graph.params[0] in k.buffers for k in runner.kernels) == 1
+    graph, sizes = graph_of(loss, x, t, symbolic=False)
+    bad = t.copy()
+    bad[3] = 33
+    with pytest.raises(Failed):
+        Runner(graph)([x, bad], sizes)
