@@ -8,6 +8,7 @@ from weft.passes.decompose import decompose
 from weft.passes.masked_picks import masked_picks
 from weft.passes.open_opaque import open_opaque
 from weft.passes.run import Run
+from weft.passes.scatter_sums import scatter_sums
 from weft.passes.simplify_views import simplify_views
 
 
@@ -21,6 +22,7 @@ def optimize(graph: Graph, run: Run | None = None) -> Graph:
     graph = run.apply("dce", dce, graph)  # gradients that turned out unused
     graph = run.apply("decompose", decompose, graph)  # only scalar, reduce, view and kernel entries remain
     graph = run.apply("simplify_views", simplify_views, graph)  # decompositions leave views that change nothing
+    graph = run.apply("scatter_sums", scatter_sums, graph)  # gradients of slices: updates of a part, not sums of wholes
     graph = run.apply("masked_picks", masked_picks, graph)  # losses over classes: a pick that fuses with its rows
     graph = run.apply("dce", dce, graph)
     return run.keep("optimized", graph)

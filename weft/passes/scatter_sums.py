@@ -1,0 +1,61 @@
+"""scatter_sums: a sum with something scattered into zeros becomes an update of that part only.
+
+The gradient of `x[:, t]` is a tensor of x's size that is zero but for one slice. Summed over t these cost the whole tensor each time; as
+`scatter(sum, view(sum) + slice)`, which a kernel does in place, they cost their slices.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from weft.ir.builder import Builder
+from weft.ir.graph import Graph, Node, Operand, Value
+from weft.ops.op import OPS, Op
+from weft.ops.packet import aten
+from weft.ops.route import call
+from weft.passes.rebuild import rebuild, results_of
+
+
+def twin_view(op: Op, suffix: str) -> Op | None:
+    """The view whose `_copy` or `_scatter` an operator is."""
+    if not op.base.endswith(suffix):
+        return None
+    base = f"{op.schema.namespace}::{op.base[: -len(suffix)]}"
+    for overload in (op.schema.overload, "int", "Tensor", "using_ints", ""):
+        found = OPS.get(base + (f".{overload}" if overload else ""))
+        if found is not None and found.is_view and found.type is None:
+            return found
+    return None
+
+
+def scatter_sums(graph: Graph) -> Graph:
+    """The graph with `a + scatter(zeros, b)` written as `scatter(a, view(a) + b)` where the scatter has no other reader."""
+    uses = Counter(v for n in graph.walk() for v in n.inputs())
+    uses.update(v for r in graph.results if type(r) is Value for v in (r,))
+
+    def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+        if args[2] != 1 or any(type(a) is not Value or a.type is not node.outputs[0].type for a in args[:2]):
+            return None
+        for total, part, original in ((args[0], args[1], node.args[1]), (args[1], args[0], node.args[0])):
+            if uses[original] == 1 and total is not part and _is_scatter_into_zeros(part):
+                return results_of(builder, _update(builder, total, part.node))
+        return None
+
+    return rebuild(graph, rewrite, lambda n: n.op.name == "aten::add.Tensor")
+
+
+def _is_scatter_into_zeros(value: Value) -> bool:
+    node = value.node
+    if node is None or not node.op.base.endswith("_scatter") or twin_view(node.op, "_scatter") is None:
+        return False
+    base, source = node.args[:2]
+    return base.node is not None and base.node.op.name == "aten::zeros" and source.type.dtype is base.type.dtype
+
+
+def _update(builder: Builder, total: Value, scatter: Node | None) -> object:
+    assert scatter is not None
+    view = twin_view(scatter.op, "_scatter")
+    assert view is not None
+    base, rest = builder.handle(total), scatter.args[2:]
+    shown = call(view, (base, *rest[1:]))[rest[0]] if view.schema.returns_list else call(view, (base, *rest))
+    return call(scatter.op, (base, aten.add(shown, builder.handle(scatter.args[1])), *rest))
