@@ -5,4 +5,24 @@ state.py      concrete storages as inputs                                       
 numbers.py    lifted numbers                                                              guards/      the read-set of Python state
 driver.py     weft.compile: guards, entries, calls                                        executable.py  running a graph on a back end
 Start reading at driver.py.
+
+The package is callable: `weft.compile` is the function weft.compile.api.compile, and stays callable whichever of the two the name shows.
 """
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+
+class _CallableModule(ModuleType):
+    """Importing any module of this package makes the import system bind `weft.compile` to the package."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from weft.compile.api import compile  # noqa: A004  deferred: the package is imported before its modules
+
+        return compile(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _CallableModule

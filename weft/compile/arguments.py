@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.compile.capture import Capture
+from weft.runtime.storage import root_of
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Expr
 
@@ -25,7 +26,7 @@ class TensorFacts:
     requires_grad: bool
     is_leaf: bool
     permutation: tuple[int, ...] | None
-    shape: tuple[int, ...] | None  # only where the sizes are not symbolic
+    layout: tuple[Any, ...] | None  # sizes, strides, offset and storage size, only where the sizes are not symbolic
 
     def describe(self) -> str:
         return f"{self.kind.__name__}[{self.dtype}, {self.ndim} dims{', requires_grad' if self.requires_grad else ''}]"
@@ -35,9 +36,26 @@ def facts_of(tensor: Tensor, is_static: bool) -> TensorFacts:
     """The guarded facts of a tensor argument."""
     data = tensor._data
     permutation = None if data.flags.c_contiguous else dense_permutation(data)
-    return TensorFacts(
-        type(tensor), data.dtype, data.ndim, tensor.requires_grad, tensor.is_leaf, permutation, tuple(data.shape) if is_static else None
-    )
+    layout = layout_of(tensor) if is_static else None
+    return TensorFacts(type(tensor), data.dtype, data.ndim, tensor.requires_grad, tensor.is_leaf, permutation, layout)
+
+
+def layout_of(tensor: Tensor) -> tuple[Any, ...]:
+    """How a tensor lies in its storage."""
+    data, storage = tensor._data, tensor.storage()
+    return (data.shape, data.strides, storage.offset_of(data), storage.nbytes)
+
+
+def sharing_pattern(leaves: Sequence[Any]) -> tuple[tuple[int, int], ...]:
+    """For each tensor argument: the first argument that is the same object, and the first that shows the same memory."""
+    objects: dict[int, int] = {}
+    roots: dict[int, int] = {}
+    pattern = []
+    for i, leaf in enumerate(leaves):
+        if isinstance(leaf, Tensor) and type(leaf._data) is ndarray:
+            root = roots.setdefault(id(root_of(leaf._data)), i) if leaf._data.size else i
+            pattern.append((objects.setdefault(id(leaf), i), root))
+    return tuple(pattern)
 
 
 def dense_permutation(data: np.ndarray[Any, Any]) -> tuple[int, ...] | None:

@@ -41,6 +41,16 @@ ndarray = np.ndarray
 UNREAD: Any = object()
 
 
+class _Identities:
+    """A set of objects by identity (tensors compare element by element)."""
+
+    def __init__(self, ids: set[int]) -> None:
+        self.ids = ids
+
+    def __contains__(self, value: object) -> bool:
+        return id(value) in self.ids
+
+
 @dataclass(eq=False)
 class NumberInput:
     """A Python number that is read at every call: its graph parameter (floats) or symbol (integers), and where it comes from."""
@@ -294,7 +304,17 @@ class Capture:
         if slot is None:
             slot = self._new_state(tensor)
             self.states[key] = slot
+        elif slot.leaf is not None and not self._is_argument(tensor, slot):
+            slot.is_fixed = True  # an argument's memory that the function also reaches from elsewhere
         return self._over_slot(tensor, slot)
+
+    def _is_argument(self, tensor: Tensor, slot: StateSlot) -> bool:
+        """Whether a concrete tensor is one of the arguments that show a storage, or was made from one inside the function."""
+        return tensor in self.arguments_over(slot) or (tensor._view is not None and tensor._view.base in self.arguments_over(slot))
+
+    def arguments_over(self, slot: StateSlot) -> _Identities:
+        """The arguments that show a storage."""
+        return _Identities(slot.own)
 
     def _new_state(self, tensor: Tensor) -> StateSlot:
         base, array, is_flat = choose_base(tensor)
@@ -316,10 +336,6 @@ class Capture:
         offset = tensor.storage().offset_of(data)
         step = (OPS["aten::as_strided"], (tuple(data.shape), strides, offset), 0)
         return SymbolicPayload(slot.symbolic, (step,), kind, Geometry(data.shape, strides, offset))
-
-    def bind_state(self, tensor: Tensor) -> None:
-        """Make a concrete tensor a state input now (so that its place among the parameters is early)."""
-        self.payload_of(tensor)
 
     def lift_fresh(self, tensor: Tensor) -> Tensor:
         """A tensor made from Python data inside the function: a constant of the program, fresh at every call."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.compile.arguments import TensorFacts, contiguous_bytes, dense_permutation, facts_of
+from weft.compile.arguments import TensorFacts, contiguous_bytes, dense_permutation, facts_of, layout_of, sharing_pattern
 from weft.compile.capture import Capture, NumberGuard
 from weft.compile.executable import Compiled, Interpreted, make_executable
 from weft.compile.joint import JointProgram
@@ -28,7 +28,7 @@ from weft.compile.program_io import (
     ReturnState,
     StateSource,
 )
-from weft.compile.state import StateSlot
+from weft.compile.state import StateSlot, base_like
 from weft.ir.graph import Graph
 from weft.ops.geometry import Geometry
 from weft.runtime.storage import root_of
@@ -81,6 +81,7 @@ class Entry:
     shape_check: Callable[..., bool]
     shape_names: tuple[str, ...]
     joint: JointProgram | None = None
+    sharing: tuple[tuple[int, int], ...] = ()
     seconds_total: float = 0.0
     kernels_of: int = 0
 
@@ -101,7 +102,7 @@ class Entry:
         constants = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         entry = cls(
             owner, graph, capture, outcome.sources, facts, constants, spec, guards, returns, result_spec, grad_effects, number_writes, random,
-            executable, modes.grad, dt.get_default(), check, names, program,
+            executable, modes.grad, dt.get_default(), check, names, program, sharing_pattern(leaves),
         )
         return entry
 
@@ -125,32 +126,35 @@ class Entry:
         return self._bind(leaves)
 
     def _match_leaves(self, leaves: list[Any]) -> Miss | None:
-        seen: set[int] = set()
-        objects: dict[int, int] = {}
         for i, (leaf, fact) in enumerate(zip(leaves, self.facts)):
             if type(fact) is TensorFacts:
                 if not isinstance(leaf, Tensor):
                     return Miss(f"argument {i} was a {fact.describe()}, is now {type(leaf).__name__}", 2)
                 if not fits(leaf, fact):
-                    return Miss(f"argument {i} was a {fact.describe()}, is now a {facts_of(leaf, fact.shape is not None).describe()}", 2)
-                if fact.shape is None and leaf._data.size:
-                    root = id(root_of(leaf._data))
-                    if objects.setdefault(root, id(leaf)) != id(leaf):
-                        return Miss(f"argument {i} now shares memory with another argument", 2)
-                    seen.add(root)
+                    return Miss(f"argument {i} was a {fact.describe()}, is now a {facts_of(leaf, fact.layout is not None).describe()}", 2)
             elif fact is not None:
                 if type(leaf) is not fact:
                     return Miss(f"argument {i} was {fact.__name__}, is now {type(leaf).__name__}", 2)
             elif not same_constant(leaf, self.constants[i]):
                 lift = (("leaf", i), None) if type(leaf) in (int, float) and type(leaf) is type(self.constants[i]) else None
                 return Miss(f"argument {i} was {self.constants[i]!r}, is now {leaf!r}", 3, lift)
-        return self._match_sharing(leaves, seen)
+        return self._match_sharing(leaves)
 
-    def _match_sharing(self, leaves: list[Any], roots: set[int]) -> Miss | None:
-        if roots:
-            for slot in self.capture.states.values():
-                if id(slot.storage.array) in roots and slot.param is not None:
+    def _match_sharing(self, leaves: list[Any]) -> Miss | None:
+        pattern = sharing_pattern(leaves)
+        if pattern != self.sharing:
+            return Miss("arguments share memory (or are the same object) in another way than before", 3)
+        roots = {id(root_of(leaf._data)) for leaf in leaves if isinstance(leaf, Tensor)}
+        for slot in self.capture.states.values():
+            if slot.leaf is None:
+                if id(slot.storage.array) in roots and slot.provider is None:
                     return Miss("an argument now shares memory with state of the function", 3)
+                continue
+            leaf = leaves[slot.leaf]
+            if slot.is_fixed and leaf.storage() is not slot.storage:
+                return Miss(f"argument {slot.leaf} is another tensor, and the function also reaches the first one from elsewhere", 3)
+            if base_like(leaf, slot) is None:
+                return Miss(f"argument {slot.leaf} lies in its memory in another way", 3)
         return None
 
     def _python_miss(self) -> Miss:
@@ -168,7 +172,7 @@ class Entry:
                 current = slot.provider()
                 if current is None or current._data.shape != slot.tensor._data.shape or current._data.dtype != slot.tensor._data.dtype:
                     return Miss("a gradient that the function reads has changed its form", 5)
-            elif not slot.is_flat and slot.tensor._data is not slot.array:
+            elif slot.leaf is None and not slot.is_flat and slot.tensor._data is not slot.array:
                 return Miss("a tensor that the function uses holds other memory now", 5)
         for grad in self.capture.grads.values():
             if grad.present is not None:
@@ -238,6 +242,8 @@ class Entry:
         kind = type(source)
         if kind is StateSource:
             slot: StateSlot = source.slot
+            if slot.leaf is not None:
+                return base_like(leaves[slot.leaf], slot)
             return slot.array if slot.provider is None else slot.provider()._data
         if kind is ArgumentSource:
             return contiguous_bytes(leaves[source.leaf]._data, source.permutation)
@@ -269,7 +275,7 @@ class Entry:
         for _, param in self.graph.writes:
             source = self.sources[param]
             if type(source) is StateSource:
-                _raise_version(source.slot)
+                _raise_version(source.slot, leaves)
             elif type(source) is ArgumentSource:
                 leaf = leaves[source.leaf]
                 if source.permutation is None and inputs[param] is not leaf._data:
@@ -303,7 +309,9 @@ class Entry:
         if kind is ReturnState:
             if returned.tensor is not None:  # type: ignore[union-attr]
                 return returned.tensor  # type: ignore[union-attr]
-            return _seen_through(returned.slot.tensor, returned.geometry, symbols)  # type: ignore[union-attr, arg-type]
+            slot = returned.slot  # type: ignore[union-attr]
+            owner = slot.tensor if slot.leaf is None else leaves[slot.leaf]  # type: ignore[union-attr]
+            return _seen_through(owner, returned.geometry, symbols, from_storage=True)  # type: ignore[union-attr, arg-type]
         assert isinstance(returned, ReturnNumber)
         return results[returned.position] if returned.position is not None else _number(returned.dim, symbols)
 
@@ -321,7 +329,7 @@ def fits(leaf: Tensor, fact: TensorFacts) -> bool:
     data = leaf._data
     if type(leaf) is not fact.kind or type(data) is not ndarray or data.dtype != fact.dtype or data.ndim != fact.ndim:
         return False
-    if leaf.requires_grad is not fact.requires_grad or (fact.shape is not None and data.shape != fact.shape):
+    if leaf.requires_grad is not fact.requires_grad or (fact.layout is not None and layout_of(leaf) != fact.layout):
         return False
     if fact.permutation is None:
         return True  # row-major, or copied to be
@@ -377,8 +385,10 @@ def _apply_grad(effect: GradEffect, inputs: list[Any], grads: dict[int, Tensor |
     state.grad = present
 
 
-def _raise_version(slot: StateSlot) -> None:
-    if slot.provider is not None:
+def _raise_version(slot: StateSlot, leaves: list[Any]) -> None:
+    if slot.leaf is not None:
+        leaves[slot.leaf].storage().version += 1
+    elif slot.provider is not None:
         slot.provider().storage().version += 1
     else:
         slot.storage.version += 1
@@ -388,12 +398,12 @@ def _number(dim: Dim | None, symbols: Symbols) -> Any:
     return dm.evaluate(dim, symbols) if isinstance(dim, Expr) else dim
 
 
-def _seen_through(base: Tensor, geometry: Geometry, symbols: Symbols) -> Tensor:
-    """A tensor over base's storage with the geometry that the function's view had."""
+def _seen_through(base: Tensor, geometry: Geometry, symbols: Symbols, from_storage: bool = False) -> Tensor:
+    """A tensor over base's storage with the geometry that the function's view had (from base's first element, or from the storage's)."""
     data = base._data
     size = data.dtype.itemsize
     storage = base.storage()
-    start = storage.offset_of(data)
+    start = 0 if from_storage else storage.offset_of(data)
     dims = tuple(dm.evaluate(d, symbols) for d in geometry.dims)
     strides = tuple(dm.evaluate(s, symbols) * size for s in geometry.strides)
     offset = (start + dm.evaluate(geometry.offset, symbols)) * size

@@ -13,6 +13,7 @@ from weft.ir.interpreter import interpret
 from weft.passes.pipeline import optimize
 from weft.passes.run import Run
 from weft.runtime.cache import user_cache
+from weft.runtime.storage import root_of
 from weft.support.counters import counters
 from weft.support.knobs import knobs
 
@@ -25,19 +26,33 @@ class Interpreted:
         self.passes = Run()
 
     def run(self, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
-        """Interpret, then write what is to be written."""
-        results = interpret(self.graph, inputs, symbols)
+        """Interpret, then write what is to be written. A result that is not written has memory of its own, row-major."""
+        results = _own_memory(interpret(self.graph, inputs, symbols), inputs)
         for position, param in self.graph.writes:
             target = inputs[param]
             np.copyto(target, results[position])
             results[position] = target
         counters.foreign_segments += 1
-        return [np.asarray(r) if isinstance(r, np.generic) else r for r in results]
+        return results
 
     def stages(self) -> dict[str, Any]:
         """The captured graph, and what the compiler would make of it."""
         optimize(self.graph, self.passes)
         return dict(self.passes.stages)
+
+
+def _own_memory(results: list[Any], inputs: Sequence[Any]) -> list[Any]:
+    """The results, those copied that show memory of an input or of an earlier result, or are not row-major."""
+    taken = {id(root_of(x)) for x in inputs if isinstance(x, np.ndarray)}
+    owned: list[Any] = []
+    for r in results:
+        r = np.asarray(r) if isinstance(r, np.generic) else r
+        if isinstance(r, np.ndarray):
+            if id(root_of(r)) in taken or not r.flags.c_contiguous:
+                r = r.copy(order="C")
+            taken.add(id(root_of(r)))
+        owned.append(r)
+    return owned
 
 
 class Compiled:
@@ -49,7 +64,7 @@ class Compiled:
     def __init__(self, graph: Graph, backend: str) -> None:
         from weft.codegen.program import compile_program  # deferred: brings in llvmlite
 
-        self.captured = graph
+        self.captured, self.backend = graph, backend
         self.passes = Run()
         self._optimized: Graph | None = None
         if backend == "numpy":
@@ -73,9 +88,12 @@ class Compiled:
         return self.program.run(inputs, symbols)
 
     def stages(self) -> dict[str, Any]:
-        """The graph after each group of passes."""
-        self.optimized()
-        return dict(self.passes.stages)
+        """The graph after each group of passes; in native code also its kernels' loops and LLVM text."""
+        from weft.codegen.stages import kernel_stages  # deferred: brings in llvmlite
+
+        graph = self.optimized()
+        kernels = {} if self.backend == "numpy" else kernel_stages(graph)
+        return {**self.passes.stages, **kernels}
 
 
 def make_executable(graph: Graph, backend: str | None = None) -> Interpreted | Compiled:

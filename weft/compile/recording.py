@@ -91,6 +91,7 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
         with substitution:  # also while the records are put back: they hold the stand-ins
             result, recorded = guards.record(owner.function, args, kwargs, kinds=kinds(), substitution=substitution)
             try:
+                _restart_for_sharing(owner, outcome, leaves)
                 _refuse_writes(owner, recorded)
                 number_writes = _number_writes(outcome, recorded)
                 returns, result_spec = _returns(outcome, result, stand_ins)
@@ -130,15 +131,14 @@ def _stand_ins(owner: CompiledFunction, outcome: Outcome, leaves: list[Any]) -> 
     made: dict[int, Tensor] = {}
     for i, leaf in enumerate(leaves):
         if isinstance(leaf, Tensor):
-            is_static = leaf._is_param or id(root_of(leaf._data)) in shared
-            fact = facts_of(leaf, is_static)
-            facts.append(fact)
+            is_static = leaf._is_param or i in owner.static or id(root_of(leaf._data)) in shared
+            facts.append(facts_of(leaf, is_static))
             if is_static:
                 stand_ins.append(leaf)
-                capture.bind_state(leaf)
+                _bind_argument_state(capture, leaf, i, i in owner.static)
             else:
                 if id(leaf) not in made:
-                    made[id(leaf)] = _stand_in(outcome, leaf, i, fact)
+                    made[id(leaf)] = _stand_in(outcome, leaf, i, facts[-1])
                 stand_ins.append(made[id(leaf)])
         elif ("leaf", i) in owner.lifted and type(leaf) in (int, float):
             facts.append(type(leaf))
@@ -147,6 +147,25 @@ def _stand_ins(owner: CompiledFunction, outcome: Outcome, leaves: list[Any]) -> 
             facts.append(None)
             stand_ins.append(leaf)
     return stand_ins, facts
+
+
+def _bind_argument_state(capture: Capture, leaf: Tensor, i: int, is_fixed: bool) -> None:
+    """An argument whose memory is shared (with another argument, or with state) is an input by storage."""
+    fixed = {id(s): s.is_fixed for s in capture.states.values()}
+    slot = capture.payload_of(leaf).storage.slot
+    slot.is_fixed = fixed.get(id(slot), slot.is_fixed)  # meeting another argument over the same storage fixes nothing
+    if slot.leaf is None:
+        slot.leaf, slot.is_fixed = i, is_fixed
+    slot.own.add(id(leaf))
+
+
+def _restart_for_sharing(owner: CompiledFunction, outcome: Outcome, leaves: list[Any]) -> None:
+    """State that turned out to be an argument's memory: capture again with that argument as the state it is."""
+    roots = {id(root_of(leaf._data)): i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and leaf._data.size}
+    found = {roots[id(s.storage.array)] for s in outcome.capture.states.values() if id(s.storage.array) in roots and s.leaf is None}
+    found -= owner.static
+    if found:
+        raise Restart(static=found)
 
 
 class _leaf_getter:  # noqa: N801  (a function with a place to read from)
@@ -280,6 +299,8 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
         return ReturnState(leaf, None, None)
     assert isinstance(data, SymbolicPayload)
     storage = data.storage
+    if data.path or storage.partner is not None:
+        storage.ask()  # the caller may write what it gets: whether that is an alias hangs on these questions
     if storage.slot is not None:
         return ReturnState(None, storage.slot, data.geometry())
     for i, stand_in in enumerate(stand_ins):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,9 @@ class StateSlot:
     is_flat: bool
     written: bool = False
     provider: Callable[[], Tensor] | None = None
+    leaf: int | None = None  # the argument through which it came, if it came through one
+    own: set[int] = field(default_factory=set)  # ids of the arguments that show it
+    is_fixed: bool = True  # whether it must be this very storage at every call
 
 
 def choose_base(tensor: Tensor) -> tuple[Tensor, np.ndarray[Any, Any], bool]:
@@ -41,6 +44,14 @@ def choose_base(tensor: Tensor) -> tuple[Tensor, np.ndarray[Any, Any], bool]:
     data = tensor._data
     flat = storage.array.reshape(-1).view(data.dtype) if storage.array.dtype != data.dtype else storage.array.reshape(-1)
     return tensor, flat, True
+
+
+def base_like(tensor: Tensor, slot: StateSlot) -> np.ndarray[Any, Any] | None:
+    """The array that stands for the storage of another call's tensor, in the form that the slot has; None if it has another."""
+    _, array, is_flat = choose_base(tensor)
+    if slot.is_flat and not is_flat:
+        array = array.reshape(-1)
+    return array if array.shape == slot.array.shape and array.dtype == slot.array.dtype else None
 
 
 def type_of_array(array: np.ndarray[Any, Any]) -> Any:
