@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.catalogue.linear import conjugate
 from weft.catalogue.samples import F, case, draw
+from weft.catalogue.slicing import along
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
@@ -38,14 +39,14 @@ def _windows(x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints
     spans = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
     shown = np.lib.stride_tricks.sliding_window_view(x, spans, axes)
     steps = [slice(None, None, s) for s in stride] + [slice(None, None, d) for d in dilation]
-    return shown[(slice(None), slice(None), *steps)]
+    return shown[along(2, *steps)]
 
 
 def _columns(x: Array, kernel: Ints, out: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> Array:
     """The first `out` windows of each dim as matrices: [n, groups, (c / groups) * kernel, out]."""
     n, c = x.shape[:2]
     rank = len(kernel)
-    shown = _windows(x, kernel, stride, padding, dilation)[(slice(None), slice(None), *(slice(0, m) for m in out))]
+    shown = _windows(x, kernel, stride, padding, dilation)[along(2, *(slice(0, m) for m in out))]
     order = (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
     return shown.transpose(order).reshape(n, groups, c // groups * int(np.prod(kernel)), int(np.prod(out)))
 
@@ -77,9 +78,9 @@ def _spread(g: Array, w: Array, size: Ints, stride: Ints, padding: Ints, dilatio
         target = tuple(
             slice(k * d, k * d + (m - 1) * s + 1, s) for k, d, m, s in zip(place, dilation, out, stride, strict=True)
         )
-        x[(slice(None), slice(None), *target)] += columns[(slice(None), slice(None), *place)]
+        x[along(2, *target)] += columns[along(2, *place)]
     inner = tuple(slice(p, p + d) for p, d in zip(padding, size, strict=True))
-    return np.ascontiguousarray(x[(slice(None), slice(None), *inner)]).astype(kind, copy=False)
+    return np.ascontiguousarray(x[along(2, *inner)]).astype(kind, copy=False)
 
 
 def _match(g: Array, x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> Array:

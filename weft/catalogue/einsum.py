@@ -50,9 +50,9 @@ def _parse(equation: str, tensors: Sequence[Any]) -> tuple[list[Labels], Labels]
     return inputs, _output(right, inputs) if arrow else _implied(inputs)
 
 
-def _letters(term: str, where: str) -> list[str]:
+def _letters(term: str, where: str) -> list[Any]:
     before, dots, after = term.partition("...")
-    found = [*before, *([...] if dots else []), *after]
+    found: list[Any] = [*before, *([...] if dots else []), *after]
     for c in found:
         if c is not ... and not c.isalpha():
             if c == ".":

@@ -52,7 +52,7 @@ def _rfft_type(self: TensorType, n: Dim | None, dim: int, norm: str | None) -> T
     return tensor_type(target, (*self.shape[:at], half, *self.shape[at + 1 :]), self.device)
 
 
-def _rfft(x: Array, n: int | None, dim: int, norm: str | None) -> Array:
+def _rfft(x: Array, n: int | None, dim: int, norm: Any) -> Array:
     dtype = _float(dt.from_numpy(x.dtype))
     assert dtype is not None
     return np.fft.rfft(x, n, dim, norm).astype(dtype.to_complex().numpy, copy=False)
@@ -108,7 +108,7 @@ def _irfft_type(self: TensorType, n: Dim | None, dim: int, norm: str | None) -> 
     return tensor_type(target, (*self.shape[:at], length, *self.shape[at + 1 :]), self.device)
 
 
-def _irfft(x: Array, n: int | None, dim: int, norm: str | None) -> Array:
+def _irfft(x: Array, n: int | None, dim: int, norm: Any) -> Array:
     dtype = _float(dt.from_numpy(x.dtype))
     assert dtype is not None
     return np.fft.irfft(x, n, dim, norm).astype(dtype.to_real().numpy, copy=False)

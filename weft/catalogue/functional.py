@@ -6,7 +6,7 @@ entry in `nn::` and one in `aten::`, nn.functional shows the first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft.catalogue.activations  # noqa: F401  (the operators that this file shows)
@@ -175,7 +175,7 @@ def _reflected(places: Any, size: Dim) -> Any:
     return last - aten.abs(last - aten.abs(places))
 
 
-_PLACES = {
+_PLACES: dict[str, Callable[[Any, Dim], Any]] = {
     "reflect": _reflected,
     "replicate": lambda places, size: aten.clamp(places, 0, size - 1),
     "circular": lambda places, size: aten.remainder(places, size),

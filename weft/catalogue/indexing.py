@@ -396,7 +396,7 @@ def _searchsorted(
     values = np.asarray(values)
     if sorter is not None:
         sequence = np.take_along_axis(sequence, sorter, -1)
-    where = "right" if right or side == "right" else "left"
+    where: Any = "right" if right or side == "right" else "left"
     target = np.int32 if out_int32 else np.int64
     if sequence.ndim == 1:
         return np.asarray(np.searchsorted(sequence, values, where), target)

@@ -18,6 +18,7 @@ from weft.catalogue.index_checks import (
 )
 from weft.catalogue.indexing import check_gather, sum_rows
 from weft.catalogue.samples import B, F, I, P, case, draw
+from weft.catalogue.slicing import along
 from weft.ops.op import define, joint
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, broadcast_dims, dims_text, normalize_dim
@@ -299,7 +300,7 @@ def _index_copy(x: Array, dim: int, index: Array, source: Array) -> Array:
     if x.ndim == 0:
         return source.reshape(()).copy()
     out = x.copy()
-    out[(*(slice(None),) * at, index.reshape(-1))] = source
+    out[along(at, index.reshape(-1))] = source
     return out
 
 
@@ -323,7 +324,7 @@ def _index_fill(x: Array, dim: int, index: Array, value: Any) -> Array:
     at = dim % max(x.ndim, 1)
     check_bounds(index, x.shape[at] if x.ndim else 1, at)
     out = x.copy()
-    out[(*(slice(None),) * at, index.reshape(-1)) if x.ndim else ...] = value
+    out[along(at, index.reshape(-1)) if x.ndim else ...] = value
     return out
 
 
@@ -375,7 +376,8 @@ def _index_put(x: Array, indices: Sequence[Array | None], values: Array, accumul
 
 def _shape_of(x: Array, where: tuple[Any, ...]) -> tuple[int, ...]:
     """The shape of x[where], without picking: x is stood in for by one byte that is repeated."""
-    return np.broadcast_to(np.int8(0), x.shape)[where].shape
+    shape: tuple[int, ...] = np.broadcast_to(np.int8(0), x.shape)[where].shape
+    return shape
 
 
 def _accumulate(out: Array, where: tuple[Any, ...], values: Array) -> None:

@@ -23,6 +23,11 @@ from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType, tensor_type
 
 
+def along(at: int, *items: Any) -> tuple[Any, ...]:
+    """The NumPy index that takes everything of the dims before `at`."""
+    return (*(slice(None),) * at, *items)
+
+
 def _with_dim(g: Geometry, at: int, size: Dim, stride: Dim, offset: Dim) -> Geometry:
     return Geometry((*g.dims[:at], size, *g.dims[at + 1 :]), (*g.strides[:at], stride, *g.strides[at + 1 :]), offset)
 
@@ -42,7 +47,7 @@ def _select(g: Geometry, dim: int, index: Dim) -> Geometry:
 def _numpy_select(x: Any, dim: int, index: int) -> Any:
     at = dim + x.ndim if dim < 0 else dim
     try:
-        return x[(*(slice(None),) * at, index, ...)] if 0 <= at < x.ndim else None
+        return x[along(at, index, ...)] if 0 <= at < x.ndim else None
     except IndexError:
         return None
 
@@ -93,7 +98,7 @@ def _slice(g: Geometry, dim: int, start: Dim | None, end: Dim | None, step: int)
 
 def _numpy_slice(x: Any, dim: int, start: int | None, end: int | None, step: int) -> Any:
     at = dim + x.ndim if dim < 0 else dim
-    return x[(*(slice(None),) * at, slice(start, end, step))] if 0 <= at < x.ndim and step > 0 else None
+    return x[along(at, slice(start, end, step))] if 0 <= at < x.ndim and step > 0 else None
 
 
 slice_ = view(
@@ -379,7 +384,7 @@ def _unfold_backward(grad: Any, input_sizes: Sequence[int], dim: int, size: int,
     at = normalize_dim("unfold", dim, out.ndim)
     count = grad.shape[at]
     for i in range(size):
-        out[(*(slice(None),) * at, slice(i, i + (count - 1) * step + 1, step))] += grad[..., i]
+        out[along(at, slice(i, i + (count - 1) * step + 1, step))] += grad[..., i]
     return out
 
 

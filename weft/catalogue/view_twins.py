@@ -192,8 +192,9 @@ def overlaps(g: Geometry) -> bool:
     """Whether two elements may lie at one place (exact for strides that nest, else on the safe side)."""
     if any(d == 0 for d in g.dims):
         return False
-    reach = 0
-    for stride, size in sorted((abs(int(s)), int(d)) for s, d in zip(g.strides, g.dims, strict=True) if d != 1):
+    assert all(isinstance(n, int) for n in (*g.dims, *g.strides)), "overlaps is asked of arrays, whose sizes are known"
+    reach: Any = 0
+    for stride, size in sorted((abs(s), d) for s, d in zip(g.strides, g.dims, strict=True) if d != 1):  # type: ignore[arg-type]
         if stride <= reach:
             return True
         reach += stride * (size - 1)
@@ -203,7 +204,7 @@ def overlaps(g: Geometry) -> bool:
 def _scatter_samples(op: Op, several: bool, rng: np.random.Generator) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
     """The view's own samples with a source of the right size; those whose elements overlap are left out."""
     assert op.samples is not None
-    cases = []
+    cases: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
     for (base, *rest), named in op.samples(rng):
         bound = bind(op, (Wrapped(base), *rest), named)[1:]
         shown = evaluate(op, (base, *bound))
