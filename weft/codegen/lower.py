@@ -13,12 +13,14 @@ from weft.codegen.lower_pick import lower_checked, lower_embedding, lower_gather
 from weft.codegen.lower_product import lower_product
 from weft.codegen.target import Target
 from weft.ir.graph import Block, Graph, Node, Operand, Value
-from weft.loops.build import build_nests, copy_nest, leaf_nest
+from weft.loops.build import build_nests
+from weft.loops.copies import copy_nest, leaf_nest
 from weft.loops.kernel import BlockStep, ForeignStep, KernelCall, LoweredGraph, Step
 from weft.loops.nest import Nest
 from weft.ops.geometry import Geometry, contiguous_strides
-from weft.passes.alias import Aliases, ProvingEnv, dims_of, dtype_of
-from weft.passes.group import Group, Single, group_nodes, is_leaf
+from weft.passes.alias import ProvingEnv, dims_of, dtype_of
+from weft.passes.group import Group, Single, is_leaf
+from weft.passes.grouping import group_nodes
 from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
@@ -129,7 +131,7 @@ def _is_native(value: Value) -> bool:
 
 def _lies_whole(strides: tuple[Dim, ...], offset: Dim, dims: tuple[Dim, ...]) -> bool:
     wanted = contiguous_strides(dims)
-    return offset == 0 and all(s == w or d == 1 for s, w, d in zip(strides, wanted, dims))
+    return offset == 0 and all(s == w or d == 1 for s, w, d in zip(strides, wanted, dims, strict=False))
 
 
 def _hint(nest: Nest) -> str:

@@ -11,8 +11,8 @@ from weft.codegen.lower_pass import Pass
 from weft.codegen.lower_values import Pointers, Spot, Vectors, raw_type
 from weft.codegen.scalar_llvm import Element
 from weft.codegen.target import Target
-from weft.loops.build import is_inner_store, operands
 from weft.loops.nest import FLAT_BLOCK, ONCE, ROW, Instr, Store
+from weft.loops.phases import is_inner_store, operands
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -77,9 +77,9 @@ class NestEmitter:
         if found is not None:
             return found
         if key[0] == "size":
-            return int(self.nest.axes[key[1]])  # type: ignore[arg-type]
+            return int(self.nest.axes[key[1]])
         access = self.nest.accesses[key[1]]
-        return int(access.strides[key[2]] if key[0] == "stride" else access.offset)  # type: ignore[arg-type]
+        return int(access.strides[key[2]] if key[0] == "stride" else access.offset)
 
     def size(self, axis: int) -> Value:
         """Size of an axis as a value."""
@@ -208,7 +208,7 @@ class NestEmitter:
             hi = f.smin(f.add(lo, portion), rows, "hi")
             self._clear_columns(loop.index)
             results = self._row_loop(lo, hi, totals)
-            for i, x in zip(totals, results):
+            for i, x in zip(totals, results, strict=False):
                 for store in self.nest.stores:
                     if store.index == i:
                         self._store_part(store, x, loop.index)
@@ -234,10 +234,10 @@ class NestEmitter:
         carried = [(v, f"i{k}") for k, v in enumerate(start)] + [(x.value, "total") for x in identities]
         with f.loop(lo, hi, name="row", carried=carried) as loop:
             indices = list(loop.carried[: len(start)]) if count > 1 else [loop.index] * count
-            sums = {i: Element(x.dtype, v) for i, x, v in zip(totals, identities, loop.carried[len(start) :])}
+            sums = {i: Element(x.dtype, v) for i, x, v in zip(totals, identities, loop.carried[len(start) :], strict=False)}
             results = self._row(indices, sums)
             loop.next(*(self._next_index(indices, sizes) if count > 1 else ()), *(results[i].value for i in totals))
-        return [Element(x.dtype, v) for x, v in zip(identities, loop.results[len(start) :])]
+        return [Element(x.dtype, v) for x, v in zip(identities, loop.results[len(start) :], strict=False)]
 
     def _compute_dtype(self, i: int) -> DType:
         found = self.nest.instrs[i].compute

@@ -9,7 +9,7 @@ from weft.codegen.emit import F64, I8, I64, PTR, const
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.lower_loops import PARAMETERS
 from weft.ir.graph import Node, Value
-from weft.loops.build import copy_nest, fill_nest
+from weft.loops.copies import copy_nest, fill_nest
 from weft.loops.kernel import KernelCall
 from weft.ops.geometry import Geometry, contiguous, contiguous_strides
 from weft.ops.rules import normalize_dim
@@ -49,7 +49,7 @@ def lower_scatter(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     if found is None:
         return None
     place = found[picked]
-    if any(s == 0 and d != 1 for s, d in zip(place.strides, place.dims)):
+    if any(s == 0 and d != 1 for s, d in zip(place.strides, place.dims, strict=False)):
         return None
     return write_into(block, node, base, source, place)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from weft.codegen.target import Target
 from weft.ir.graph import Value
-from weft.loops.build import is_inner_store, operands, phase_roots
 from weft.loops.kernel import KernelCall
 from weft.loops.nest import FLAT_BLOCK, FULL, Access, Instr, Nest, Ref
+from weft.loops.phases import is_inner_store, operands, phase_roots
 from weft.loops.text import nest_text
 from weft.ops.geometry import contiguous_strides
 from weft.types import dims as dm
@@ -117,7 +117,7 @@ def _place_dims(layout: Layout) -> None:
             layout.slots["number", i] = len(layout.ints)
             layout.ints.append(instr.what)
         if instr.kind in ("seek", "pick"):
-            for k, (stride, size) in enumerate(zip(instr.what.strides, instr.what.sizes)):
+            for k, (stride, size) in enumerate(zip(instr.what.strides, instr.what.sizes, strict=False)):
                 layout.slots["looked up", i, k] = len(layout.ints)
                 layout.ints += [stride, size]
     if nest.chunks is not None:
@@ -229,7 +229,7 @@ def in_place_pairs(nest: Nest) -> tuple[tuple[int, int], ...]:
     for store in nest.stores:
         o = store.access.buffer - len(nest.reads)
         instr = nest.instrs[store.index]
-        if instr.kind in ("total", "column") or nest.chunks is not None and not is_inner_store(nest, store):
+        if instr.kind in ("total", "column") or (nest.chunks is not None and not is_inner_store(nest, store)):
             continue
         for b, source in enumerate(nest.reads):
             access = uses.only_access.get(b)
@@ -258,7 +258,7 @@ class _BufferUses:
         while stack:
             i = stack.pop()
             instr = nest.instrs[i]
-            if i in seen or instr.level < FULL or instr.kept and instr.phase < phase:
+            if i in seen or instr.level < FULL or (instr.kept and instr.phase < phase):
                 continue
             seen.add(i)
             if instr.kind == "load":

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from weft.codegen.emit import I64, Value, const
 from weft.codegen.lower_values import Pointers, Spot, identity_of
 from weft.codegen.scalar_llvm import Element, register_type
-from weft.loops.build import is_inner_store, operands, phase_roots
 from weft.loops.nest import FULL, Instr
+from weft.loops.phases import is_inner_store, operands, phase_roots
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -162,7 +162,7 @@ class Pass:
                 self._store(spot.values[i], self._home(i), spot)
         for store in self.stores:
             self._store(self._at(store.index, spot), self.e.access_number[id(store.access)], spot)
-        for i, instr, store in self.columns:
+        for _, instr, store in self.columns:
             self._accumulate_column(instr, self.e.access_number[id(store.access)], spot)
         return out
 
@@ -225,7 +225,7 @@ class Pass:
 
     def _joined(self, r: Reduction, parts: list[list[Value]]) -> Element:
         total: Element | None = None
-        for lanes, (value,) in zip(self.widths, parts):
+        for lanes, (value,) in zip(self.widths, parts, strict=False):
             x = Element(r.dtype, value)
             if not self.is_columns:
                 x = self.v.horizontal(r.combine, x, lanes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.ir.graph import Node, Value
-from weft.loops.build import Lookup, pick_nest
+from weft.loops.copies import Lookup, pick_nest
 from weft.loops.kernel import KernelCall
 from weft.ops.rules import normalize_dim
 from weft.passes.alias import dims_of, dtype_of

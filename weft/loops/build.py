@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.ir.graph import Node, Operand, Value
 from weft.loops.cost import body_weight
-from weft.loops.nest import FULL, ONCE, ROW, Access, Instr, Nest, Picked, Ref, Store
+from weft.loops.nest import FULL, ONCE, ROW, Access, Instr, Nest, Ref, Store
+from weft.loops.phases import settle_phases
 from weft.ops.compute import is_default, reduce_arguments
-from weft.ops.geometry import Geometry, contiguous, contiguous_strides
+from weft.ops.geometry import Geometry, contiguous
 from weft.ops.rules import Pointwise
 from weft.passes.alias import Aliases, dims_of, dtype_of
 from weft.passes.group import Group, Place, is_iota, is_leaf
@@ -21,20 +21,21 @@ from weft.types.dims import Dim, Expr
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, tensor_type
 
-KEEP_WEIGHT = 4  # a value used in a later phase is computed again if that takes no more than this
 MAX_CHUNKS, CHUNK_ROWS, CHUNK_ELEMENTS = 32, 16, 8192
 
 
 def build_nests(group: Group, aliases: Aliases, stored: set[Value]) -> list[Nest]:
     """The kernels of a group, in order: the nest itself, and one more for each result that its chunks leave in parts."""
     if group.inner is None and group.terminals:
-        flat = _GroupBuilder(group, aliases, stored, flat=True).build()
+        flat = GroupBuilder(group, aliases, stored, flat=True).build()
         if flat[0].form == "flat":
             return flat
-    return _GroupBuilder(group, aliases, stored).build()
+    return GroupBuilder(group, aliases, stored).build()
 
 
-class _GroupBuilder:
+class GroupBuilder:
+    """Writes the nest of one group. Accesses are collected with strides over the group's space, and become accesses of the nest at the end."""
+
     def __init__(self, group: Group, aliases: Aliases, stored: set[Value], flat: bool = False) -> None:
         self.group, self.aliases, self.stored, self.flat = group, aliases, stored, flat
         self.raw: dict[tuple[Any, ...], int] = {}  # (root, strides over the space, offset) -> access number
@@ -52,21 +53,21 @@ class _GroupBuilder:
     # ---- the whole
     def build(self) -> list[Nest]:
         """Main nest and combining nests."""
-        self._choose_axes()
+        self.choose_axes()
         for node in self.group.nodes:
             self._node(node)
         writes: list[Value] = []
         for node in self.group.nodes:
             value = node.outputs[0]
             if value in self.stored and not self._is_partial(value):
-                self._store_value(value)
+                self.store_value(value)
                 writes.append(value)
         chunks = self._chunks()
         followers = self._leave_partials(chunks, writes)
-        nest = self._finish(writes, chunks)
+        nest = self.finish(writes, chunks)
         return [nest, *followers]
 
-    def _choose_axes(self) -> None:
+    def choose_axes(self) -> None:
         group = self.group
         axes = sorted(group.axes)
         if group.inner is None:
@@ -105,7 +106,7 @@ class _GroupBuilder:
         return tuple(i + shift if i + shift in self.group.axes else -1 for i in range(len(dims_of(source))))
 
     # ---- instructions
-    def _emit(self, instr: Instr, key: Any = None) -> int:
+    def emit(self, instr: Instr, key: Any = None) -> int:
         if key is not None and key in self.known:
             return self.known[key]
         self.instrs.append(instr)
@@ -126,7 +127,7 @@ class _GroupBuilder:
         compute = dt.compute_dtype(rule.compute_dtype(types)) if isinstance(rule, Pointwise) else None
         keep = rule.keep if isinstance(rule, Pointwise) else ()
         args: list[Any] = []
-        for argument, value in zip(op.schema.arguments, node.args):
+        for argument, value in zip(op.schema.arguments, node.args, strict=False):
             if argument.kind == "Scalar" and is_default(value, argument.default):
                 args.append(None)
             elif argument.kind in ("Tensor", "Scalar", "float", "int", "bool") and (type(value) is Value or type(value) is Expr):
@@ -140,19 +141,19 @@ class _GroupBuilder:
         level, phase = _joint(refs)
         dtype = dtype_of(node.outputs[0])
         assert dtype is not None
-        return self._emit(Instr("apply", dtype, level, phase, tuple(args), op, compute, node, body_weight(op, compute)))
+        return self.emit(Instr("apply", dtype, level, phase, tuple(args), op, compute, node, body_weight(op, compute)))
 
     def _operand(self, value: Operand, place: Place) -> Ref:
         if type(value) is Expr:
-            return Ref(self._emit(Instr("size", dt.int64, ONCE, what=value), ("size", value)))
+            return Ref(self.emit(Instr("size", dt.int64, ONCE, what=value), ("size", value)))
         source: Value = value
         while source not in self.known and source.node is not None and source.node.op.is_view and self.group.place_of(source) is not None:
             source = source.node.args[0]
         if source in self.known:
             return Ref(self.known[source])
-        return Ref(self._outside(value, place))
+        return Ref(self.outside(value, place))
 
-    def _outside(self, value: Value, place: Place) -> int:
+    def outside(self, value: Value, place: Place) -> int:
         """Read a value from outside the group at the point that `place` says."""
         if value.node is None and not isinstance(value.type, TensorType) and dtype_of(value) is dt.float64:
             return self._number(value)
@@ -160,14 +161,14 @@ class _GroupBuilder:
         dtype = dtype_of(root)
         assert dtype is not None
         if root in self.aliases.uniform:
-            return self._uniform(root, dtype)
+            return self.uniform(root, dtype)
         strides = self._strides(geometry, dims_of(value), place)
         if root.node is not None and is_iota(root.node):
             return self._index(strides, geometry.offset)
-        access = self._access(root, strides, geometry.offset)
-        return self._emit(Instr("load", dtype, self._level(strides), what=access), ("load", access))
+        access = self.access(root, strides, geometry.offset)
+        return self.emit(Instr("load", dtype, self.level(strides), what=access), ("load", access))
 
-    def _uniform(self, root: Value, dtype: DType) -> int:
+    def uniform(self, root: Value, dtype: DType) -> int:
         """A constant, or what a pointwise operator makes of constants."""
         if root in self.known:
             return self.known[root]
@@ -178,7 +179,7 @@ class _GroupBuilder:
     def _number(self, value: Operand) -> int:
         if value not in self.numbers:
             self.numbers.append(value)
-        return self._emit(Instr("number", dt.float64, ONCE, what=self.numbers.index(value)), ("number", self.numbers.index(value)))
+        return self.emit(Instr("number", dt.float64, ONCE, what=self.numbers.index(value)), ("number", self.numbers.index(value)))
 
     def _fill(self, node: Node, dtype: DType) -> int:
         value: Any = {"aten::zeros": 0, "aten::empty": 0, "aten::ones": 1}.get(node.op.name)
@@ -187,30 +188,30 @@ class _GroupBuilder:
         if value is None:
             value = node.args[1]
         if type(value) is Expr:
-            return self._emit(Instr("size", dt.int64, ONCE, what=value), ("size", value))
+            return self.emit(Instr("size", dt.int64, ONCE, what=value), ("size", value))
         if type(value) is Value:
-            index = self._number(value) if value.node is None and dtype_of(value) is dt.float64 else self._outside(value, ())
-            return self._cast(index, dtype)
-        return self._emit(Instr("literal", dtype, ONCE, what=value), ("literal", dtype, repr(value)))
+            index = self._number(value) if value.node is None and dtype_of(value) is dt.float64 else self.outside(value, ())
+            return self.cast(index, dtype)
+        return self.emit(Instr("literal", dtype, ONCE, what=value), ("literal", dtype, repr(value)))
 
-    def _cast(self, index: int, dtype: DType) -> int:
+    def cast(self, index: int, dtype: DType) -> int:
         source = self.instrs[index]
-        return self._emit(Instr("cast", dtype, source.level, source.phase, (Ref(index),), weight=1), ("cast", index, dtype))
+        return self.emit(Instr("cast", dtype, source.level, source.phase, (Ref(index),), weight=1), ("cast", index, dtype))
 
     def _index(self, strides: tuple[Dim, ...], offset: Dim) -> int:
-        access = self._access(None, strides, offset)
-        return self._emit(Instr("index", dt.int64, self._level(strides), what=access, weight=1), ("index", access))
+        access = self.access(None, strides, offset)
+        return self.emit(Instr("index", dt.int64, self.level(strides), what=access, weight=1), ("index", access))
 
     def _strides(self, geometry: Geometry, dims: Sequence[Dim], place: Place) -> tuple[Dim, ...]:
         strides: list[Dim] = [0] * len(self.group.space)
         lead = len(place) - len(dims)
-        for i, (d, stride) in enumerate(zip(dims, geometry.strides)):
+        for i, (d, stride) in enumerate(zip(dims, geometry.strides, strict=False)):
             axis = place[i + lead]
-            if axis >= 0 and not _broadcasts(d, self.group.space[axis]):
+            if axis >= 0 and not is_broadcast(d, self.group.space[axis]):
                 strides[axis] = stride
         return tuple(strides)
 
-    def _access(self, root: Value | None, strides: tuple[Dim, ...], offset: Dim) -> int:
+    def access(self, root: Value | None, strides: tuple[Dim, ...], offset: Dim) -> int:
         key = (root, strides, offset)
         found = self.raw.get(key)
         if found is None:
@@ -219,7 +220,7 @@ class _GroupBuilder:
                 self.roots.append(root)
         return found
 
-    def _level(self, strides: Sequence[Dim]) -> int:
+    def level(self, strides: Sequence[Dim]) -> int:
         if any(strides[a] != 0 for a in self.inner):
             return FULL
         return ROW if any(strides[a] != 0 for a in self.outer) else ONCE
@@ -237,34 +238,34 @@ class _GroupBuilder:
         varies, over = self._varying(node), self._reduced(node)
         if not over:
             if combine in ("any", "all"):
-                return self._cast(self._cast(ref.index, dt.bool_), dtype)
-            return self._cast(ref.index, dtype)
+                return self.cast(self.cast(ref.index, dt.bool_), dtype)
+            return self.cast(ref.index, dtype)
         inner = frozenset(self.inner)
         if over == inner and varies & inner:
             return self._row_reduce(node, combine, ref, dtype, compute)
         if over == varies and over == frozenset(self.outer) | inner:
             row = self._row_reduce(node, combine, ref, compute, compute) if inner else ref.index
             if not self.outer:
-                return row if compute is dtype or self._is_flat_total() else self._cast(row, dtype)
+                return row if compute is dtype or self._is_flat_total() else self.cast(row, dtype)
             return self._terminal("total", node, Ref(row), combine, compute)
         kind = "total" if varies == frozenset(self.outer) else "column"
         return self._terminal(kind, node, ref, combine, compute)
 
     def _row_reduce(self, node: Node, combine: str, ref: Ref, dtype: DType, compute: DType) -> int:
         source = self.instrs[ref.index]
-        return self._emit(Instr("reduce", dtype, ROW, source.phase + 1, (ref,), combine, compute, node))
+        return self.emit(Instr("reduce", dtype, ROW, source.phase + 1, (ref,), combine, compute, node))
 
     def _terminal(self, kind: str, node: Node, ref: Ref, combine: str, compute: DType) -> int:
         source = self.instrs[ref.index]
-        return self._emit(Instr(kind, compute, source.level, source.phase, (ref,), combine, compute, node))
+        return self.emit(Instr(kind, compute, source.level, source.phase, (ref,), combine, compute, node))
 
     # ---- results
-    def _store_value(self, value: Value) -> None:
+    def store_value(self, value: Value) -> None:
         dims = dims_of(value)
         place = self.group.places[value]
         assert place is not None
         strides = self._strides(contiguous(dims), dims, place)
-        self.stores.append((self.known[value], self._access(value, strides, 0)))
+        self.stores.append((self.known[value], self.access(value, strides, 0)))
 
     def _rows(self) -> Dim:
         return dm.product(self.group.space[a] for a in self.outer)
@@ -303,7 +304,7 @@ class _GroupBuilder:
                 place = self.group.places[result]
                 assert place is not None
                 strides = self._strides(contiguous(dims_of(result)), dims_of(result), place)
-            self.stores.append((i, self._access(target, strides, 0)))
+            self.stores.append((i, self.access(target, strides, 0)))
             if not is_direct:
                 followers.append(combining_nest(target, result, str(instr.what), chunks, width, instr.node))
         return followers
@@ -311,14 +312,14 @@ class _GroupBuilder:
     def _is_partial(self, value: Value) -> bool:
         """Whether a result comes from the chunks' partial results."""
         instr = self.instrs[self.known[value]]
-        return instr.kind in ("total", "column") or instr.kind == "reduce" and self._is_flat_total()
+        return instr.kind in ("total", "column") or (instr.kind == "reduce" and self._is_flat_total())
 
     # ---- axes
-    def _finish(self, writes: list[Value], chunks: Dim | None) -> Nest:
+    def finish(self, writes: list[Value], chunks: Dim | None) -> Nest:
         keys = list(self.raw)
         space = self.group.space
-        outer_sizes, outer_strides = _coalesce(self.outer, space, [k[1] for k in keys])
-        inner_sizes, inner_strides = _coalesce(self.inner, space, [k[1] for k in keys])
+        outer_sizes, outer_strides = coalesce(self.outer, space, [k[1] for k in keys])
+        inner_sizes, inner_strides = coalesce(self.inner, space, [k[1] for k in keys])
         form = self.form
         merged = self.group.inner is None and len(outer_sizes) == 1 and chunks is None and self._joins(outer_sizes, inner_sizes, outer_strides, inner_strides)
         if merged:
@@ -330,7 +331,7 @@ class _GroupBuilder:
         buffers = {v: i for i, v in enumerate([*reads, *writes])}
         nest = Nest(form, tuple(outer_sizes), tuple(inner_sizes), reads, writes, numbers=self.numbers, instrs=self.instrs, chunks=chunks,
                     nodes=tuple(self.group.nodes))
-        for (root, _, offset), o, i in zip(keys, outer_strides, inner_strides):
+        for (root, _, offset), o, i in zip(keys, outer_strides, inner_strides, strict=False):
             dtype = dt.int64 if root is None else dtype_of(root)
             assert dtype is not None
             nest.accesses.append(Access(-1 if root is None else buffers[root], dtype, (*o, *i), offset))
@@ -342,7 +343,7 @@ class _GroupBuilder:
         return nest
 
     def _joins(self, outer_sizes: list[Dim], inner_sizes: list[Dim], outer: list[list[Dim]], inner: list[list[Dim]]) -> bool:
-        return len(inner_sizes) == 1 and all(_adjacent(o[0], i[0], inner_sizes[0]) for o, i in zip(outer, inner))
+        return len(inner_sizes) == 1 and all(_adjacent(o[0], i[0], inner_sizes[0]) for o, i in zip(outer, inner, strict=False))
 
 
 def accumulator(combine: str, result: DType, source: DType) -> DType:
@@ -373,7 +374,7 @@ def _joint(args: Sequence[Instr]) -> tuple[int, int]:
     return max((a.level for a in args), default=ONCE), max((a.phase for a in args), default=0)
 
 
-def _broadcasts(d: Dim, size: Dim) -> bool:
+def is_broadcast(d: Dim, size: Dim) -> bool:
     """Whether a dim of an operand is a 1 that stands for every index of the axis."""
     if isinstance(d, int):
         return d == 1
@@ -387,7 +388,7 @@ def _adjacent(outer: Dim, inner: Dim, size: Dim) -> bool:
     return outer == joined or shape_env.equal(outer, joined)
 
 
-def _coalesce(
+def coalesce(
     axes: list[int], space: Sequence[Dim], strides: list[tuple[Dim, ...]]
 ) -> tuple[list[Dim], list[list[Dim]]]:
     """Join neighbouring axes that every access walks as one."""
@@ -401,109 +402,6 @@ def _coalesce(
         kept.append(axis)
         sizes.append(space[axis])
     return sizes, [[s[a] for a in kept] for s in strides]
-
-
-def copy_nest(
-    target: Value, dims: Sequence[Dim], root: Value, geometry: Geometry, node: Node, aliases: Aliases, place: Geometry | None = None
-) -> Nest:
-    """The elements of a view of `root` written to target: contiguous over `dims`, or where `place` says."""
-    place = place or contiguous(tuple(dims))
-    if root in aliases.uniform:
-        return _uniform_copy(target, dims, root, node, place, aliases)
-    axes = [i for i, d in enumerate(dims) if not (isinstance(d, int) and d == 1)]
-    strides = [tuple(0 if _broadcasts(g, d) else s for g, d, s in zip(geometry.dims, dims, geometry.strides)), place.strides]
-    sizes, joined = _coalesce(axes, dims, strides)
-    form = "flat" if len(sizes) == 1 else "rows"
-    is_range = root.node is not None and is_iota(root.node)
-    nest = Nest(form, tuple(sizes[:-1]), tuple(sizes[-1:]), [] if is_range else [root], [target], nodes=(node,))
-    source, result = dtype_of(root), dtype_of(target)
-    assert source is not None and result is not None
-    nest.accesses = [
-        Access(-1 if is_range else 0, source, tuple(joined[0]), geometry.offset), Access(len(nest.reads), result, tuple(joined[1]), place.offset)]
-    level = FULL if sizes and joined[0][-1] != 0 else ROW if any(s != 0 for s in joined[0]) else ONCE
-    nest.instrs = [Instr("index" if is_range else "load", source, level, what=0)]
-    nest.stores = [Store(0, nest.accesses[1])]
-    settle_phases(nest)
-    return nest
-
-
-def _uniform_copy(target: Value, dims: Sequence[Dim], root: Value, node: Node, place: Geometry, aliases: Aliases) -> Nest:
-    """One number written to a place."""
-    builder = _GroupBuilder(Group((), 0, 0), aliases, {target})
-    dtype, result = dtype_of(root), dtype_of(target)
-    assert dtype is not None and result is not None
-    value = builder._uniform(root, dtype)
-    axes = [i for i, d in enumerate(dims) if not (isinstance(d, int) and d == 1)]
-    sizes, joined = _coalesce(axes, dims, [place.strides])
-    nest = Nest("flat" if len(sizes) == 1 else "rows", tuple(sizes[:-1]), tuple(sizes[-1:]), list(builder.roots), [target], nodes=(node,))
-    nest.numbers, nest.instrs = builder.numbers, builder.instrs
-    nest.accesses = [Access(i, dt.float64, (0,) * len(sizes)) for i in range(len(builder.roots))]
-    nest.accesses.append(Access(len(nest.reads), result, tuple(joined[0]), place.offset))
-    nest.stores = [Store(value, nest.accesses[-1])]
-    settle_phases(nest)
-    return nest
-
-
-def fill_nest(target: Value, value: Any, node: Node) -> Nest:
-    """A literal number written to all of a buffer."""
-    size, dtype = dm.product(dims_of(target)), dtype_of(target)
-    assert dtype is not None
-    nest = Nest("flat", (), (size,), [], [target], [Access(0, dtype, (1,))], nodes=(node,))
-    nest.instrs = [Instr("literal", dtype, ONCE, what=value)]
-    nest.stores = [Store(0, nest.accesses[0])]
-    settle_phases(nest)
-    return nest
-
-
-def pick_nest(node: Node, aliases: Aliases, base: Operand, walked: Sequence[Dim], lookups: Sequence[Lookup], wraps: bool) -> Nest:
-    """out[i] = base at strides `walked` over i, moved by each lookup's index times its stride."""
-    out = node.outputs[0]
-    builder = _GroupBuilder(Group(dims_of(out), 0, 0), aliases, {out})
-    builder._choose_axes()
-    place = tuple(i if i in builder.group.axes else -1 for i in range(len(dims_of(out))))
-    builder.group.places[out] = place
-    refs = []
-    for lookup in lookups:
-        index = builder._outside(lookup.index, tuple(place[a] for a in lookup.axes))
-        refs.append(Ref(index if builder.instrs[index].dtype is dt.int64 else builder._cast(index, dt.int64)))
-    root, geometry = aliases.of(base)
-    dtype = dtype_of(root)
-    assert dtype is not None
-    strides = tuple(0 if place[i] < 0 else s for i, s in enumerate(walked))
-    access = builder._access(root, strides, geometry.offset)
-    picked = Picked(access, tuple(x.stride for x in lookups), tuple(x.size for x in lookups), wraps)
-    level = max(builder.instrs[r.index].level for r in refs)
-    if level == FULL:
-        value = builder._emit(Instr("pick", dtype, FULL, args=tuple(refs), what=picked, weight=4))
-    else:
-        builder._emit(Instr("seek", dt.int64, level, args=tuple(refs), what=picked))
-        value = builder._emit(Instr("load", dtype, max(level, builder._level(strides)), what=access))
-    builder.known[out] = value
-    builder._store_value(out)
-    return replace(builder._finish([out], None), nodes=(node,))
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """An index tensor: the axes of the result that it varies over, and the stride and size of the dim that it looks up."""
-
-    index: Value
-    axes: tuple[int, ...]
-    stride: Dim
-    size: Dim
-
-
-def leaf_nest(node: Node, aliases: Aliases) -> Nest:
-    """The kernel that writes a fill, a range or another uniform value to memory."""
-    target = node.outputs[0]
-    group = Group(dims_of(target), 0, 0)
-    builder = _GroupBuilder(group, aliases, {target})
-    builder._choose_axes()
-    place = tuple(i if i in group.axes else -1 for i in range(len(group.space)))
-    builder.group.places[target] = place
-    builder.known[target] = builder._outside(target, place)
-    builder._store_value(target)
-    return replace(builder._finish([target], None), nodes=(node,))
 
 
 def combining_nest(parts: Value, result: Value, combine: str, chunks: Dim, width: Dim, node: Node) -> Nest:
@@ -520,71 +418,3 @@ def combining_nest(parts: Value, result: Value, combine: str, chunks: Dim, width
     nest.stores = [Store(1, store)]
     settle_phases(nest)
     return nest
-
-
-# ---- phases
-def settle_phases(nest: Nest) -> None:
-    """Count the phases and mark values that a later phase loads instead of computing them again."""
-    last = 0
-    for instr in nest.instrs:
-        if instr.kind == "reduce":
-            last = max(last, instr.phase)
-        elif instr.level == FULL or instr.kind == "column":
-            last = max(last, instr.phase + 1)
-    for store in nest.stores:
-        if is_inner_store(nest, store):
-            last = max(last, nest.instrs[store.index].phase + 1)
-    nest.phases = last
-    for phase in range(last - 1, 0, -1):
-        for root in phase_roots(nest, phase):
-            _keep(nest, root, phase)
-
-
-def is_inner_store(nest: Nest, store: Store) -> bool:
-    """Whether a store happens within the inner loops (a column's running result is kept there too, but is no store)."""
-    count = len(nest.outer)
-    kind = nest.instrs[store.index].kind
-    return kind not in ("column", "total") and any(s != 0 for s in store.access.strides[count:])
-
-
-def phase_roots(nest: Nest, phase: int) -> list[int]:
-    """Instructions whose values one pass needs: sources of reductions, stores, values kept for later."""
-    roots = []
-    for i, instr in enumerate(nest.instrs):
-        if instr.kind == "reduce" and instr.phase == phase + 1 or instr.kind == "column" and instr.phase == phase:
-            roots.append(instr.args[0].index)
-        if instr.kept and instr.phase == phase:
-            roots.append(i)
-    roots += [s.index for s in nest.stores if is_inner_store(nest, s) and nest.instrs[s.index].phase == phase]
-    return roots
-
-
-def operands(instr: Instr) -> list[int]:
-    """Numbers of the instructions that an instruction reads."""
-    found = []
-    for a in instr.args:
-        if type(a) is Ref:
-            found.append(a.index)
-        elif type(a) is tuple and type(a[0]) is Ref:
-            found.append(a[0].index)
-    return found
-
-
-def _keep(nest: Nest, index: int, phase: int) -> None:
-    instr = nest.instrs[index]
-    if instr.level < FULL or instr.kept and instr.phase < phase:
-        return
-    if instr.phase < phase and _cone(nest, index, set()) > KEEP_WEIGHT:
-        instr.kept = True
-        return
-    for operand in operands(instr):
-        _keep(nest, operand, phase)
-
-
-def _cone(nest: Nest, index: int, seen: set[int]) -> int:
-    """Weight of computing a value again from loads and row values."""
-    if index in seen or nest.instrs[index].level < FULL:
-        return 0
-    seen.add(index)
-    instr = nest.instrs[index]
-    return max(instr.weight, 1 if instr.kind == "load" else 0) + sum(_cone(nest, i, seen) for i in operands(instr) if not nest.instrs[i].kept)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from weft.ops.op import Op
@@ -34,7 +34,7 @@ class _Counter:
         return method
 
 
-@lru_cache(maxsize=None)
+@cache
 def body_weight(op: Op, compute: DType | None) -> int:
     """Simple instructions in the op's body. A body that looks closely at its operands counts as one function."""
     counter = _Counter(compute or dt.float32)

@@ -11,7 +11,7 @@ a node computes) is a buffer of one element: float f64, int i64, bool one byte.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 from weft.ir.graph import Graph, Node, Operand, Value
 from weft.ops.geometry import Geometry
@@ -83,7 +83,7 @@ class BlockStep:
     blocks: tuple[LoweredGraph, ...]
 
 
-Step = Union[KernelCall, ForeignStep, BlockStep]
+Step = KernelCall | ForeignStep | BlockStep
 
 
 @dataclass

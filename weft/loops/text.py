@@ -39,7 +39,7 @@ def _instr_text(nest: Nest, instr: Instr) -> str:
     if instr.kind in ("load", "index"):
         return f"{instr.kind} {_access_text(nest, nest.accesses[instr.what])}"
     if instr.kind in ("seek", "pick"):
-        where = ", ".join(f"%{a.index}*{s}" for a, s in zip(instr.args, instr.what.strides))
+        where = ", ".join(f"%{a.index}*{s}" for a, s in zip(instr.args, instr.what.strides, strict=False))
         return f"{instr.kind} {_access_text(nest, nest.accesses[instr.what.access])} at {where}"
     args = ", ".join(_argument_text(a) for a in instr.args)
     what = instr.what.name if instr.kind == "apply" else instr.what
@@ -62,7 +62,7 @@ def _access_text(nest: Nest, access: Access) -> str:
     if 0 <= access.buffer < len(buffers) and buffers[access.buffer].name:
         name = buffers[access.buffer].name
     axes = [f"i{k}" for k in range(len(nest.outer))] + [f"j{k}" for k in range(len(nest.inner))]
-    terms = [f"{a}*{s}" if s != 1 else a for a, s in zip(axes, access.strides) if s != 0]
+    terms = [f"{a}*{s}" if s != 1 else a for a, s in zip(axes, access.strides, strict=False) if s != 0]
     if access.offset != 0 or not terms:
         terms.append(str(access.offset))
     return f"{name}[{' + '.join(terms)}]"

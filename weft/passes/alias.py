@@ -9,9 +9,9 @@ from weft.types import dtype as dt
 from weft.types.dims import Dim
 from weft.types.dtype import DType
 from weft.types.shape_env import Relation, ShapeEnv
-from weft.types.tensor_type import BOOL, FLOAT, INT, TensorType
+from weft.types.tensor_type import BOOL, FLOAT, INT, TensorType, Type
 
-_NUMBERS = {FLOAT: dt.float64, INT: dt.int64, BOOL: dt.bool_}
+_NUMBERS: dict[Type, DType] = {FLOAT: dt.float64, INT: dt.int64, BOOL: dt.bool_}
 
 
 def dims_of(value: Value) -> tuple[Dim, ...]:
@@ -72,6 +72,6 @@ class Aliases:
         found = view_geometries(node.op, source, node.args[1:])
         if found is None:
             return False
-        for value, geometry in zip(node.outputs, found):
+        for value, geometry in zip(node.outputs, found, strict=False):
             self.geometry[value] = (root, geometry)
         return True

@@ -1,33 +1,25 @@
-"""Grouping: which nodes become one kernel. Linear in the number of nodes.
+"""Group: nodes that run as one kernel, and which nodes fit.
 
 A group has an iteration `space` (dims). Every value computed in it has a place: for each of its dims the axis of the space that it follows, or -1 where it
 does not vary. `inner` is the set of axes that row reductions sum over; the other axes are the rows. A value varies over the whole space, or over
 rows only. A reduction over the rows, or over everything, is terminal: it is complete only after the last row, so nobody in the group reads it.
-
-Items (groups and single nodes) carry a stage, and what flows from one item to another always goes to a higher stage; so joining a group whose stage
-exceeds that of every other input can never close a cycle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Union
 
-from weft.ir.graph import Graph, Node, Operand, Value, values_in
+from weft.ir.graph import Node, Operand, Value, values_in
 from weft.ops.compute import reduce_arguments
 from weft.ops.op import Op
 from weft.ops.rules import normalize_dims
-from weft.passes.alias import Aliases, ProvingEnv, dims_of, dtype_of
+from weft.passes.alias import dims_of, dtype_of
 from weft.types import shape_env
 from weft.types.dims import Dim, Expr
-from weft.types.tensor_type import TensorType
 
 Place = tuple[int, ...]
-MAX_NODES = 64  # larger kernels gain nothing and compile slowly
-MAX_RAISED = 64  # how many items may be put off to let two groups become one
-MAX_DEPTH = 6  # a chain of constants longer than this is computed once
-_HEAVY = frozenset(("pow", "exp", "log", "sqrt", "sin", "cos", "tanh", "float_power"))
 _SAME_ORDER = frozenset(("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "alias", "detach", "view_as", "flatten", "unflatten"))
 _EXPAND = frozenset(("expand", "expand_as", "broadcast_to"))
 _FILLS = frozenset(("aten::full", "aten::zeros", "aten::ones", "aten::empty"))
@@ -132,7 +124,7 @@ class Group:
             place[i] = axis
             used.add(axis)
         following = [a for a in place if a >= 0]
-        return tuple(place) if all(a < b for a, b in zip(following, following[1:])) else None
+        return tuple(place) if all(a < b for a, b in itertools.pairwise(following)) else None
 
     def _accept_reduce(self, node: Node) -> bool:
         source, dim, keepdim = reduce_arguments(node.op, node.args)
@@ -179,7 +171,7 @@ class Group:
         self.places[node.outputs[0]] = place
 
 
-Item = Union[Group, Single]
+Item = Group | Single
 
 
 def _is_one(d: Dim) -> bool:
@@ -197,7 +189,7 @@ def _rename(op: Op, place: Place, old: Sequence[Dim], new: Sequence[Dim]) -> Pla
         return tuple(-1 if i < lead else place[i - lead] for i in range(len(new)))
     if op.base not in _SAME_ORDER:
         return None
-    kept = [(d, a) for d, a in zip(old, place) if not _is_one(d)]
+    kept = [(d, a) for d, a in zip(old, place, strict=False) if not _is_one(d)]
     wanted = [d for d in new if not _is_one(d)]
     if [d for d, _ in kept] != wanted:
         return None
@@ -230,7 +222,7 @@ def is_fusible(node: Node) -> bool:
         dtype = dtype_of(value)
         if dtype is None or dtype.is_complex:
             return False
-    return all(_is_plain(argument.kind, value) for argument, value in zip(node.op.schema.arguments, node.args))
+    return all(_is_plain(argument.kind, value) for argument, value in zip(node.op.schema.arguments, node.args, strict=False))
 
 
 def _is_plain(kind: str, operand: Operand) -> bool:
@@ -238,328 +230,3 @@ def _is_plain(kind: str, operand: Operand) -> bool:
     if kind in ("Tensor", "Scalar"):
         return type(operand) is not complex and type(operand) is not tuple
     return type(operand) is not Expr and not any(True for _ in values_in(operand))
-
-
-@dataclass
-class Plan:
-    """The items in a valid order, the aliases, and the values that must be in memory."""
-
-    items: list[Item]
-    aliases: Aliases
-    stored: set[Value]
-
-
-def group_nodes(nodes: Iterable[Node], results: Sequence[Operand], env: ProvingEnv) -> Plan:
-    """Group a block's nodes. `env` answers questions about sizes."""
-    with shape_env.using(env):
-        grouper = _Grouper()
-        for order, node in enumerate(nodes):
-            grouper.add(node, order)
-        return grouper.finish(tuple(nodes), results)
-
-
-class _Grouper:
-    def __init__(self) -> None:
-        self.aliases = Aliases()
-        self.items: list[Item] = []
-        self.item_of: dict[Value, Item] = {}  # of roots; leaves and parameters have none
-        self.readers: dict[tuple[Value, tuple[Dim, ...]], Group] = {}
-        self.order: dict[Node, int] = {}
-        self.depth: dict[Value, int] = {}
-        self.read_by: dict[int, dict[int, Item]] = {}
-        self.merged_into: dict[int, Group] = {}
-        self.kept_alive: list[Group] = []  # merged groups, so that no other object gets their id
-
-    def add(self, node: Node, order: int) -> None:
-        """Place the next node."""
-        if node.op.is_view:
-            self._add_view(node, order)
-        elif is_leaf(node):
-            if is_fill(node):
-                self.aliases.uniform.add(node.outputs[0])
-        elif not is_fusible(node):
-            self._add_single(node, order)
-        elif self._is_uniform(node):
-            self.aliases.uniform.add(node.outputs[0])
-        else:
-            self.order[node] = order
-            self._add_fusible(node, order)
-
-    def _is_uniform(self, node: Node) -> bool:
-        """Whether readers had better compute a pointwise node of constants and numbers themselves."""
-        if node.op.scalar is None:
-            return False
-        depth = 0
-        for value in node.inputs():
-            root = self._root(value)
-            is_number = value.node is None and not isinstance(value.type, TensorType)
-            if root not in self.aliases.uniform and not is_number:
-                return False
-            depth = max(depth, self.depth.get(root, 0))
-        self.depth[node.outputs[0]] = depth + 1
-        return depth < MAX_DEPTH and node.op.base not in _HEAVY
-
-    def _add_view(self, node: Node, order: int) -> None:
-        if any(True for a in node.args[1:] for _ in values_in(a)) or not self.aliases.add_view(node):
-            self._add_single(node, order)
-
-    def _add_single(self, node: Node, order: int) -> None:
-        item = Single(node, 1 + self._stage(node.inputs()), order)
-        for value in node.inputs():
-            self._note_reader(self._root(value), item)
-        for block in node.blocks:
-            for inner in block.walk():
-                item.stage = max(item.stage, 1 + self._stage(inner.inputs()))
-        self._register(item, node.outputs)
-
-    def _register(self, item: Item, outputs: Iterable[Value]) -> None:
-        if not isinstance(item, Group) or len(item.nodes) == 1:
-            self.items.append(item)  # (a group is registered again with each node)
-        for value in outputs:
-            self.item_of[value] = item
-
-    def _root(self, value: Value) -> Value:
-        found = self.aliases.geometry.get(value)
-        return value if found is None else found[0]
-
-    def _stage(self, values: Iterable[Value]) -> int:
-        return max((item.stage for v in values if (item := self.item_of.get(self._root(v))) is not None), default=0)
-
-    def _add_fusible(self, node: Node, order: int) -> None:
-        space = dims_of(node.args[0]) if node.op.reduce is not None else dims_of(node.outputs[0])
-        roots = [(v, self._root(v)) for v in node.inputs()]
-        candidates = self._candidates(roots, space)
-        if len(candidates) > 1:
-            candidates = self._joined(candidates, roots)
-        for group in candidates:
-            if len(group.nodes) < MAX_NODES and self._flows_into(group, roots, bool(space)) and group.accept(node):
-                break
-        else:
-            group = Group(space, 1 + self._stage(node.inputs()), order)
-            if not group.accept(node):
-                self._add_single(node, order)
-                return
-        self._register(group, node.outputs)
-        for _, root in roots:
-            self.readers[root, group.space] = group
-            self._note_reader(root, group)
-
-    def _note_reader(self, root: Value, reader: Item) -> None:
-        source = self.item_of.get(root)
-        if source is not None and source is not reader:
-            self.read_by.setdefault(id(source), {})[id(reader)] = reader
-
-    def _readers_of(self, item: Item) -> list[Item]:
-        """Items that read an item, those that have merged since under their new name."""
-        found: dict[int, Item] = {}
-        for reader in self.read_by.get(id(item), {}).values():
-            while id(reader) in self.merged_into:
-                reader = self.merged_into[id(reader)]
-            if reader is not item:
-                found[id(reader)] = reader
-        return list(found.values())
-
-    def _raised(self, starts: list[tuple[Item, int]], barrier: list[Item]) -> list[tuple[Item, int]] | None:
-        """What must be raised to which stage so that `starts` may be; None if that leads to an item of `barrier`, or too far."""
-        stages: dict[int, tuple[Item, int]] = {}
-        stack = list(starts)
-        while stack:
-            item, stage = stack.pop()
-            if item.stage >= stage or id(item) in stages and stages[id(item)][1] >= stage:
-                continue
-            if item in barrier or len(stages) > MAX_RAISED:
-                return None
-            stages[id(item)] = (item, stage)
-            stack += [(reader, stage + 1) for reader in self._readers_of(item)]
-        return list(stages.values())
-
-    def _raise(self, starts: list[tuple[Item, int]], barrier: list[Item]) -> bool:
-        raised = self._raised(starts, barrier)
-        for item, stage in raised or []:
-            item.stage = stage
-        return raised is not None
-
-    def _joined(self, candidates: list[Group], roots: list[tuple[Value, Value]]) -> list[Group]:
-        """Merge the groups that a node reads into the latest of them, where no other item stands between."""
-        producers = {id(self.item_of.get(root)) for _, root in roots}
-        target = candidates[0]
-        out = [target]
-        for group in candidates[1:]:
-            if id(group) in producers and id(target) in producers and self._merge(group, target):
-                continue
-            out.append(group)
-        return out
-
-    def _merge(self, group: Group, target: Group) -> bool:
-        if len(group.nodes) + len(target.nodes) > MAX_NODES or not (group.nodes and target.nodes):
-            return False
-        others = [(r, target.stage + 1) for r in self._readers_of(group) if r is not target]
-        raised = self._raised(others, [target, group])
-        if raised is None:
-            return False
-        nodes = sorted([*group.nodes, *target.nodes], key=self.order.__getitem__)
-        if not _take_over(target, nodes, group):
-            return False
-        for item, stage in raised:
-            item.stage = stage
-        for node in group.nodes:
-            self.item_of[node.outputs[0]] = target
-        for key, reader in self.readers.items():
-            if reader is group:
-                self.readers[key] = target
-        self.read_by.setdefault(id(target), {}).update(self.read_by.get(id(group), {}))
-        self.merged_into[id(group)] = target
-        self.kept_alive.append(group)
-        group.nodes = []
-        return True
-
-    def _candidates(self, roots: list[tuple[Value, Value]], space: tuple[Dim, ...]) -> list[Group]:
-        """Groups of the producers, latest first, then groups that read the same value over the same space."""
-        found: list[Group] = []
-        for _, root in roots:
-            item = self.item_of.get(root)
-            if isinstance(item, Group) and item not in found:
-                found.append(item)
-        found.sort(key=lambda g: -g.stage)
-        for _, root in roots:
-            sibling = self.readers.get((root, space))
-            if sibling is not None and sibling not in found:
-                found.append(sibling)
-        return found
-
-    def _flows_into(self, group: Group, roots: list[tuple[Value, Value]], may_wait: bool) -> bool:
-        """Whether what the node reads besides the group can be there before the group runs; if `may_wait`, by running the group later."""
-        needed = group.stage
-        others: list[Item] = []
-        for value, root in roots:
-            item = self.item_of.get(root)
-            if item is None:
-                continue
-            if item is group:
-                if group.place_of(value) is None or group.is_terminal(value):
-                    return False
-                continue
-            if not may_wait:
-                return False
-            others.append(item)
-            needed = max(needed, item.stage + 1)
-        return needed == group.stage or self._raise([(group, needed)], others)
-
-    def finish(self, nodes: Sequence[Node], results: Sequence[Operand]) -> Plan:
-        """Merge groups into their only readers, add leaves that must be in memory, and order everything."""
-        sink_groups(self.items, self.item_of, self._root, results)
-        live = [i for i in self.items if i.nodes]
-        stored, deps = self._flows(live, results)
-        for node in nodes:
-            if (is_leaf(node) or node.outputs[0] in self.aliases.uniform) and node.outputs[0] in stored:
-                live.append(Single(node, 0, -1))
-                self.item_of[node.outputs[0]] = live[-1]
-        stored, deps = self._flows(live, results)
-        return Plan(_in_order(live, deps), self.aliases, stored)
-
-    def _flows(self, items: list[Item], results: Sequence[Operand]) -> tuple[set[Value], dict[int, list[Item]]]:
-        """Values that flow between items (or out), and what each item waits for."""
-        stored = {self._root(v) for r in results for v in values_in(r)}
-        deps: dict[int, list[Item]] = {}
-        for item in items:
-            waits = deps.setdefault(id(item), [])
-            for node in item.nodes:
-                for value in _reads(node):
-                    root = self._root(value)
-                    source = self.item_of.get(root)
-                    if source is item and isinstance(item, Group):
-                        continue
-                    if isinstance(item, Single) or source is not None:
-                        stored.add(root)
-                    if source is not None and source is not item:
-                        waits.append(source)
-        return stored, deps
-
-
-def _reads(node: Node) -> Iterable[Value]:
-    yield from node.inputs()
-    for block in node.blocks:
-        yield from (v for n in block.walk() for v in n.inputs())
-        yield from (v for r in block.results for v in values_in(r))
-
-
-def sink_groups(items: list[Item], item_of: dict[Value, Item], root_of: object, results: Sequence[Operand]) -> None:
-    """Merge each group into the only group that reads it. Always legal: its inputs have lower stages than its readers."""
-    assert callable(root_of)
-    readers: dict[int, set[int]] = {}
-    by_id = {id(i): i for i in items}
-    for item in items:
-        for node in item.nodes:
-            for value in _reads(node):
-                source = item_of.get(root_of(value))
-                if source is not None and source is not item:
-                    readers.setdefault(id(source), set()).add(id(item))
-    for item in sorted(items, key=lambda i: -i.stage):
-        targets = readers.get(id(item), set())
-        if not isinstance(item, Group) or not item.nodes or item.terminals or len(targets) != 1:
-            continue
-        (target,) = (by_id[t] for t in targets)
-        if isinstance(target, Group) and len(target.nodes) + len(item.nodes) <= MAX_NODES:
-            _sink(item, target, item_of, readers)
-
-
-def _sink(item: Group, target: Group, item_of: dict[Value, Item], readers: dict[int, set[int]]) -> None:
-    if not _take_over(target, [*item.nodes, *target.nodes], item):
-        return
-    for node in item.nodes:
-        for value in node.outputs:
-            item_of[value] = target
-    for found in readers.values():
-        if id(item) in found:
-            found.discard(id(item))
-            found.add(id(target))
-    item.nodes = []
-
-
-def _take_over(target: Group, nodes: Sequence[Node], other: Group) -> bool:
-    """Make the target a group of these nodes (its own and the other's), if they fit into one; else leave it as it is."""
-    for space in dict.fromkeys((target.space, other.space)):
-        merged = Group(space, target.stage, min(other.order, target.order))
-        if not all(merged.accept(node) for node in nodes) or _is_misread(merged):
-            continue
-        if merged.terminals != target.terminals | other.terminals:
-            continue
-        if merged.inner != target.inner and target.inner is not None or merged.inner != other.inner and other.inner is not None:
-            continue
-        target.space, target.inner, target.nodes, target.axes = merged.space, merged.inner, merged.nodes, merged.axes
-        target.places, target.terminals, target.order = merged.places, merged.terminals, merged.order
-        return True
-    return False
-
-
-def _is_misread(group: Group) -> bool:
-    """Whether a node reads a value of its own group in a way that the group cannot follow."""
-    inside = {v for n in group.nodes for v in n.outputs}
-    return any(_source_in(v, inside) and group.place_of(v) is None for n in group.nodes for v in n.inputs())
-
-
-def _source_in(value: Value, inside: set[Value]) -> bool:
-    while value.node is not None and value.node.op.is_view and value not in inside:
-        value = value.node.args[0]
-    return value in inside
-
-
-def _in_order(items: list[Item], deps: dict[int, list[Item]]) -> list[Item]:
-    """Items in program order as far as what they wait for allows."""
-    done: set[int] = set()
-    out: list[Item] = []
-    for item in sorted(items, key=lambda i: i.order):
-        stack: list[tuple[Item, int]] = [(item, 0)]
-        while stack:
-            current, at = stack.pop()
-            if id(current) in done:
-                continue
-            waits = deps.get(id(current), [])
-            while at < len(waits) and id(waits[at]) in done:
-                at += 1
-            if at < len(waits):
-                stack += [(current, at), (waits[at], 0)]
-                continue
-            done.add(id(current))
-            out.append(current)
-    return out

@@ -72,4 +72,4 @@ def _is_single(builder: Builder, rows: Value, dim: int, index: Value) -> bool:
 
 
 def _same(builder: Builder, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
-    return len(a) == len(b) and all(builder.env.proves_equal(x, y) for x, y in zip(a, b))
+    return len(a) == len(b) and all(builder.env.proves_equal(x, y) for x, y in zip(a, b, strict=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -59,10 +60,10 @@ def graph_of(fn: Callable[..., Any], *inputs: Any, symbolic: bool = True) -> tup
 
 def numpy_results(graph: Graph, inputs: Sequence[Any], sizes: dict[str, int]) -> list[Array]:
     """The graph by evaluate, node after node."""
-    known: dict[Value, Any] = dict(zip(graph.params, inputs))
+    known: dict[Value, Any] = dict(zip(graph.params, inputs, strict=False))
     for node in graph.nodes:
         out = compute.evaluate(node.op, tuple(_argument(a, known, sizes) for a in node.args))
-        for value, x in zip(node.outputs, out if isinstance(out, (tuple, list)) else (out,)):
+        for value, x in zip(node.outputs, out if isinstance(out, (tuple, list)) else (out,), strict=False):
             known[value] = x
     return [_argument(r, known, sizes) for r in graph.results]
 
@@ -96,7 +97,7 @@ class Runner:
 
     def __call__(self, inputs: Sequence[Any], sizes: dict[str, int], parts: int = 1, in_place: bool = False) -> list[Array]:
         graph = self.lowered.graph
-        self.known: dict[Value, Any] = dict(zip(graph.params, inputs))
+        self.known: dict[Value, Any] = dict(zip(graph.params, inputs, strict=False))
         self.sizes, self.parts, self.in_place = sizes, parts, in_place
         self.fixed = set(graph.params)
         for at, step in enumerate(self.lowered.steps):
@@ -129,7 +130,7 @@ class Runner:
 
     def _foreign(self, step: ForeignStep) -> None:
         out = compute.evaluate(step.node.op, tuple(self._foreign_argument(a) for a in step.node.args))
-        for value, x in zip(step.outputs, out if isinstance(out, (tuple, list)) else (out,)):
+        for value, x in zip(step.outputs, out if isinstance(out, (tuple, list)) else (out,), strict=False):
             self.known[value] = np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x
 
     def _foreign_argument(self, operand: Any) -> Any:
@@ -149,7 +150,7 @@ class Runner:
             else:
                 self.known[value] = np.full(self._dims(value), 77, np.int64).astype(_numpy(dtype_of(value)))
         arrays = [np.asarray(self.known[v]) for v in step.buffers]
-        for v, x in zip(step.buffers, arrays):
+        for v, x in zip(step.buffers, arrays, strict=False):
             assert x.dtype == _numpy(dtype_of(v)) and (x.flags.c_contiguous or x.size == 0), (v, x.dtype)
         bufs = (ctypes.c_void_p * max(1, len(arrays)))(*(x.ctypes.data for x in arrays))
         ints = (ctypes.c_int64 * max(1, len(step.ints)))(*(dm.evaluate(d, self.sizes) for d in step.ints))
@@ -159,7 +160,7 @@ class Runner:
         extent = dm.evaluate(step.extent, self.sizes)
         call = SIGNATURE(self.library[step.function])
         cuts = sorted({extent * i // self.parts for i in range(self.parts + 1)})
-        for begin, end in reversed(list(zip(cuts, cuts[1:]))):
+        for begin, end in reversed(list(itertools.pairwise(cuts))):
             status = call(ctypes.addressof(bufs), ctypes.addressof(ints), ctypes.addressof(numbers), address, begin, end)
             if status:
                 raise Failed(step.nodes[step.raises[status - 1]])
@@ -181,7 +182,7 @@ def check(fn: Callable[..., Any], *inputs: Any, symbolic: bool = True, tolerance
     first = runner([_copy(x) for x in inputs], sizes)
     compare(runner, first, wanted, tolerance)
     again = runner([_copy(x) for x in inputs], sizes, parts=3, in_place=True)
-    for a, b in zip(first, again):
+    for a, b in zip(first, again, strict=False):
         np.testing.assert_array_equal(_plain(a), _plain(b), err_msg="depends on the cuts, or not safe in place")
     return runner
 
@@ -196,7 +197,7 @@ def _plain(x: Any) -> Any:
 
 
 def compare(runner: Runner, got: Sequence[Any], wanted: Sequence[Any], tolerance: float) -> None:
-    for a, b in zip(got, wanted):
+    for a, b in zip(got, wanted, strict=False):
         x, y = np.asarray(a), np.asarray(b)
         assert x.shape == y.shape, (x.shape, y.shape)
         if y.dtype.kind in "biu":

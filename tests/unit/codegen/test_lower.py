@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from run_lowered import Array, Failed, Runner, check, graph_of
 
-from weft.codegen.target import x86_target, host_target
+from weft.codegen.target import host_target, x86_target
 from weft.ops.packet import aten
 from weft.types import dtype as dt
 
@@ -64,7 +64,7 @@ def test_nan_wins(rng: np.random.Generator, name: str) -> None:
     x[1, 3] = x[1, 40] = x[2, 66] = x[3, 0] = np.nan
     x[4] = -np.inf if name.endswith("max") else np.inf
     for dim in (0, 1):
-        check(lambda x: getattr(aten, name)(x, (dim,) if name.startswith("am") else dim), x)
+        check(lambda x, dim=dim: getattr(aten, name)(x, (dim,) if name.startswith("am") else dim), x)
 
 
 def test_first_of_equals(rng: np.random.Generator) -> None:
@@ -259,7 +259,7 @@ def test_picking(rng: np.random.Generator) -> None:
     for dim in (0, 1, 2):
         index = rng.integers(0, x.shape[dim], tuple(int(rng.integers(1, n + 1)) for n in x.shape))
         index32 = index.astype(np.int32)
-        runner = check(lambda x, i, j: (aten.gather(x, dim, i), aten.gather(aten.permute(x, (0, 1, 2)), dim, j)), x, index, index32, symbolic=False)
+        runner = check(lambda x, i, j, dim=dim: (aten.gather(x, dim, i), aten.gather(aten.permute(x, (0, 1, 2)), dim, j)), x, index, index32, symbolic=False)
         assert not runner.foreign
     wrapped, other = rng.integers(-5, 5, (4, 1)), rng.integers(-6, 5, 3)
     runner = check(lambda x, i, j: (aten.index(x, [None, i]), aten.index(x, [j, i]), aten.index(x, [i])), x, wrapped, other, symbolic=False)
@@ -295,7 +295,7 @@ def test_gradients_of_slices_update_parts(rng: np.random.Generator) -> None:
 
     def program(*gs: Any) -> Any:
         total = aten.select_scatter(aten.zeros((5, 6, 8)), gs[0], 1, 5)
-        for t, g in zip((3, 0, 3), gs[1:]):
+        for t, g in zip((3, 0, 3), gs[1:], strict=False):
             total = total + aten.select_scatter(aten.zeros((5, 6, 8)), g, 1, t)
         return total * 2
 
