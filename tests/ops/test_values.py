@@ -52,7 +52,7 @@ def oracle(op: Op, args: tuple[Any, ...], to_float: bool) -> list[Any] | None:
     try:
         with np.errstate(all="ignore"):
             return [np.asarray(r) for r in arrays(op.reference(*wide))]  # type: ignore[misc]
-    except (TypeError, ValueError, IndexError):
+    except (TypeError, ValueError, IndexError, OverflowError):
         return None
 
 

@@ -47,7 +47,7 @@ class _NoBool(_Scaled):
 
     def compute_dtype(self, args: tuple[Any, ...]) -> DType:
         joined = super().compute_dtype(args)
-        if joined is dt.bool_ or any(isinstance(a, TensorType) and a.dtype is dt.bool_ for a in args[:2]):
+        if any(type(a) is bool or (isinstance(a, TensorType) and a.dtype is dt.bool_) for a in args[:2]):
             raise DTypeError(f"{self.schema.base}: Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
                              "invert a mask, use the `~` or `logical_not()` operator instead.")
         return joined
@@ -243,8 +243,9 @@ sgn = pointwise(
 
 square = pointwise(
     "aten::square(Tensor self) -> Tensor",
-    "Each element times itself.",
+    "Each element times itself (of bool: as int64).",
     scalar=lambda s, x: s.mul(x, x),
+    compute=lambda d: dt.int64 if d is dt.bool_ else d,
     vjp={"self": lambda g, self: g * (conjugate(self) * 2)},
     reference=np.square,
 )

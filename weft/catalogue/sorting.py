@@ -11,7 +11,7 @@ from weft.catalogue.reductions import reduced_type
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
-from weft.support.errors import IndexBoundsError, StateError
+from weft.support.errors import DTypeError, IndexBoundsError, StateError
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType, tensor_type
@@ -38,6 +38,8 @@ def _sorted(x: Array, dim: int, descending: bool) -> tuple[Array, Array]:
 
 
 def _pair(self: TensorType, dim: int, *rest: Any) -> tuple[TensorType, TensorType]:
+    if self.dtype is not None and self.dtype.is_complex:
+        raise DTypeError(f"sort: complex numbers have no order, got {self.dtype}")
     if self.dims is not None:
         normalize_dim("sort", dim, self.ndim)
     return self, self.with_dtype(dt.int64)
@@ -70,7 +72,7 @@ sort = define(
 msort = define(
     "aten::msort(Tensor self) -> Tensor",
     "The elements in order along the first dim.",
-    type=lambda self: self,
+    type=lambda self: _pair(self, 0)[0],
     decompose=lambda self: aten.sort(self, 0)[0],
     out=True,
     reference=lambda x: np.sort(x, 0),

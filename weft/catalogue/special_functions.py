@@ -93,6 +93,10 @@ xlog1py = pointwise(
 
 def _log_add(s: Any, a: Any, b: Any, exp: Any, log1p: Any) -> Any:
     """The greater plus a correction; equal infinities stay."""
+    if s.dtype(a).is_complex:
+        greater = s.maximum(s.real(a), s.real(b))
+        shift = s.complex(greater, s.sub(greater, greater))
+        return s.add(s.log(s.add(exp(s.sub(a, shift)), exp(s.sub(b, shift)))), shift)
     zero = s.const(0, s.dtype(a))
     sum_ = s.add(s.maximum(a, b), log1p(exp(s.neg(s.abs(s.sub(a, b))))))
     return s.where(s.bit_and(s.eq(a, b), s.isinf(a)), s.add(a, zero), sum_)
@@ -102,12 +106,12 @@ logaddexp = pointwise(
     "aten::logaddexp(Tensor self, Tensor other) -> Tensor",
     "log(exp(self) + exp(other)), without overflow on the way.",
     scalar=lambda s, a, b: _log_add(s, a, b, s.exp, s.log1p),
-    compute="real_float",
+    compute="float",
     inplace=False,
     numbers=False,
     vjp={
-        "self": lambda g, self, other: g / (1 + aten.exp(other - self)),
-        "other": lambda g, self, other: g / (1 + aten.exp(self - other)),
+        "self": lambda g, self, other: g / conjugate(1 + aten.exp(other - self)),
+        "other": lambda g, self, other: g / conjugate(1 + aten.exp(self - other)),
     },
     reference=np.logaddexp,
 )

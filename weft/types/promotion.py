@@ -33,10 +33,12 @@ def promote(a: DType, b: DType) -> DType:
 
 
 def combine(higher: DType | None, lower: DType | None) -> DType | None:
-    """`lower` priority widens `higher` only when its category is greater."""
+    """`lower` priority widens `higher` only when its category is greater; a float made complex keeps its precision."""
     if higher is None or lower is None:
         return higher or lower
-    return lower if lower.category > higher.category else higher
+    if lower.category <= higher.category:
+        return higher
+    return higher.to_complex() if higher.is_floating_point else lower
 
 
 def number_dtype(kind: type) -> DType:
