@@ -36,7 +36,7 @@ def write_path(base: Any, path: Path, new: Any) -> Any:
         new = write_path(inner, path[1:], new)
     scatter = getattr(aten, f"{op.base}_scatter")
     if op.schema.returns_list or len(op.schema.returns) > 1:
-        return scatter(base, new, *args, index)
+        return scatter(base, new, index, *args)
     return scatter(base, new, *args)
 
 
@@ -63,7 +63,8 @@ class CopySlices(Node):
 
             raise StateError(FREED)
         g_view = follow(g, self.path)
-        out = list(self.inner.apply((g_view,), self._inner_needs(needs)))
+        wanted = self._inner_needs(needs)
+        out = list(self.inner.apply((g_view,), wanted)) if any(wanted) else [None] * len(wanted)
         into_self = out.pop(self.self_slot) if self.self_slot is not None else None
         into_base = self._into_base(g, g_view, into_self) if needs[0] else None
         return (into_base, *out)

@@ -77,10 +77,10 @@ def _runs(g: Geometry) -> list[tuple[Dim, Dim]]:
 
 
 def _split_runs(runs: list[tuple[Dim, Dim]], dims: Dims) -> Dims | None:
-    """Cut the runs into `dims`, innermost first; dims of size 1 belong to the run before them."""
+    """Cut the runs into `dims`, innermost first; dims of size 1 belong to the run before them, and what is left to the last run."""
     strides: list[Dim] = [1] * len(dims)
     at = len(dims) - 1
-    for size, base in runs:
+    for size, base in runs[:-1]:
         taken: Dim = 1
         is_certain = _is_reached(size, dims, at)  # then no question about sizes is needed on the way
         while at >= 0 and (_is_one(dims[at]) or not (taken == size if is_certain else _same(taken, size))):
@@ -89,7 +89,11 @@ def _split_runs(runs: list[tuple[Dim, Dim]], dims: Dims) -> Dims | None:
             at -= 1
         if not (taken == size if is_certain else _same(taken, size)):
             return None
-    return tuple(strides) if at < 0 else None
+    taken, base = 1, runs[-1][1]
+    for i in range(at, -1, -1):  # as many elements as the last run has, for both sides have the same number in all
+        strides[i] = base * taken
+        taken = taken * dims[i]
+    return tuple(strides)
 
 
 def _is_reached(size: Dim, dims: Dims, at: int) -> bool:

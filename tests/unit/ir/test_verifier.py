@@ -37,7 +37,7 @@ WRONG = {
     "  %y: f32[2, 2] = aten::mm(%x, %x)": ("aten::mm refuses its arguments",),
     "  %y: f32[2] = aten::sum(%x, dim=1)": ("must be a list",),
     "  %y: f32[2, 3] = aten::relu(3)": ("'self' must be Tensor",),
-    "  %y: f32[2, 3] = aten::transpose(%x, dim0=%x, dim1=0)": ("must be int",),
+    "  %y: f32[2, 3] = aten::transpose.int(%x, dim0=%x, dim1=0)": ("must be int",),
     "  %y: f32[2, 3], %z: f32[2] = aten::relu(%x)": ("has 2 results, its type rule gives 1",),
     "  %y: f32[2, 3] = aten::relu(%x) {\n yield\n}": ("has 1 blocks, should have 0",),
     "  %y: f32[2, 3] = prim::If(%p) {\n yield %x\n}": ("1 blocks, should have 2",),
