@@ -1,10 +1,12 @@
 """Floor 4: the operators, one entry each, by subject. A mathematician can review this package alone.
 
 pointwise.py   arithmetic, math functions, comparison, logic          reductions.py  sums, extrema, statistics
-views.py       views and their scatters                               shaping.py     cat, stack, repeat, pad, flip, ...
-indexing.py    gather, scatter, index, masked operators               linear.py      the matmul family and linear algebra
+views.py, singletons.py, slicing.py, windows.py, complex_views.py     views; view_twins.py derives their copies and scatters
+joining.py, shaping.py, grids.py    cat, stack, repeat, pad, flip     indexing.py, scattering.py, masks.py   gather, scatter, index, masks
+linear.py, einsum.py, linalg.py, fft.py    products of matrices, linear algebra, Fourier transforms
 factories.py   tensors from nothing                                   random.py      counter-based random numbers
-activations.py, losses.py, norms.py, attention.py                     what neural networks are made of
+activations.py, losses.py, norms.py, attention.py, embedding.py, convolution.py, pooling.py, interpolation.py    networks
+running_norms.py, functional.py    nn.functional's own signatures (namespace nn::)
 internal.py    operators that rules need and users do not
 
 Importing the package defines every entry. Rules call operators through `weft.ops.packet.aten`.
@@ -14,24 +16,27 @@ from weft.catalogue import (  # noqa: F401
     activations,
     attention,
     casts,
+    checked,
     choice,
     comparison,
     complex,
     complex_views,
     convolution,
     einsum,
+    embedding,
     extrema,
     factories,
     fft,
     functional,
     grids,
     indexing,
-    checked,
     internal,
     interpolation,
+    joining,
     linalg,
     linear,
     losses,
+    masks,
     math,
     norms,
     pointwise,
@@ -42,10 +47,12 @@ from weft.catalogue import (  # noqa: F401
     scans,
     scattering,
     shaping,
+    singletons,
     slicing,
     sorting,
     special_functions,
     statistics,
     vector_norms,
     views,
+    windows,
 )

@@ -1,4 +1,4 @@
-"""Joining and rearranging: cat, stack, repeat, flip, roll, triangles, diagonals, grids, padding with a constant."""
+"""Rearranging: repeat, flip, roll, triangles, diagonals, padding with a constant."""
 
 from __future__ import annotations
 
@@ -11,168 +11,14 @@ from weft.catalogue.samples import F, I, case, draw
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text, normalize_dim, normalize_dims
-from weft.support.errors import ShapeError, ValueProblem
+from weft.support.errors import ShapeError
 from weft.types import dims as dm
-from weft.types import dtype as dt
-from weft.types import promotion, shape_env
+from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType, tensor_type
 
 Array = Any
 
-# ---- joining
-
-
-def _is_legacy_empty(dims: Sequence[Any]) -> bool:
-    """cat skips tensors of dims [0], whatever the rank of the others."""
-    return len(dims) == 1 and isinstance(dims[0], int) and dims[0] == 0
-
-
-def _joint_dtype(tensors: Sequence[TensorType]) -> dt.DType | None:
-    if any(t.dtype is None or t.dims is None for t in tensors):
-        return None
-    return promotion.result_type(
-        tuple(t.dtype for t in tensors if t.dims and t.dtype is not None),
-        tuple(t.dtype for t in tensors if not t.dims and t.dtype is not None),
-        (),
-    )
-
-
-def _cat_type(tensors: Sequence[TensorType], dim: int) -> TensorType:
-    if not tensors:
-        raise ValueProblem("torch.cat(): expected a non-empty list of Tensors")
-    dtype = _joint_dtype(tensors)
-    if any(not t.is_complete for t in tensors):
-        return tensor_type(dtype, None)
-    for i, t in enumerate(tensors):
-        if t.ndim == 0:
-            raise ShapeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
-    kept = [t for t in tensors if not _is_legacy_empty(t.shape)]
-    if not kept:
-        normalize_dim("cat", dim, 1)
-        return tensor_type(dtype, (0,))
-    first = kept[0]
-    at = normalize_dim("cat", dim, first.ndim)
-    total: Dim = 0
-    for i, t in enumerate(kept):
-        if t.ndim != first.ndim:
-            raise ShapeError(f"Tensors must have same number of dimensions: got {first.ndim} and {t.ndim}")
-        for d in range(first.ndim):
-            if d != at and not shape_env.equal(t.shape[d], first.shape[d]):
-                raise ShapeError(
-                    f"Sizes of tensors must match except in dimension {at}. Expected size {first.shape[d]} but got size {t.shape[d]} for tensor "
-                    f"number {i} in the list."
-                )
-        total = total + t.shape[at]
-    return tensor_type(dtype, (*first.shape[:at], total, *first.shape[at + 1 :]), first.device)
-
-
-def _cat(tensors: Sequence[Array], dim: int) -> Array:
-    dtype = _joint_dtype([tensor_type(dt.from_numpy(t.dtype), t.shape) for t in tensors])
-    assert dtype is not None
-    kept = [t.astype(dtype.numpy, copy=False) for t in tensors if t.shape != (0,)]
-    return np.concatenate(kept, dim) if kept else np.zeros((0,), dtype.numpy)
-
-
-def _cat_back(g: Any, tensors_dims: Sequence[tuple[Dim, ...]], dim: int) -> list[Any]:
-    at = normalize_dim("cat", dim, max(len(d) for d in tensors_dims))
-    parts: list[Any] = []
-    start: Dim = 0
-    for dims in tensors_dims:
-        if _is_legacy_empty(dims):
-            parts.append(aten.new_zeros(g, dims))
-            continue
-        parts.append(aten.slice(g, at, start, start + dims[at]))
-        start = start + dims[at]
-    return parts
-
-
-cat = define(
-    "aten::cat(Tensor[] tensors, int dim=0) -> Tensor",
-    "Tensors joined along an existing dim.",
-    type=_cat_type,
-    kernel=_cat,
-    vjp={"tensors": _cat_back},
-    public=("weft",),
-    out=True,
-    samples=draw(case((F(2, 3), F(4, 3)), 0), case((F(2, 3), F(2, 1), F(2, 2)), -1)),
-    reference=lambda tensors, dim: np.concatenate(tensors, dim),
-)
-
-for _name in ("concat", "concatenate"):
-    define(f"aten::{_name}(Tensor[] tensors, int dim=0) -> Tensor", "The same as cat.", decompose=lambda tensors, dim: aten.cat(tensors, dim),
-           public=("weft",), out=True)
-
-
-def _stack_type(tensors: Sequence[TensorType], dim: int) -> TensorType:
-    if not tensors:
-        raise ShapeError("stack expects a non-empty TensorList")
-    dtype = _joint_dtype(tensors)
-    if any(not t.is_complete for t in tensors):
-        return tensor_type(dtype, None)
-    first = tensors[0]
-    for i, t in enumerate(tensors):
-        if t.ndim != first.ndim or not all(shape_env.equal(a, b) for a, b in zip(first.shape, t.shape, strict=True)):
-            raise ShapeError(
-                f"stack expects each tensor to be equal size, but got {dims_text(first.shape)} at entry 0 and {dims_text(t.shape)} at entry {i}"
-            )
-    at = normalize_dim("stack", dim, first.ndim + 1)
-    return tensor_type(dtype, (*first.shape[:at], len(tensors), *first.shape[at:]), first.device)
-
-
-def _stack(tensors: Sequence[Any], dim: int) -> Any:
-    at = normalize_dim("stack", dim, tensors[0].ndim + 1)
-    return aten.cat([aten.unsqueeze(t, at) for t in tensors], at)
-
-
-stack = define(
-    "aten::stack(Tensor[] tensors, int dim=0) -> Tensor",
-    "Tensors of equal size joined along a new dim.",
-    type=_stack_type,
-    decompose=_stack,
-    vjp={"tensors": lambda g, dim: aten.unbind(g, dim)},
-    public=("weft",),
-    out=True,
-    samples=draw(case((F(2, 3), F(2, 3)), 0), case((F(2, 3), F(2, 3)), -1)),
-    reference=lambda tensors, dim: np.stack(tensors, dim),
-)
-
-
-def _at_least(tensor: Any, ndim: int) -> Any:
-    """The tensor with at least 1, 2 or 3 dims, placed as NumPy's atleast_*d does."""
-    if tensor.ndim == 0:
-        return aten.reshape(tensor, (1,) * ndim)
-    if tensor.ndim == 1 and ndim > 1:
-        tensor = aten.unsqueeze(tensor, 0)
-    return aten.unsqueeze(tensor, -1) if tensor.ndim == 2 and ndim == 3 else tensor
-
-
-def _hstack(tensors: Sequence[Any]) -> Any:
-    if not tensors:
-        raise ShapeError("hstack expects a non-empty TensorList")
-    raised = [_at_least(t, 1) for t in tensors]
-    return aten.cat(raised, 0 if raised[0].ndim == 1 else 1)
-
-
-def _joined(name: str, tensors: Sequence[Any], ndim: int, dim: int) -> Any:
-    if not tensors:
-        raise ShapeError(f"{name} expects a non-empty TensorList")
-    return aten.cat([_at_least(t, ndim) for t in tensors], dim)
-
-
-define("aten::hstack(Tensor[] tensors) -> Tensor", "Tensors joined along dim 1 (dim 0 for vectors).", decompose=_hstack, public=("weft",), out=True)
-define("aten::vstack(Tensor[] tensors) -> Tensor", "Tensors joined as rows, along dim 0.",
-       decompose=lambda tensors: _joined("vstack", tensors, 2, 0), public=("weft",), out=True)
-define("aten::dstack(Tensor[] tensors) -> Tensor", "Tensors joined along dim 2.",
-       decompose=lambda tensors: _joined("dstack", tensors, 3, 2), public=("weft",), out=True)
-
-for _ndim in (1, 2, 3):
-    define(
-        f"aten::atleast_{_ndim}d(Tensor self) -> Tensor",
-        f"The tensor with dims of size 1 added until it has {_ndim}.",
-        decompose=lambda self, n=_ndim: _at_least(self, n),
-        public=("weft",),
-    )
 
 # ---- repetition
 
