@@ -22,7 +22,7 @@ def differentiable_positions(op: Op, args: tuple[Any, ...]) -> list[int]:
     if op.vjp:
         promised = set(getattr(op.vjp, "inputs", None) or op.vjp)
     return [
-        i for i, (a, v) in enumerate(zip(op.schema.arguments, args))
+        i for i, (a, v) in enumerate(zip(op.schema.arguments, args, strict=False))
         if isinstance(v, np.ndarray) and v.dtype == np.float64 and (promised is None or a.name in promised)
     ]
 
@@ -32,7 +32,7 @@ def projected(op: Op, args: tuple[Any, ...], positions: list[int], weights: list
 
     def function(*tensors: Any) -> Any:
         full = [as_tensors(v) for v in args]
-        for at, t in zip(positions, tensors):
+        for at, t in zip(positions, tensors, strict=False):
             full[at] = t
         return weighted(call(op, tuple(full)), weights)
 
@@ -65,14 +65,14 @@ def weighted(results: Any, weights: list[Any]) -> Any:
 
 def numeric(function: Callable[..., Any], point: list[Any], direction: list[Any]) -> float:
     """The derivative along a direction, by central differences."""
-    plus, minus = ([weft.from_numpy(np.asarray(x + s * STEP * v)) for x, v in zip(point, direction)] for s in (1, -1))
+    plus, minus = ([weft.from_numpy(np.asarray(x + s * STEP * v)) for x, v in zip(point, direction, strict=False)] for s in (1, -1))
     return (float(function(*plus)) - float(function(*minus))) / (2 * STEP)
 
 
 def along(gradients: tuple[Any, ...], direction: list[Any]) -> Any:
     """<gradients, direction>, None counting as zero."""
     total: Any = None
-    for g, v in zip(gradients, direction):
+    for g, v in zip(gradients, direction, strict=False):
         if g is not None:
             part = (g * weft.from_numpy(np.asarray(v))).sum()
             total = part if total is None else total + part

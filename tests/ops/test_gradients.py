@@ -106,7 +106,7 @@ KINKS = [
 @pytest.mark.parametrize("function,values,expected", [k[1:] for k in KINKS], ids=[k[0] for k in KINKS])
 def test_subgradients(function, values, expected):
     got = gradient_at(function, *values)
-    for g, e in zip(got, expected):
+    for g, e in zip(got, expected, strict=False):
         np.testing.assert_allclose(np.asarray(g, np.float64), np.asarray(e, np.float64), atol=1e-12)
 
 

@@ -74,14 +74,14 @@ def check_value(op: Op, operands: tuple[Any, ...], dtype: dt.DType) -> int:
             got = arrays(evaluate(op, operands))
     except (DTypeError, WeftError):
         return 0
-    for now, then in zip(operands, before):
+    for now, then in zip(operands, before, strict=False):
         if isinstance(now, np.ndarray):
             np.testing.assert_array_equal(now, then, err_msg="an operand was changed")
     expected = oracle(op, operands, any(np.asarray(g).dtype.kind not in "biu" for g in got))
     if expected is None or (op.base in JUMPS and dtype in (dt.float16, dt.bfloat16, dt.float32)):
         return 1
     rtol, atol = TOLERANCE.get(dtype, TOLERANCE[dt.float32])
-    for g, e in zip(got, expected):
+    for g, e in zip(got, expected, strict=False):
         g = np.asarray(g)
         assert g.shape == e.shape, f"{g.shape} instead of {e.shape} for {operands}"
         wide = g.astype(np.complex128 if g.dtype.kind == "c" else np.float64)
@@ -122,7 +122,7 @@ def test_the_type_rule_foretells_the_result(op, rng):
             except (IndexError, LinAlgError):
                 continue  # an index tensor with values out of bounds, a matrix that became singular
             assert len(got) == len(foretold)
-            for g, t in zip(got, foretold):
+            for g, t in zip(got, foretold, strict=False):
                 agrees(g, t)
 
 
@@ -133,4 +133,4 @@ def agrees(value: Any, t: Any) -> None:
         return
     assert t.dtype is None or dt.from_numpy(value.dtype) is t.dtype, f"dtype {value.dtype}, foretold {t}"
     if t.dims is not None:
-        assert len(t.dims) == value.ndim and all(d is None or d == n for d, n in zip(t.dims, value.shape)), f"{value.shape}, foretold {t}"
+        assert len(t.dims) == value.ndim and all(d is None or d == n for d, n in zip(t.dims, value.shape, strict=False)), f"{value.shape}, foretold {t}"

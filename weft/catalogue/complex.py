@@ -49,7 +49,8 @@ class _Parts(Pointwise):
     """The rule of complex and polar: two real tensors of one dtype, float32 or float64."""
 
     def compute_dtype(self, args: tuple[Any, ...]) -> DType:
-        first, second = args[0].dtype, args[1].dtype
+        first: DType = args[0].dtype
+        second: DType = args[1].dtype
         if first is not second:
             raise DTypeError(f"Expected object of scalar type {first} but got scalar type {second} for second argument")
         if first not in (dt.float32, dt.float64):

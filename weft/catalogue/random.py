@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.catalogue import draws
+from weft.catalogue.pointwise import add
 from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, dims_text
@@ -270,7 +271,7 @@ define(
 define(
     "aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
     "Normal random numbers with the means and standard deviations of two tensors.",
-    type=lambda mean, std, generator: aten.add.overloads[0].type(mean, std, 1),
+    type=lambda mean, std, generator: add.type(mean, std, 1),  # type: ignore[misc]
     decompose=lambda mean, std, generator: aten.randn((mean + std).dims, dtype=mean.dtype, generator=generator) * std + mean,
     effect="random",
     public=("weft",),

@@ -243,7 +243,7 @@ define(
 def _unique(self: Any, sorted: bool, return_inverse: bool, return_counts: bool, dim: int | None) -> Any:
     found = (aten._unique2(self, sorted, return_inverse, return_counts) if dim is None
              else aten.unique_dim(self, dim, sorted, return_inverse, return_counts))
-    asked = [found[0], *(part for part, wanted in zip(found[1:], (return_inverse, return_counts)) if wanted)]
+    asked = [found[0], *(part for part, wanted in zip(found[1:], (return_inverse, return_counts), strict=False) if wanted)]
     return asked[0] if len(asked) == 1 else tuple(asked)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,10 @@ erfinv = pointwise(
     scalar=lambda s, x: s.erfinv(x),
     compute="real_float",
     vjp={"self": lambda g, result: g * (aten.exp(result * result) / _TWO_OVER_ROOT_PI)},
+    reference=_elementwise(lambda v: NormalDist().inv_cdf((v + 1) / 2) / math.sqrt(2) if abs(v) < 1 else math.copysign(
+        math.inf if abs(v) == 1 else math.nan, v)),
 )
+
 
 def _xlogy(s: Any, x: Any, y: Any, log: Any) -> Any:
     zero = s.const(0, s.dtype(x))

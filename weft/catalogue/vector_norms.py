@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.catalogue.pointwise import sub
 from weft.catalogue.reductions import Axes, numpy_axes, reduced_type, with_reduced
 from weft.ops.op import define
 from weft.ops.packet import aten
@@ -134,7 +135,7 @@ norm = define(
 dist = define(
     "aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
     "The p-norm of self - other.",
-    type=lambda self, other, p: _norm_type(aten.sub.overloads[0].type(self, other, 1), p, None, False, None),
+    type=lambda self, other, p: _norm_type(sub.type(self, other, 1), p, None, False, None),  # type: ignore[misc]
     decompose=lambda self, other, p: aten.linalg_vector_norm(self - other, p),
     reference=lambda a, b, p: _numpy_vector_norm(a - b, p, None, False, None),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ class NumpyScalar:
     """Evaluates a pointwise body over arrays (or NumPy scalars)."""
 
     def const(self, value: Any, dtype: DType) -> Array:
-        if dtype.category == dt.INT and isinstance(value, int) and not isinstance(value, bool):
-            bits = dtype.bits
+        if dtype.category == dt.INT and isinstance(value, (int, float)) and not isinstance(value, bool):
+            value, bits = int(value), dtype.bits
             value &= (1 << bits) - 1
             if dtype.is_signed and value >= 1 << (bits - 1):
                 value -= 1 << bits
@@ -199,7 +200,7 @@ def _is_place(y: Array, bits: int) -> bool:
     return np.ndim(y) == 0 and 0 <= int(y) < bits
 
 
-_POWERS = {
+_POWERS: dict[float, Callable[[Array], Array]] = {
     0.5: np.sqrt, 1.0: np.positive, 2.0: np.square, -1.0: np.reciprocal, 3.0: lambda x: x * x * x,
     -2.0: lambda x: np.reciprocal(x * x), -0.5: lambda x: np.reciprocal(np.sqrt(x)),
 }

@@ -24,7 +24,7 @@ def test_integer_divisions_agree_with_python(kind):
     rng = np.random.default_rng()
     x = rng.integers(-120, 120, 500).astype(kind)
     y = rng.choice([-7, -3, -1, 1, 2, 5, 100], 500).astype(kind)
-    pairs = [(int(a), int(b)) for a, b in zip(x, y)]
+    pairs = [(int(a), int(b)) for a, b in zip(x, y, strict=False)]
     np.testing.assert_array_equal(NUMPY.floordiv(x, y), [a // b for a, b in pairs])
     np.testing.assert_array_equal(NUMPY.remainder(x, y), [a % b for a, b in pairs])
     np.testing.assert_array_equal(NUMPY.truncdiv(x, y), [math.trunc(a / b) for a, b in pairs])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 
@@ -22,7 +23,7 @@ def test_keys_have_irregular_digits(seed):
 def test_neighbouring_seeds_have_unlike_keys():
     keys = [key_of_seed(s) % 2**64 for s in range(2000)]
     assert len(set(keys)) == 2000
-    flipped = [bin(a ^ b).count("1") for a, b in zip(keys, keys[1:])]
+    flipped = [bin(a ^ b).count("1") for a, b in itertools.pairwise(keys)]
     assert 24 < sum(flipped) / len(flipped) < 40
 
 
