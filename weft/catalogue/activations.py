@@ -234,13 +234,18 @@ gelu = _float_only(
 def _silu_back(g: Any, self: Any) -> Any:
     x = widened(self)
     below = aten.sigmoid(x)
-    return g * (below * (x * (1 - below) + 1))
+    slope = below * (x * (1 - below) + 1)
+    return g * (aten.conj(slope) if x.dtype.is_complex else slope)
 
 
-silu = _float_only(
+silu = pointwise(
     "aten::silu(Tensor self) -> Tensor",
     "x * sigmoid(x).",
     scalar=lambda s, x: s.mul(x, s.sigmoid(x)),
+    accepts=lambda d: d.is_differentiable,
+    wants="floating point or complex tensors",
+    numbers=False,
+    public=_F,
     vjp={"self": _silu_back},
     samples=draw(case(F(3, 4)), case(F())),
     reference=lambda x: x / (1 + np.exp(-x)),

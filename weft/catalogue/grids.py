@@ -43,6 +43,12 @@ define(
     decompose=_meshgrid,
     public=("weft",),
 )
+define(
+    "aten::meshgrid.one(Tensor tensor, *, str? indexing=None) -> Tensor[]",
+    "The grid of a single tensor.",
+    decompose=lambda tensor, indexing: _meshgrid((tensor,), indexing),
+    public=("weft",),
+)
 
 
 def _broadcast_tensors(tensors: Sequence[Any]) -> tuple[Any, ...]:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from weft.catalogue.samples import F, case, draw
+from weft.catalogue.views import infer_size
 from weft.ops.op import define
+from weft.ops.packet import aten
+from weft.types.tensor_type import TensorType
 
 define(
     "aten::_contiguous_copy(Tensor self) -> Tensor",
@@ -16,4 +22,19 @@ define(
     public=(),
     samples=draw(case(F(2, 3))),
     reference=np.array,
+)
+
+
+def _unsafe_view_type(self: TensorType, size: Sequence[Any]) -> TensorType:
+    return self.with_dims(infer_size(size, self.shape)) if self.is_complete else self.with_dims(None)  # type: ignore[arg-type]
+
+
+define(
+    "aten::_unsafe_view(Tensor self, int[] size) -> Tensor",
+    "A temporary in other dims, as a tensor of its own: for the last step of composites, whose results are not views.",
+    type=_unsafe_view_type,
+    decompose=lambda self, size: aten.reshape(self, size),
+    vjp={"self": lambda g, self_dims: aten.reshape(g, self_dims)},
+    samples=draw(case(F(2, 6), (3, 4)), case(F(4), (2, -1))),
+    public=(),
 )

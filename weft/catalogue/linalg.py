@@ -252,9 +252,12 @@ def _slogdet(A: Array) -> tuple[Array, Array]:
     return np.asarray(sign, A.dtype), np.asarray(size, A.real.dtype)
 
 
-def _slogdet_back(gs: Sequence[Any], A: Any) -> Any:
-    """d log|det A| = Re tr(A^-1 dA); the sign of a real matrix is constant."""
+def _slogdet_back(gs: Sequence[Any], A: Any, result0: Any) -> Any:
+    """With t = tr(A^-1 dA): d log|det A| = Re t, d sign = i sign Im t (0 for a real matrix)."""
     g = gs[1]
+    if A.dtype.is_complex and gs[0] is not None:
+        turn = -aten.imag(aten.conj(gs[0]) * result0)
+        g = aten.complex(aten.zeros_like(turn) if g is None else g, turn)
     if g is None:
         return A * 0
     return aten.unsqueeze(aten.unsqueeze(g, -1), -1) * _adjoint(aten.linalg_inv(A))

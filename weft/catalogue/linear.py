@@ -124,7 +124,7 @@ mv = define(
     "aten::mv(Tensor self, Tensor vec) -> Tensor",
     "Matrix times vector: [n, k], [k] -> [n].",
     type=_mv_type,
-    decompose=lambda self, vec: aten.squeeze(aten.mm(self, aten.unsqueeze(vec, 1)), 1),
+    decompose=lambda self, vec: aten._unsafe_view(aten.mm(self, aten.unsqueeze(vec, 1)), self.dims[:1]),
     out=True,
     samples=draw(case(F(2, 3), F(3))),
     reference=np.matmul,
@@ -148,7 +148,7 @@ def _check_dot(self: Any, tensor: Any) -> None:
 
 def _dot(self: Any, tensor: Any) -> Any:
     _check_dot(self, tensor)
-    return aten.reshape(aten.mm(aten.unsqueeze(self, 0), aten.unsqueeze(tensor, 1)), ())
+    return aten._unsafe_view(aten.mm(aten.unsqueeze(self, 0), aten.unsqueeze(tensor, 1)), ())
 
 
 define("aten::dot(Tensor self, Tensor tensor) -> Tensor", "Sum of the products of two vectors' elements.", decompose=_dot, out=True,
@@ -185,13 +185,14 @@ def _matmul(self: Any, other: Any) -> Any:
     if n == 2 and m == 1:
         return aten.mv(self, other)
     if n == 1:
-        return aten.squeeze(_matmul(aten.unsqueeze(self, 0), other), -2)
+        out = _matmul(aten.unsqueeze(self, 0), other)
+        return aten._unsafe_view(out, (*out.dims[:-2], out.dims[-1]))
     if m == 1:
-        return aten.squeeze(_matmul(self, aten.unsqueeze(other, 1)), -1)
+        return aten._unsafe_view(_matmul(self, aten.unsqueeze(other, 1)), self.dims[:-1])
     if m == 2:
         lead = self.dims[:-1]
         rows = aten.reshape(self, (dm.product(lead), self.dims[-1]))
-        return aten.view(aten.mm(rows, other), (*lead, other.dims[-1]))
+        return aten._unsafe_view(aten.mm(rows, other), (*lead, other.dims[-1]))
     return _batched(self, other)
 
 
@@ -201,7 +202,7 @@ def _batched(self: Any, other: Any) -> Any:
     left, right = tuple(self.dims[-2:]), tuple(other.dims[-2:])
     a = aten.reshape(aten.expand(self, (*batch, *left)), (count, *left)) if self.ndim != 3 or len(batch) != 1 else aten.expand(self, (*batch, *left))
     b = aten.reshape(aten.expand(other, (*batch, *right)), (count, *right))
-    return aten.view(aten.bmm(a, b), (*batch, left[0], right[1]))
+    return aten._unsafe_view(aten.bmm(a, b), (*batch, left[0], right[1]))
 
 
 for _name, _public in (("matmul", ("weft", "Tensor")), ("linalg_matmul", ("linalg",))):
@@ -217,7 +218,11 @@ for _name, _public in (("matmul", ("weft", "Tensor")), ("linalg_matmul", ("linal
 
 
 def _times(x: Any, factor: Any) -> Any:
-    return x if is_one(factor) else x * factor
+    """x * factor in the dtype of x: an integer matrix takes the integer part of a factor."""
+    if is_one(factor):
+        return x
+    whole = isinstance(factor, float) and not x.dtype.is_differentiable
+    return x * (int(factor) if whole else factor)
 
 
 def _plus(self: Any, product: Any, beta: Any, alpha: Any) -> Any:

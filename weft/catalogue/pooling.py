@@ -161,13 +161,14 @@ def _avg_pool(
         return aten.sum(_windows(_framed(x, kernel, steps, pads, ones, sizes, 0), kernel, steps, ones, sizes), -1)
 
     out = totals(input)
+    whole = not input.dtype.is_differentiable
     if divisor is not None:
-        return out / divisor
+        return aten.div(out, divisor, rounding_mode="trunc") if whole else out / divisor
     if not ceil_mode and (count_include_pad or not any(pads)):
         count = 1
         for k in kernel:
             count *= k
-        return out / count
+        return aten.to(aten.div(out, count, rounding_mode="trunc"), input.dtype) if whole else out / count
     return out / _counts(input, kernel, steps, pads, sizes, spatial, count_include_pad)
 
 

@@ -92,7 +92,7 @@ def below(op: Op, args: tuple[Any, ...]) -> Any:
     if capture is not None:
         return capture.run(op, args)
     if op.decompose is not None:
-        return opened(op, args)
+        return owned(opened(op, args))
     return eager.run(op, args)
 
 
@@ -101,6 +101,14 @@ def opened(op: Op, args: tuple[Any, ...]) -> Any:
     if op.type is not None and modes.capture is None:
         op.type(*[eager.type_of(a) for a in args])
     return op.decompose(*args)  # type: ignore[misc]
+
+
+def owned(out: Any) -> Any:
+    """The results of a rule as tensors of their own: that the last step was a view of a temporary is nobody's business."""
+    for t in out if isinstance(out, (tuple, list)) else (out,):
+        if isinstance(t, Tensor):
+            t._view = None
+    return out
 
 
 def inplace(op: Op, args: tuple[Any, ...]) -> Any:

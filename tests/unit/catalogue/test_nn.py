@@ -216,3 +216,10 @@ def test_embedding_padding_gets_no_gradient(rng):
     assert table.grad.sum(1).tolist() == [0, 0, 3, 0, 3]
     with pytest.raises(IndexError, match="index out of range in self"):
         F.embedding(weft.tensor([5]), table)
+
+
+def test_products_are_tensors_of_their_own():
+    x, w = weft.ones(2, 3, 4, requires_grad=True), weft.ones(5, 4, requires_grad=True)
+    for made in (F.linear(x, w), x @ w.t(), x @ w[0], w[0] @ x.transpose(1, 2), x[0].mv(w[0]), w[0].dot(w[1])):
+        assert made._base is None
+        made.mul_(2).sum().backward()
