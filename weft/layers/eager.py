@@ -14,6 +14,7 @@ from weft.ops.op import Op
 from weft.ops.quiet import quiet
 from weft.ops.rules import Pointwise
 from weft.ops.scalar_numpy import NUMPY
+from weft.ops.scalar_numpy import run_body as run_whole
 from weft.runtime.storage import root_of
 from weft.support.errors import DTypeError, ShapeError, StateError
 from weft.tensor.modes import modes
@@ -141,7 +142,7 @@ def _body(op: Op, result: DType, args: tuple[Any, ...]) -> Callable[..., Any]:
     target = result.numpy
 
     def run_body(*operands: Any) -> Any:
-        out = scalar(NUMPY, *operands)
+        out = run_whole(scalar, operands)
         if type(out) is not ndarray:
             out = np.asarray(out)
         if out.dtype != target:

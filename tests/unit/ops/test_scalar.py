@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from weft.ops.scalar import METHODS
-from weft.ops.scalar_numpy import NUMPY, NumpyScalar
+from weft.ops.scalar_numpy import NUMPY, NumpyScalar, run_body
 from weft.types import dtype as dt
 
 INTEGERS = [np.int8, np.int16, np.int32, np.int64]
@@ -97,3 +97,26 @@ def test_constant_powers_agree_with_general_ones(exponent):
 def test_sign_of_complex_numbers_is_their_direction():
     x = np.array([3 + 4j, 0, -2j])
     np.testing.assert_allclose(NUMPY.sign(x), [0.6 + 0.8j, 0, -1j])
+
+
+def test_long_bodies_run_in_blocks_with_the_same_bits():
+    size = 70000 + int(np.random.default_rng().integers(1, 5000))
+    x, y = np.random.default_rng().normal(size=(2, size))
+    body = lambda s, a, b, c: s.add(s.mul(a, b), s.where(s.lt(a, c), s.exp(b), a))  # noqa: E731
+    calls = []
+
+    def counted(s, *operands):
+        calls.append(len(operands[0]))
+        return body(s, *operands)
+
+    got = run_body(counted, (x, y, np.float64(0.3)))
+    assert max(calls) < size and sum(calls) == size and got.base is None
+    np.testing.assert_array_equal(got, body(NUMPY, x, y, np.float64(0.3)))
+    grid = np.asarray(run_body(body, (x[:70000].reshape(700, 100), y[:70000].reshape(700, 100), np.float64(0.3))))
+    np.testing.assert_array_equal(grid.reshape(-1), got[:70000])
+    strided = run_body(body, (x[::2], y[::2], np.float64(0.3)))
+    np.testing.assert_array_equal(strided, got[::2])
+
+
+def test_a_constant_body_needs_no_blocks():
+    assert np.ndim(run_body(lambda s, x: s.const(2.0, dt.float64), (np.ones(100000),))) == 0
