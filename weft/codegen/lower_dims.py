@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from weft.codegen.emit import I64, Function, Value, const
 from weft.types import dims as dm
@@ -82,6 +83,7 @@ def _is_at_least(dim: Dim, bound: int) -> bool:
     return low is not None and low >= bound
 
 
+@lru_cache(maxsize=65536)
 def is_covered(small: Dim, large: Dim) -> bool:
     """Whether small <= large for all values of the symbols, as far as that can be proved."""
     if small == large:

@@ -58,17 +58,27 @@ def plan_slots(requests: Sequence[Request], hint: Callable[[Dim], int]) -> Place
     hint: the size in the example; it steers the choice, and no result is wrong for other sizes.
     """
     placement = Placement()
-    free: list[int] = []
+    free: dict[Dim, list[int]] = {}  # by size: a training step frees thousands of slots of a few sizes
+    known: dict[Dim, int] = {}
+
+    def remembered(size: Dim) -> int:
+        found = known.get(size)
+        if found is None:
+            found = known[size] = hint(size)
+        return found
+
     ends: dict[int, list[tuple[int, Hashable]]] = {}  # step -> slots to free after it, if this tenant is still in them
     tenants: dict[int, Hashable] = {}
     step = -1
     for request in sorted(requests, key=lambda r: r.first):
         while step < request.first - 1:
             step += 1
-            free += [slot for slot, key in ends.pop(step, []) if tenants[slot] == key]
+            for slot, key in ends.pop(step, []):
+                if tenants[slot] == key:
+                    free.setdefault(placement.sizes[slot], []).append(slot)
         slot = _inherited(request, placement, tenants)
         if slot is None:
-            slot = _chosen(request, placement, free, hint)
+            slot = _chosen(request, placement, free, remembered)
         tenants[slot] = request.key
         placement.slot[request.key] = slot
         ends.setdefault(max(request.last, request.first), []).append((slot, request.key))
@@ -84,22 +94,23 @@ def _inherited(request: Request, placement: Placement, tenants: Mapping[int, Has
     return None
 
 
-def _chosen(request: Request, placement: Placement, free: list[int], hint: Callable[[Dim], int]) -> int:
+def _chosen(request: Request, placement: Placement, free: dict[Dim, list[int]], hint: Callable[[Dim], int]) -> int:
     wanted = hint(request.size)
-    best: tuple[tuple[int, int], int] | None = None
-    for slot in free:
-        size = placement.sizes[slot]
+    best: tuple[tuple[int, int], Dim] | None = None
+    for size in free:
         have = hint(size)
         covered = is_covered(request.size, size)
         if have > WASTE * max(wanted, ALIGNMENT) or (not covered and wanted > WASTE * max(have, ALIGNMENT)):
             continue
         rank = (0 if size == request.size else 1 if covered else 2, abs(have - wanted))
         if best is None or rank < best[0]:
-            best = (rank, slot)
+            best = (rank, size)
     if best is None:
         placement.sizes.append(request.size)
         return len(placement.sizes) - 1
-    slot = best[1]
-    free.remove(slot)
+    slots = free[best[1]]
+    slot = slots.pop()
+    if not slots:
+        del free[best[1]]
     placement.sizes[slot] = dm.maximum(placement.sizes[slot], request.size)
     return slot

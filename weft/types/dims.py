@@ -238,25 +238,52 @@ def mod(a: Dim, b: Dim) -> Dim:
 
 
 def maximum(a: Dim, b: Dim) -> Dim:
-    """The greater of two dims."""
-    if isinstance(a, int) and isinstance(b, int):
-        return max(a, b)
-    difference = a - b
-    if isinstance(difference, int):
-        return a if difference >= 0 else b
-    first, second = sorted((a, b), key=str)
-    return _atom("max", first, second)
+    """The greater of two dims. Maxima of maxima are one maximum over distinct terms, those left out that another is never below."""
+    return _extreme("max", a, b)
 
 
 def minimum(a: Dim, b: Dim) -> Dim:
-    """The smaller of two dims."""
+    """The smaller of two dims, in the same normal form."""
+    return _extreme("min", a, b)
+
+
+def _extreme(kind: str, a: Dim, b: Dim) -> Dim:
     if isinstance(a, int) and isinstance(b, int):
-        return min(a, b)
-    difference = a - b
-    if isinstance(difference, int):
-        return b if difference >= 0 else a
-    first, second = sorted((a, b), key=str)
-    return _atom("min", first, second)
+        return max(a, b) if kind == "max" else min(a, b)
+    kept: list[Dim] = []
+    for item in (*_flattened(kind, a), *_flattened(kind, b)):
+        if any(_covers(kind, k, item) for k in kept):
+            continue
+        kept = [k for k in kept if not _covers(kind, item, k)]
+        kept.append(item)
+    kept.sort(key=str)
+    result = kept[-1]
+    for item in reversed(kept[:-1]):
+        result = _atom(kind, item, result)
+    return result
+
+
+def _flattened(kind: str, d: Dim) -> tuple[Dim, ...]:
+    """The terms of a (nested) maximum or minimum; anything else is its own only term."""
+    if isinstance(d, Expr) and len(d.terms) == 1:
+        mono, coef = d.terms[0]
+        if coef == 1 and len(mono) == 1 and mono[0].kind == kind:
+            first, second = mono[0].args
+            return (*_flattened(kind, first), *_flattened(kind, second))  # type: ignore[arg-type]
+    return (d,)
+
+
+def _covers(kind: str, x: Dim, y: Dim) -> bool:
+    """Whether y adds nothing to an extreme that x is part of."""
+    if x == y:
+        return True
+    low = lower_bound(x - y if kind == "max" else y - x, _size_bound)
+    return low is not None and low >= 0
+
+
+def _size_bound(name: str) -> int | None:
+    """Sizes are never negative; other integers may be anything."""
+    return 0 if name[0] in "su" else None
 
 
 def product(dims: Iterable[Dim]) -> Dim:
