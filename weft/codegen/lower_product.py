@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from weft.codegen.emit import I32, I64, PTR, Function, Module, const
@@ -43,9 +44,8 @@ def lower_product(block: BlockLowering, node: Node) -> list[KernelCall] | None:
         lambda name: _emit(block.lowering.module, name, dtype.name, target, is_batched))
     batch_strides: tuple[Dim, Dim] = (ga.strides[0], gb.strides[0]) if is_batched else (0, 0)
     ints = (ROWS, m, n, k, ga.offset, *ga.strides[-2:], gb.offset, *gb.strides[-2:], *batch_strides)
-    extent = lead if is_batched else dm.floordiv(m + ROWS - 1, ROWS)
-    cost = dm.floordiv(lead * m * n * k, MULTIPLY_WEIGHT) + lead * m * n
-    scratch = workspace(plan_gemm(dtype.name, target), n, k)
+    rows, cost, scratch = _sizes(plan_gemm(dtype.name, target), lead, m, n, k)
+    extent = lead if is_batched else rows
     reads = (a,) if a is b else (a, b)
     return [KernelCall(name if a is not b else _same_operand(block, name), (*reads, out), 1, ints, (), extent, cost, scratch, (), (node,))]
 
@@ -63,6 +63,13 @@ def _same_operand(block: BlockLowering, name: str) -> str:
         f.ret(f.call(block.lowering.module.functions[name].signature, [table, *f.params[1:]]))
 
     return block.lowering.function(("same operand", name), name + "_same", emit)
+
+
+@functools.lru_cache(4096)
+def _sizes(plan: GemmPlan, lead: Dim, m: Dim, n: Dim, k: Dim) -> tuple[Dim, Dim, Dim]:
+    """Parts by rows, cost, scratch: the same few products occur many times in a program."""
+    cost = dm.floordiv(lead * m * n * k, MULTIPLY_WEIGHT) + lead * m * n
+    return dm.floordiv(m + ROWS - 1, ROWS), cost, workspace(plan, n, k)
 
 
 def workspace(plan: GemmPlan, n: Dim, k: Dim) -> Dim:

@@ -135,11 +135,16 @@ class _Grouper:
         """Items that read an item, those that have merged since under their new name."""
         found: dict[int, Item] = {}
         for reader in self.read_by.get(id(item), {}).values():
-            while id(reader) in self.merged_into:
-                reader = self.merged_into[id(reader)]
-            if reader is not item:
-                found[id(reader)] = reader
+            current = self._current(reader)
+            if current is not None and current is not item:
+                found[id(current)] = current
         return list(found.values())
+
+    def _current(self, item: Item | None) -> Item | None:
+        """The item that an item has become by merging."""
+        while id(item) in self.merged_into:
+            item = self.merged_into[id(item)]
+        return item
 
     def _raised(self, starts: list[tuple[Item, int]], barrier: list[Item]) -> list[tuple[Item, int]] | None:
         """What must be raised to which stage so that `starts` may be; None if that leads to an item of `barrier`, or too far."""
@@ -186,9 +191,6 @@ class _Grouper:
             item.stage = stage
         for node in group.nodes:
             self.item_of[node.outputs[0]] = target
-        for key, reader in self.readers.items():
-            if reader is group:
-                self.readers[key] = target
         self.read_by.setdefault(id(target), {}).update(self.read_by.get(id(group), {}))
         self.merged_into[id(group)] = target
         self.kept_alive.append(group)
@@ -204,8 +206,8 @@ class _Grouper:
                 found.append(item)
         found.sort(key=lambda g: -g.stage)
         for _, root in roots:
-            sibling = self.readers.get((root, space))
-            if sibling is not None and sibling not in found:
+            sibling = self._current(self.readers.get((root, space)))
+            if isinstance(sibling, Group) and sibling not in found:
                 found.append(sibling)
         return found
 
@@ -268,6 +270,7 @@ def _reads(node: Node) -> Iterable[Value]:
 def sink_groups(items: list[Item], item_of: dict[Value, Item], root_of: Callable[[Value], Value]) -> None:
     """Merge each group into the only group that reads it. Always legal: its inputs have lower stages than its readers."""
     readers: dict[int, set[int]] = {}
+    sources: dict[int, set[int]] = {}
     by_id = {id(i): i for i in items}
     for item in items:
         for node in item.nodes:
@@ -275,26 +278,23 @@ def sink_groups(items: list[Item], item_of: dict[Value, Item], root_of: Callable
                 source = item_of.get(root_of(value))
                 if source is not None and source is not item:
                     readers.setdefault(id(source), set()).add(id(item))
+                    sources.setdefault(id(item), set()).add(id(source))
     for item in sorted(items, key=lambda i: -i.stage):
         targets = readers.get(id(item), set())
         if not isinstance(item, Group) or not item.nodes or item.terminals or len(targets) != 1:
             continue
         (target,) = (by_id[t] for t in targets)
-        if isinstance(target, Group) and len(target.nodes) + len(item.nodes) <= MAX_NODES:
-            _sink(item, target, item_of, readers)
-
-
-def _sink(item: Group, target: Group, item_of: dict[Value, Item], readers: dict[int, set[int]]) -> None:
-    if not _take_over(target, [*item.nodes, *target.nodes], item):
-        return
-    for node in item.nodes:
-        for value in node.outputs:
-            item_of[value] = target
-    for found in readers.values():
-        if id(item) in found:
-            found.discard(id(item))
-            found.add(id(target))
-    item.nodes = []
+        if not isinstance(target, Group) or len(target.nodes) + len(item.nodes) > MAX_NODES:
+            continue
+        if not _take_over(target, [*item.nodes, *target.nodes], item):
+            continue
+        for node in item.nodes:
+            item_of[node.outputs[0]] = target
+        for source in sources.get(id(item), ()):
+            readers[source].discard(id(item))
+            readers[source].add(id(target))
+            sources.setdefault(id(target), set()).add(source)
+        item.nodes = []
 
 
 def _take_over(target: Group, nodes: Sequence[Node], other: Group) -> bool:
