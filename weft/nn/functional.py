@@ -1,6 +1,7 @@
-"""weft.nn.functional: the functions of neural networks, found in the catalogue by name.
+"""weft.nn.functional: the functions of neural networks, found by name.
 
-`nn::` entries have the signatures that users write; operators that need no other signature are `aten::` entries.
+`nn::` entries of the catalogue have the signatures that users write; operators that need no other signature are `aten::` entries; what has
+no entry is written with operators in weft/nn/functions.
 """
 
 from __future__ import annotations
@@ -8,23 +9,28 @@ from __future__ import annotations
 from typing import Any
 
 from weft.layers.variants import with_out
+from weft.nn import functions
 from weft.ops.op import PACKETS
 from weft.ops.packet import Namespace, aten
 
 _nn = Namespace("nn")
+_COMPOSED: dict[str, Any] = {name: getattr(module, name) for module in functions.MODULES for name in module.__all__}
 
 
 def __getattr__(name: str) -> Any:
     space, overloads = _nn, PACKETS.get(f"nn::{name}")
     if overloads is None:
         space, overloads = aten, PACKETS.get(f"aten::{name}")
-    if overloads is None or not any("nn.functional" in op.public or "weft" in op.public for op in overloads):
+    if overloads is not None and any("nn.functional" in op.public or "weft" in op.public for op in overloads):
+        value = with_out(getattr(space, name))
+    elif name in _COMPOSED:
+        value = _COMPOSED[name]
+    else:
         raise AttributeError(f"module 'weft.nn.functional' has no attribute {name!r}")
-    value = with_out(getattr(space, name))
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
     shown = {key.split("::")[1] for key, ops in PACKETS.items() if any("nn.functional" in op.public for op in ops)}
-    return sorted({*globals(), *shown})
+    return sorted({*globals(), *shown, *_COMPOSED})

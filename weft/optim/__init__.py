@@ -1,11 +1,19 @@
 """Floor 9: optimizers with PyTorch's names, options, numerics and state_dict.
 
-optimizer.py is the base (groups, hooks, capture); each other file is one algorithm, written per parameter with tensor operators only, so
-that the same lines run eagerly and become part of a captured step.
+optimizer.py is the base (groups, hooks, capture), clock.py the step counters; each other file is one algorithm, written per parameter with
+tensor operators only, so that the same lines run eagerly and become part of a captured step.
 """
 
+from weft.optim import lr_scheduler
+from weft.optim.adadelta import Adadelta
+from weft.optim.adagrad import Adagrad
 from weft.optim.adam import Adam, AdamW
+from weft.optim.adamax import Adamax
+from weft.optim.lbfgs import LBFGS
+from weft.optim.nadam import NAdam
 from weft.optim.optimizer import Optimizer
+from weft.optim.radam import RAdam
+from weft.optim.rmsprop import RMSprop
 from weft.optim.sgd import SGD
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
+__all__ = ["LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop", "lr_scheduler"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero, check_betas
-from weft.optim.optimizer import Group, Optimizer, Params
+from weft.optim.optimizer import Group, Optimizer, Params, add_quotient, descent
 from weft.tensor.tensor import Tensor
 
 
@@ -28,32 +28,20 @@ class Adam(Optimizer):
             "capturable": capturable, "differentiable": differentiable, "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
         })
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        decoupled = isinstance(self, AdamW)
-        for group in self.param_groups:
-            for name, value in (("amsgrad", False), ("maximize", False), ("foreach", None), ("capturable", False), ("differentiable", False),
-                                ("fused", None), ("decoupled_weight_decay", decoupled)):
-                group.setdefault(name, value)
-
     def _update_group(self, group: Group, params: list[Tensor]) -> None:
         lr, eps, decay = (self._number(group, key) for key in ("lr", "eps", "weight_decay"))
         beta1, beta2 = self._pair(group, "betas")
         decoupled = group["decoupled_weight_decay"]
         shrink = 1 - lr * decay if decoupled and decay != 0 else None
-        couples = not decoupled and decay != 0
         names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
         rest1, rest2 = 1 - beta1, 1 - beta2
         for clock in self._clocks(group, params):
             size = lr / clock.correction(beta1)
             root = clock.correction(beta2) ** 0.5
             for p in clock.params:
-                grad: Any = -p.grad if group["maximize"] else p.grad
-                state = self._state_of(p, names)
+                grad, state = descent(p, group["maximize"], 0 if decoupled else decay), self._state_of(p, names)
                 if shrink is not None:
                     p.mul_(shrink)
-                elif couples:
-                    grad = aten.add(grad, p, alpha=decay)
                 state["exp_avg"].lerp_(grad, rest1)
                 square = state["exp_avg_sq"].mul_(beta2).addcmul_(grad, grad, value=rest2)
                 if group["amsgrad"]:
@@ -73,12 +61,3 @@ class AdamW(Adam):
             params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, capturable=capturable,
             differentiable=differentiable, fused=fused, decoupled_weight_decay=True,
         )
-
-
-def add_quotient(p: Tensor, numerator: Tensor, denominator: Tensor, factor: Any) -> None:
-    """p += factor * numerator / denominator, where the factor is a number or a 0-dim tensor."""
-    if isinstance(factor, Tensor):
-        p.add_(numerator * factor / denominator)
-    else:
-        p.addcdiv_(numerator, denominator, value=factor)
-

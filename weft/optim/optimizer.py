@@ -250,6 +250,10 @@ class Optimizer:
         self.__dict__.update(state)
         if "_step_pre_hooks" not in self.__dict__:
             self._make_hook_tables()
+        for group in self.param_groups:  # a state_dict of an older version lacks the newer options
+            for name, value in self.defaults.items():
+                if value is not required:
+                    group.setdefault(name, value)
 
     def __repr__(self) -> str:
         lines = []
@@ -257,6 +261,22 @@ class Optimizer:
             lines.append(f"\nParameter Group {i}\n")
             lines += [f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params"]
         return f"{type(self).__name__} ({''.join(lines)})"
+
+
+def descent(p: Tensor, maximize: bool, weight_decay: Any) -> Tensor:
+    """The gradient to descend along: negative to maximize, with weight_decay * p added."""
+    gradient: Any = p.grad
+    if maximize:
+        gradient = -gradient
+    return aten.add(gradient, p, alpha=weight_decay) if weight_decay != 0 else gradient
+
+
+def add_quotient(p: Tensor, numerator: Tensor, denominator: Tensor, factor: Any) -> None:
+    """p += factor * numerator / denominator in place, where the factor is a number or a 0-dim tensor."""
+    if isinstance(factor, Tensor):
+        p.add_(numerator * factor / denominator)
+    else:
+        p.addcdiv_(numerator, denominator, value=factor)
 
 
 def _forget(table: defaultdict[Tensor, State], p: Tensor, names: Iterable[str]) -> None:

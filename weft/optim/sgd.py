@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
-from weft.optim.optimizer import Group, Optimizer, Params
+from weft.optim.optimizer import Group, Optimizer, Params, descent
 from weft.support.errors import ValueProblem
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -27,19 +27,11 @@ class SGD(Optimizer):
             "foreach": foreach, "differentiable": differentiable, "fused": fused,
         })
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for name, value in (("nesterov", False), ("maximize", False), ("foreach", None), ("differentiable", False), ("fused", None)):
-                group.setdefault(name, value)
-
     def _update_group(self, group: Group, params: list[Tensor]) -> None:
         lr, decay, momentum, dampening = (self._number(group, key) for key in ("lr", "weight_decay", "momentum", "dampening"))
-        decays, has_momentum = decay != 0, momentum != 0
+        has_momentum = momentum != 0
         for p in params:
-            grad: Any = -p.grad if group["maximize"] else p.grad
-            if decays:
-                grad = aten.add(grad, p, alpha=decay)
+            grad = descent(p, group["maximize"], decay)
             if has_momentum:
                 velocity = self._velocity(p, grad, momentum, dampening)
                 grad = aten.add(grad, velocity, alpha=momentum) if group["nesterov"] else velocity

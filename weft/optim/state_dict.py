@@ -42,9 +42,9 @@ def load_state_dict(optimizer: Optimizer, given: Mapping[str, Any]) -> None:
     own, saved = optimizer.param_groups, given["param_groups"]
     if len(own) != len(saved):
         raise ValueProblem("loaded state dict has a different number of parameter groups")
-    if any(len(a["params"]) != len(b["params"]) for a, b in zip(own, saved)):
+    if any(len(a["params"]) != len(b["params"]) for a, b in zip(own, saved, strict=True)):
         raise ValueProblem("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
-    by_number = dict(zip((n for group in saved for n in group["params"]), _params(own)))
+    by_number = dict(zip((n for group in saved for n in group["params"]), _params(own), strict=True))
     state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
     with no_grad():
         for number, value in given["state"].items():
@@ -52,7 +52,7 @@ def load_state_dict(optimizer: Optimizer, given: Mapping[str, Any]) -> None:
             state[number if p is None else p] = copy.deepcopy(value) if p is None else _cast(p, value)
         for group in own:
             _share_steps(state, group["params"])
-    optimizer.__setstate__({"state": state, "param_groups": [_joined(mine, new) for mine, new in zip(own, saved)]})
+    optimizer.__setstate__({"state": state, "param_groups": [_joined(mine, new) for mine, new in zip(own, saved, strict=True)]})
 
 
 def _params(groups: list[dict[str, Any]]) -> Iterator[Tensor]:

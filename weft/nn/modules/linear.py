@@ -1,4 +1,4 @@
-"""Linear and Identity."""
+"""Linear, Bilinear and Identity."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from weft.nn import init
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter
 from weft.ops.packet import aten
+from weft.support.errors import ValueProblem
 from weft.tensor.tensor import Tensor
 
 
@@ -30,10 +31,7 @@ class Linear(Module):
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.weight = Parameter(aten.empty((out_features, in_features), dtype=dtype))
-        if bias:
-            self.bias = Parameter(aten.empty((out_features,), dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        self.register_parameter("bias", Parameter(aten.empty((out_features,), dtype=dtype)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -48,3 +46,32 @@ class Linear(Module):
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+class Bilinear(Module):
+    """x1 weight x2 + bias. weight: [out_features, in1_features, in2_features]; uniform in +-1/sqrt(in1_features) at first."""
+
+    def __init__(
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        if in1_features <= 0:
+            raise ValueProblem(f"in1_features must be > 0, but got {in1_features}")
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        self.weight = Parameter(aten.empty((out_features, in1_features, in2_features), dtype=dtype))
+        self.register_parameter("bias", Parameter(aten.empty((out_features,), dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
+        bound = 1 / math.sqrt(self.in1_features)
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
+                f"bias={self.bias is not None}")

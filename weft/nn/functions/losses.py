@@ -1,0 +1,125 @@
+"""Losses beyond those of the catalogue."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from weft.nn.functions.distances import pairwise_distance
+from weft.ops.packet import aten
+from weft.support.errors import ShapeError, ValueProblem
+from weft.tensor.tensor import Tensor
+
+__all__ = [
+    "cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
+    "multilabel_soft_margin_loss", "poisson_nll_loss", "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
+]
+
+
+def reduced(loss: Tensor, reduction: str) -> Tensor:
+    """The mean or sum of a loss, or the loss itself ("none"). Raises ValueProblem."""
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueProblem(f"{reduction} is not a valid value for reduction")
+    return loss if reduction == "none" else aten.mean(loss) if reduction == "mean" else aten.sum(loss)
+
+
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, reduction: str = "mean") -> Tensor:
+    """max(0, -target * (input1 - input2) + margin); target 1 asks for input1 above input2, -1 for the contrary."""
+    return reduced(aten.clamp_min(-target * (input1 - input2) + margin, 0), reduction)
+
+
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
+    """input where target is 1, max(0, margin - input) where it is -1."""
+    near = aten.where(aten.ne(target, -1), input, 0.0)
+    far = aten.where(aten.ne(target, 1), aten.clamp_min(margin - input, 0), 0.0)
+    return reduced(near + far, reduction)
+
+
+def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """log(1 + exp(-target * input))."""
+    return reduced(aten.log1p(aten.exp(-target * input)), reduction)
+
+
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, reduction: str = "mean") -> Tensor:
+    """1 - cos where target is 1, max(0, cos - margin) where it is -1; cos over the last dim of [n, m] (or [m])."""
+    tiny = 1e-12
+    product = aten.sum(input1 * input2, -1)
+    cosine = product / aten.sqrt((aten.sum(input1 * input1, -1) + tiny) * (aten.sum(input2 * input2, -1) + tiny))
+    near = aten.where(aten.eq(target, 1), 1 - cosine, 0.0)
+    far = aten.where(aten.eq(target, -1), aten.clamp_min(cosine - margin, 0), 0.0)
+    return reduced(near + far, reduction)
+
+
+def poisson_nll_loss(
+    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean"
+) -> Tensor:
+    """The negative log likelihood of Poisson counts; full: with Stirling's approximation of log(target!)."""
+    loss = aten.exp(input) - target * input if log_input else input - target * aten.log(input + eps)
+    if full:
+        stirling = target * aten.log(target) - target + 0.5 * aten.log(2 * math.pi * target)
+        loss = loss + aten.where(target > 1, stirling, 0.0)
+    return reduced(loss, reduction)
+
+
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """0.5 * (log(var) + (input - target)^2 / var), var at least eps; full: with the constant."""
+    if not isinstance(var, Tensor):
+        var = aten.full_like(input.detach(), var)
+    if var.ndim == input.ndim - 1:
+        var = aten.unsqueeze(var, -1)
+    floor = var + aten.clamp_min(eps - var.detach(), 0)  # clamped for the value only, as the gradient flows past
+    loss = 0.5 * (aten.log(floor) + (input - target) ** 2 / floor)
+    return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+
+
+def triplet_margin_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances over the last dim."""
+    return _triplets(anchor, positive, negative, lambda a, b: pairwise_distance(a, b, p, eps), margin, swap, reduction)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0, swap: bool = False, reduction: str = "mean",
+) -> Tensor:
+    """triplet_margin_loss with a distance of one's own."""
+    return _triplets(anchor, positive, negative, distance_function or pairwise_distance, margin, swap, reduction)
+
+
+def _triplets(
+    anchor: Tensor, positive: Tensor, negative: Tensor, distance: Callable[[Tensor, Tensor], Tensor], margin: float, swap: bool, reduction: str
+) -> Tensor:
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = aten.minimum(far, distance(positive, negative))
+    return reduced(aten.clamp_min(near - far + margin, 0), reduction)
+
+
+def multi_margin_loss(
+    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    """The mean over classes j other than the target y of weight[y] * max(0, margin - input[y] + input[j])^p. input: [n, c] or [c]."""
+    if p not in (1, 2):
+        raise ValueProblem("only p == 1 and p == 2 supported")
+    rows = aten.unsqueeze(input, 0) if input.ndim == 1 else input
+    classes = aten.reshape(target, (-1, 1))
+    gap = aten.clamp_min(margin - aten.gather(rows, 1, classes) + rows, 0)
+    gap = gap if p == 1 else gap * gap
+    if weight is not None:
+        gap = gap * aten.reshape(aten.index_select(weight, 0, aten.reshape(classes, (-1,))), (-1, 1))
+    others = aten.ne(aten.arange(rows.dims[1]), classes)
+    loss = aten.sum(gap * others, 1) / rows.dims[1]
+    return reduced(aten.squeeze(loss, 0) if input.ndim == 1 else loss, reduction)
+
+
+def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
+    """The mean over classes of the binary cross entropy of logits."""
+    if input.ndim < 1:
+        raise ShapeError("multilabel_soft_margin_loss: the input must have a dim of classes")
+    loss = -(target * aten.logsigmoid(input) + (1 - target) * aten.logsigmoid(-input))
+    loss = loss if weight is None else loss * weight
+    return reduced(aten.mean(loss, -1), reduction)

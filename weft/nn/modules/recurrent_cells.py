@@ -1,0 +1,117 @@
+"""One step of recurrent networks: the formulas, and RNNCell, LSTMCell and GRUCell."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from weft.nn import init
+from weft.nn.modules.module import Module
+from weft.nn.parameter import Parameter
+from weft.ops.packet import aten
+from weft.support.errors import ShapeError, ValueProblem
+from weft.tensor.tensor import Tensor
+
+
+def rnn_step(gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
+    """act(gates + hidden @ weight.T + bias); gates: the input's part, [n, hidden]."""
+    total = gates + aten.linear(hidden, weight, bias)
+    return aten.tanh(total) if activation == "tanh" else aten.relu(total)
+
+
+def lstm_step(
+    gates: Tensor, hidden: Tensor, cell: Tensor, weight: Tensor, bias: Tensor | None, projection: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """New hidden and cell state; gates [n, 4 * hidden] in the order input, forget, cell, output."""
+    i, f, g, o = aten.chunk(gates + aten.linear(hidden, weight, bias), 4, -1)
+    cell = aten.sigmoid(f) * cell + aten.sigmoid(i) * aten.tanh(g)
+    hidden = aten.sigmoid(o) * aten.tanh(cell)
+    return (hidden if projection is None else aten.linear(hidden, projection)), cell
+
+
+def gru_step(gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """New hidden state; gates [n, 3 * hidden] in the order reset, update, new."""
+    r, z, n = aten.chunk(gates, 3, -1)
+    hr, hz, hn = aten.chunk(aten.linear(hidden, weight, bias), 3, -1)
+    new = aten.tanh(n + aten.sigmoid(r + hr) * hn)
+    update = aten.sigmoid(z + hz)
+    return new + update * (hidden - new)
+
+
+class _Cell(Module):
+    _gates = 1
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool, dtype: Any) -> None:
+        super().__init__()
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        rows = self._gates * hidden_size
+        self.weight_ih = Parameter(aten.empty((rows, input_size), dtype=dtype))
+        self.weight_hh = Parameter(aten.empty((rows, hidden_size), dtype=dtype))
+        for name in ("bias_ih", "bias_hh"):
+            self.register_parameter(name, Parameter(aten.empty((rows,), dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw everything anew, uniform in +-1/sqrt(hidden_size)."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0.0
+        for parameter in self.parameters():
+            init.uniform_(parameter, -bound, bound)
+
+    def _prepared(self, input: Tensor, states: tuple[Tensor | None, ...]) -> tuple[Tensor, bool, tuple[Tensor, ...]]:
+        """The input's part of the gates, whether there was no batch dim, and the states with one."""
+        if input.ndim not in (1, 2):
+            raise ShapeError(f"{type(self).__name__}: Expected input to be 1D or 2D, got {input.ndim}D instead")
+        is_single = input.ndim == 1
+        batch = aten.unsqueeze(input, 0) if is_single else input
+        shape = (batch.shape[0], self.hidden_size)
+        ready = tuple(
+            aten.zeros(shape, dtype=input.dtype) if s is None else aten.unsqueeze(s, 0) if is_single else s for s in states)
+        return aten.linear(batch, self.weight_ih, self.bias_ih), is_single, ready
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}{'' if self.bias else ', bias=False'}"
+
+
+class RNNCell(_Cell):
+    """h' = act(W_ih x + b_ih + W_hh h + b_hh). input: [n, input_size] or [input_size]."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None, dtype: Any = None
+    ) -> None:
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueProblem(f"Unknown nonlinearity: {nonlinearity}")
+        super().__init__(input_size, hidden_size, bias, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        gates, is_single, (hidden,) = self._prepared(input, (hx,))
+        new = rnn_step(gates, hidden, self.weight_hh, self.bias_hh, self.nonlinearity)
+        return aten.squeeze(new, 0) if is_single else new
+
+
+class LSTMCell(_Cell):
+    """(h', c') of a long short-term memory. input: [n, input_size] or [input_size]; hx: (h, c)."""
+
+    _gates = 4
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(input_size, hidden_size, bias, dtype)
+
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        gates, is_single, (hidden, cell) = self._prepared(input, (None, None) if hx is None else tuple(hx))
+        hidden, cell = lstm_step(gates, hidden, cell, self.weight_hh, self.bias_hh)
+        return (aten.squeeze(hidden, 0), aten.squeeze(cell, 0)) if is_single else (hidden, cell)
+
+
+class GRUCell(_Cell):
+    """h' of a gated recurrent unit. input: [n, input_size] or [input_size]."""
+
+    _gates = 3
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(input_size, hidden_size, bias, dtype)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        gates, is_single, (hidden,) = self._prepared(input, (hx,))
+        new = gru_step(gates, hidden, self.weight_hh, self.bias_hh)
+        return aten.squeeze(new, 0) if is_single else new

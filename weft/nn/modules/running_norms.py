@@ -1,0 +1,147 @@
+"""BatchNorm and InstanceNorm: normalization by the batch's statistics, with running ones for evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weft.nn import functional as F
+from weft.nn import init
+from weft.nn.modules.module import Module
+from weft.nn.parameter import Parameter
+from weft.ops.packet import aten
+from weft.support.errors import ValueProblem
+from weft.tensor.modes import no_grad
+from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
+
+
+class _RunningNorm(Module):
+    """Weight, bias and running statistics, all [num_features], and the number of batches seen."""
+
+    _version = 2
+    _ranks: tuple[int, ...] = ()
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
+        device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
+        self.track_running_stats = track_running_stats
+        for name in ("weight", "bias"):
+            self.register_parameter(name, Parameter(aten.empty((num_features,), dtype=dtype)) if affine else None)
+        self.register_buffer("running_mean", aten.zeros((num_features,), dtype=dtype) if track_running_stats else None)
+        self.register_buffer("running_var", aten.ones((num_features,), dtype=dtype) if track_running_stats else None)
+        self.register_buffer("num_batches_tracked", aten.zeros((), dtype=dt.int64) if track_running_stats else None)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Forget all batches."""
+        if self.track_running_stats:
+            with no_grad():
+                self.running_mean.zero_()
+                self.running_var.fill_(1)
+                self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Forget all batches; weight 1, bias 0."""
+        self.reset_running_stats()
+        if self.affine:
+            init.ones_(self.weight)
+            init.zeros_(self.bias)
+
+    def _check_rank(self, input: Tensor) -> None:
+        if input.ndim not in self._ranks:
+            wanted = " or ".join(f"{r}D" for r in self._ranks)
+            raise ValueProblem(f"expected {wanted} input (got {input.ndim}D input)")
+
+    def _load_from_state_dict(
+        self, state_dict: Mapping[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool, missing_keys: list[str],
+        unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:
+        key = prefix + "num_batches_tracked"  # version 1 did not have it
+        if local_metadata.get("version") in (None, 1) and self.track_running_stats and key not in state_dict:
+            state_dict[key] = aten.zeros((), dtype=dt.int64)  # type: ignore[index]  (load_state_dict made a copy)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+
+    def extra_repr(self) -> str:
+        return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+                f"track_running_stats={self.track_running_stats}")
+
+
+class _BatchNorm(_RunningNorm):
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_rank(input)
+        by_batch = self.training or self.running_mean is None
+        updates = self.training and self.track_running_stats and self.running_mean is not None
+        if updates:
+            with no_grad():
+                self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                return self._with_plain_average(input)
+        mean, variance = (self.running_mean, self.running_var) if updates or not by_batch else (None, None)
+        return F.batch_norm(input, mean, variance, self.weight, self.bias, by_batch, 0.0 if self.momentum is None else self.momentum, self.eps)
+
+    def _with_plain_average(self, input: Tensor) -> Tensor:
+        """momentum=None: the running statistics are the mean over all batches."""
+        mean, variance = aten.zeros_like(self.running_mean), aten.zeros_like(self.running_var)
+        out = F.batch_norm(input, mean, variance, self.weight, self.bias, True, 1.0, self.eps)
+        with no_grad():
+            share = 1.0 / self.num_batches_tracked
+            for running, found in ((self.running_mean, mean), (self.running_var, variance)):
+                running.copy_(running * (1 - share) + found * share)
+        return out
+
+
+class BatchNorm1d(_BatchNorm):
+    """Each channel of [n, c] or [n, c, l] normalized. Source: Ioffe and Szegedy (arXiv:1502.03167)."""
+
+    _ranks = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Each channel of [n, c, h, w] normalized."""
+
+    _ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Each channel of [n, c, d, h, w] normalized."""
+
+    _ranks = (5,)
+
+
+class _InstanceNorm(_RunningNorm):
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False,
+        device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_rank(input)
+        is_single = input.ndim == self._ranks[0]
+        batch = aten.unsqueeze(input, 0) if is_single else input
+        by_input = self.training or not self.track_running_stats
+        out = F.instance_norm(
+            batch, self.running_mean, self.running_var, self.weight, self.bias, by_input, 0.0 if self.momentum is None else self.momentum, self.eps)
+        return aten.squeeze(out, 0) if is_single else out
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Each channel of each sample of [n, c, l] normalized over its places. Source: Ulyanov et al. (arXiv:1607.08022)."""
+
+    _ranks = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Each channel of each sample of [n, c, h, w] normalized over its places."""
+
+    _ranks = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Each channel of each sample of [n, c, d, h, w] normalized over its places."""
+
+    _ranks = (4, 5)

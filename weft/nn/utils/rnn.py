@@ -1,0 +1,100 @@
+"""Sequences of different lengths: padded into one tensor, or packed step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from weft.ops.packet import aten
+from weft.support.errors import StateError, ValueProblem
+from weft.tensor.creation import tensor
+from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
+
+
+class PackedSequence(NamedTuple):
+    """Steps of sequences in falling order of length: data [sum of lengths, ...], batch_sizes [steps] (int64), and the orders of the batch."""
+
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None = None
+    unsorted_indices: Tensor | None = None
+
+    def _in_order(self) -> PackedSequence:
+        """The same steps, taken as sorted."""
+        return PackedSequence(self.data, self.batch_sizes)
+
+
+def pad_sequence(sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Tensor:
+    """Sequences [l_i, ...] as one tensor [max l, n, ...], or [n, max l, ...] with batch_first."""
+    longest = max(int(s.shape[0]) for s in sequences)
+    padded = []
+    for s in sequences:
+        missing = longest - int(s.shape[0])
+        ends = (0, missing) if padding_side == "right" else (missing, 0)
+        padded.append(aten.constant_pad_nd(s, (*(0, 0) * (s.ndim - 1), *ends), padding_value))
+    return aten.stack(tuple(padded), 0 if batch_first else 1)
+
+
+def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
+    """The sequences that pad_sequence joined."""
+    rows = padded_sequences if batch_first else aten.transpose(padded_sequences, 0, 1)
+    return [aten.narrow(aten.select(rows, 0, i), 0, 0, length) for i, length in enumerate(lengths.tolist())]
+
+
+def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
+    """Padded sequences [max l, n, ...] as a PackedSequence. Raises StateError for lengths that are not positive or, if enforced, not falling."""
+    counts = [int(n) for n in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
+    if min(counts, default=1) <= 0:
+        raise StateError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0")
+    steps = aten.transpose(input, 0, 1) if batch_first else input
+    if len(counts) != steps.shape[1]:
+        raise StateError(f"Expected `len(lengths)` to be equal to batch_size, but got {len(counts)} (batch_size={steps.shape[1]})")
+    order = list(range(len(counts))) if enforce_sorted else sorted(range(len(counts)), key=lambda i: -counts[i])
+    falling = [counts[i] for i in order]
+    if falling != sorted(falling, reverse=True):
+        raise StateError(
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass `enforce_sorted=False` to "
+            "pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do not need ONNX exportability.")
+    sorted_indices = None if enforce_sorted else tensor(order, dtype=dt.int64)
+    if sorted_indices is not None:
+        steps = aten.index_select(steps, 1, sorted_indices)
+    sizes = [sum(length > t for length in falling) for t in range(falling[0])]
+    data = aten.cat(tuple(aten.narrow(aten.select(steps, 0, t), 0, 0, size) for t, size in enumerate(sizes)), 0)
+    back = None if sorted_indices is None else tensor(sorted(range(len(order)), key=order.__getitem__), dtype=dt.int64)
+    return PackedSequence(data, tensor(sizes, dtype=dt.int64), sorted_indices, back)
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """The padded tensor [max l, n, ...] of a PackedSequence, and the lengths [n]."""
+    sizes = sequence.batch_sizes.tolist()
+    steps = len(sizes) if total_length is None else total_length
+    if steps < len(sizes):
+        raise ValueProblem(
+            f"Expected total_length to be at least the length of the longest sequence in input, but got total_length={total_length} and max "
+            f"sequence length being {len(sizes)}")
+    batch, trailing = sizes[0], sequence.data.ndim - 1
+    rows = []
+    for part in aten.split(sequence.data, sizes, 0):
+        rows.append(aten.constant_pad_nd(part, (*(0, 0) * trailing, 0, batch - int(part.shape[0])), padding_value))
+    rows += [aten.full_like(rows[0].detach(), padding_value)] * (steps - len(sizes))
+    padded = aten.stack(tuple(rows), 0)
+    lengths = tensor([sum(size > i for size in sizes) for i in range(batch)], dtype=dt.int64)
+    if sequence.unsorted_indices is not None:
+        padded = aten.index_select(padded, 1, sequence.unsorted_indices)
+        lengths = aten.index_select(lengths, 0, sequence.unsorted_indices)
+    return (aten.transpose(padded, 0, 1) if batch_first else padded), lengths
+
+
+def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """Sequences [l_i, ...] as a PackedSequence."""
+    lengths = [int(s.shape[0]) for s in sequences]
+    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """The sequences of a PackedSequence."""
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)

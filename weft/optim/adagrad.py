@@ -1,0 +1,42 @@
+"""Adagrad."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.ops.packet import aten
+from weft.optim.checks import check_at_least_zero
+from weft.optim.optimizer import Group, Optimizer, Params, add_quotient, descent
+from weft.tensor.modes import no_grad
+from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
+
+
+class Adagrad(Optimizer):
+    """p -= lr * grad / (sqrt(sum of grad^2) + eps). Source: Duchi et al. (2011)."""
+
+    def __init__(
+        self, params: Params, lr: Any = 1e-2, lr_decay: float = 0, weight_decay: float = 0, initial_accumulator_value: float = 0,
+        eps: float = 1e-10, foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
+    ) -> None:
+        check_at_least_zero(
+            lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value, epsilon=eps)
+        super().__init__(params, {
+            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "initial_accumulator_value": initial_accumulator_value,
+            "foreach": foreach, "maximize": maximize, "differentiable": differentiable, "fused": fused,
+        })
+        with no_grad():
+            for group in self.param_groups:
+                step = aten.zeros((), dtype=dt.float32)
+                for p in group["params"]:
+                    self.state[p].update(step=step, sum=aten.full_like(p, group["initial_accumulator_value"]))
+
+    def _update_group(self, group: Group, params: list[Tensor]) -> None:
+        lr, eps, decay, lr_decay = (self._number(group, key) for key in ("lr", "eps", "weight_decay", "lr_decay"))
+        start = group["initial_accumulator_value"]
+        for clock in self._clocks(group, params):
+            size = lr / (1 + (clock.count - 1) * lr_decay)
+            for p in clock.params:
+                grad, state = descent(p, group["maximize"], decay), self._state_of(p, ("sum",), lambda p: aten.full_like(p, start))
+                total = state["sum"].addcmul_(grad, grad, value=1)
+                add_quotient(p, grad, aten.sqrt(total).add_(eps), -size)

@@ -1,0 +1,78 @@
+"""LRScheduler: changes the learning rate of every group from step to step. The rate is a number of the group, so a compiled step goes on unchanged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.optim.optimizer import Optimizer
+from weft.support.errors import ArgumentError
+from weft.tensor.modes import no_grad
+from weft.tensor.tensor import Tensor
+
+
+class LRScheduler:
+    """The base class. Subclasses define `get_lr()`, the rates of step `last_epoch` from those of the step before, or `closed_form()`."""
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise ArgumentError(f"{type(optimizer).__name__} is not an Optimizer")
+        self.optimizer = optimizer
+        for i, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                rate = group["lr"]
+                group.setdefault("initial_lr", rate.clone() if isinstance(rate, Tensor) else rate)
+            elif "initial_lr" not in group:
+                raise KeyError(f"param 'initial_lr' is not specified in param_groups[{i}] when resuming an optimizer")
+        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.last_epoch = last_epoch
+        self._step_count = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """Set the rates of step 0."""
+        self.step()
+
+    @property
+    def groups(self) -> list[dict[str, Any]]:
+        """The optimizer's groups."""
+        return self.optimizer.param_groups
+
+    def get_lr(self) -> list[Any]:
+        """The rates of step last_epoch."""
+        raise NotImplementedError(f"{type(self).__name__} must define get_lr()")
+
+    def closed_form(self) -> list[Any] | None:
+        """The rates of step last_epoch by a formula, for schedulers that have one."""
+        return None
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go on to the next step (or to a given one) and set the rates."""
+        self._step_count += 1
+        if epoch is None:
+            self.last_epoch += 1
+            rates: Any = self.get_lr()
+        else:
+            self.last_epoch = epoch
+            rates = self.closed_form() or self.get_lr()
+        self._set(rates)
+
+    def _set(self, rates: list[Any]) -> None:
+        for group, rate in zip(self.groups, rates, strict=True):
+            if isinstance(group["lr"], Tensor):
+                with no_grad():
+                    group["lr"].fill_(float(rate))
+            else:
+                group["lr"] = rate
+        self._last_lr = [group["lr"] for group in self.groups]
+
+    def get_last_lr(self) -> list[Any]:
+        """The rates set last."""
+        return self._last_lr
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer."""
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what state_dict gave."""
+        self.__dict__.update(state_dict)
