@@ -75,3 +75,22 @@ def test_stored_pytorch_results_belong_to_the_demo_as_it_is() -> None:
         text = type("Stored", (Text,), {"sha256": record["sha256"]})("topics", b"")
         assert training.torch_held_out(settings, text) == record["held_out"] < 1.8
         assert training.torch_held_out(Settings(seed=1, text_sha256=record["sha256"]), text) is None
+
+
+def test_every_stage_of_the_step_is_printed() -> None:
+    listed = weft_command("explain", "--stage", "list")
+    assert listed.returncode == 0, listed.stderr
+    assert {"summary", "captured", "opened", "optimized", "nests", "llvm"} <= set(listed.stdout.split())
+    for stage, words in (("captured", "autograd::"), ("opened", "aten::"), ("llvm", "define ")):
+        printed = weft_command("explain", "--stage", stage)
+        assert printed.returncode == 0 and words in printed.stdout, printed.stderr
+
+
+def test_a_summary_of_the_step() -> None:
+    done = weft_command("explain")
+    assert done.returncode == 0 and "kernels" in done.stdout, done.stderr
+
+
+def test_an_unknown_stage_is_refused() -> None:
+    done = weft_command("explain", "--stage", "asembly")
+    assert done.returncode == 2 and "no such stage; there are summary, captured" in done.stderr

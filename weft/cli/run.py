@@ -51,7 +51,7 @@ class Run:
         )
         self.losses: list[float] = []
         step = make_step(self.model, self.optimizer)
-        self.compiled = step if mode == "eager" else weft.compile(step)
+        self.compiled: Any = step if mode == "eager" else weft.compile(step)
 
     @property
     def steps_done(self) -> int:

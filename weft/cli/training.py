@@ -64,6 +64,7 @@ def _train_steps(run: Run, checkpoint: Path, save_every: int, stop: StopRequest)
     if run.steps_done == steps:
         return
     first, start = run.steps_done, time.perf_counter()
+    weft.counters.reset()
     loss = run.train_step()
     print(describe_first_step(run, time.perf_counter() - start), flush=True)
     with show_progress(first, steps) as progress:

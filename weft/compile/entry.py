@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.compile.arguments import TensorFacts, contiguous_bytes, dense_permutation, facts_of, layout_of, sharing_pattern
-from weft.compile.capture import Capture, NumberGuard
+from weft.compile.arguments import TensorFacts, facts_of, layout_of, sharing_pattern, strides_of
+from weft.compile.capture import Capture
 from weft.compile.executable import Compiled, Interpreted, make_executable
 from weft.compile.joint import JointProgram
+from weft.compile.call_plan import Effects, Inputs, Symbols, number_of, present_grad
 from weft.compile.program_io import (
     ArgumentSource,
-    GradBuffer,
     GradEffect,
-    GradFlag,
-    NumberSource,
+    LeafGetter,
     NumberWrite,
     Return,
     ReturnArgument,
@@ -26,27 +25,23 @@ from weft.compile.program_io import (
     ReturnFresh,
     ReturnNumber,
     ReturnState,
-    StateSource,
 )
-from weft.compile.state import StateSlot, base_like
+from weft.compile.state import base_like
 from weft.ir.graph import Graph
 from weft.ops.geometry import Geometry
 from weft.runtime.storage import root_of
 from weft.support import pytree
-from weft.support.counters import counters
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dims as dm
 from weft.types import dtype as dt
-from weft.types.dims import Dim, Expr
+from weft.types.dims import Expr
 from weft.types.shape_env import ShapeEnv
 
 if TYPE_CHECKING:
     from weft.compile.driver import CompiledFunction
 
 ndarray = np.ndarray
-Symbols = dict[str, int]
-_YES, _NO = np.array(True), np.array(False)
 
 
 @dataclass
@@ -72,18 +67,18 @@ class Entry:
     guards: Any
     returns: list[tuple[Return, int]]
     result_spec: pytree.TreeSpec
-    grad_effects: list[GradEffect]
-    number_writes: list[NumberWrite]
-    random: Any
     executable: Interpreted | Compiled
     grad_mode: bool
     default_dtype: Any
     shape_check: Callable[..., bool]
     shape_names: tuple[str, ...]
+    inputs: Inputs
+    effects: Effects
+    random: Any
     joint: JointProgram | None = None
     sharing: tuple[tuple[int, int], ...] = ()
-    seconds_total: float = 0.0
-    kernels_of: int = 0
+    seconds_total: float = 0.0  # of capture and compilation
+    seconds_compile: float = 0.0
 
     @classmethod
     def build(
@@ -97,14 +92,40 @@ class Entry:
             record, fixed, positions = joint
             program = JointProgram.build(graph, record, fixed, positions, backend)
             graph = program.halves.forward
+        start = time.perf_counter()
         executable = make_executable(graph, backend)
+        seconds = time.perf_counter() - start
         check, names = shape_check(capture.env)
         constants = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         entry = cls(
-            owner, graph, capture, outcome.sources, facts, constants, spec, guards, returns, result_spec, grad_effects, number_writes, random,
-            executable, modes.grad, dt.get_default(), check, names, program, sharing_pattern(leaves),
+            owner, graph, capture, outcome.sources, facts, constants, spec, guards, returns, result_spec, executable, modes.grad, dt.get_default(),
+            check, names, Inputs(outcome.sources), Effects(graph, outcome.sources, grad_effects, number_writes, random), random, program,
+            sharing_pattern(leaves),
         )
+        entry.seconds_compile = seconds
+        entry._prepare()
         return entry
+
+    def _prepare(self) -> None:
+        """Sort the guards on state once."""
+        states = list(self.capture.states.values())
+        self.fixed = [(s.tensor, s.array) for s in states if s.provider is None and s.leaf is None and not s.is_flat]
+        self.provided = [s for s in states if s.provider is not None]
+        self.by_argument = [s for s in states if s.leaf is not None]
+        self.outside = frozenset(id(s.storage.array) for s in states if s.leaf is None and s.provider is None)
+        self.presence = [(self.capture.real(g.tensor), g.present) for g in self.capture.grads.values() if g.present is not None]
+        numbers = self.capture.numbers
+        self.outer_numbers = [n for n in numbers if not isinstance(n.getter, LeafGetter)]
+        self.leaf_numbers = [n for n in numbers if isinstance(n.getter, LeafGetter)]
+        self.integers = [n for n in numbers if n.symbol is not None]
+        self.sizes = [
+            (source.leaf, tuple((i, str(d)) for i, d in enumerate(source.dims) if type(d) is Expr))
+            for source in self.sources if type(source) is ArgumentSource
+        ]
+        self.strides = [
+            (source.leaf, tuple(map(str, source.strides)))
+            for source in self.sources if type(source) is ArgumentSource and source.strides is not None
+        ]
 
     # ---- guards
     def match(self, leaves: list[Any], spec: pytree.TreeSpec) -> Symbols | Miss:
@@ -144,12 +165,10 @@ class Entry:
         pattern = sharing_pattern(leaves)
         if pattern != self.sharing:
             return Miss("arguments share memory (or are the same object) in another way than before", 3)
-        roots = {id(root_of(leaf._data)) for leaf in leaves if isinstance(leaf, Tensor)}
-        for slot in self.capture.states.values():
-            if slot.leaf is None:
-                if id(slot.storage.array) in roots and slot.provider is None:
-                    return Miss("an argument now shares memory with state of the function", 3)
-                continue
+        for leaf in leaves:
+            if isinstance(leaf, Tensor) and id(root_of(leaf._data)) in self.outside:
+                return Miss("an argument now shares memory with state of the function", 3)
+        for slot in self.by_argument:
             leaf = leaves[slot.leaf]
             if slot.is_fixed and leaf.storage() is not slot.storage:
                 return Miss(f"argument {slot.leaf} is another tensor, and the function also reaches the first one from elsewhere", 3)
@@ -167,48 +186,42 @@ class Entry:
         return Miss(str(found), 4, lift)
 
     def _match_state(self) -> Miss | None:
-        for slot in self.capture.states.values():
-            if slot.provider is not None:
-                current = slot.provider()
-                if current is None or current._data.shape != slot.tensor._data.shape or current._data.dtype != slot.tensor._data.dtype:
-                    return Miss("a gradient that the function reads has changed its form", 5)
-            elif slot.leaf is None and not slot.is_flat and slot.tensor._data is not slot.array:
+        for tensor, array in self.fixed:
+            if tensor._data is not array:
                 return Miss("a tensor that the function uses holds other memory now", 5)
-        for grad in self.capture.grads.values():
-            if grad.present is not None:
-                state = self.capture.real(grad.tensor)._autograd
-                if (state is not None and state.grad is not None) is not grad.present:
-                    return Miss(f"a .grad that the function reads was {'present' if grad.present else 'None'} and is not any more", 5)
+        for slot in self.provided:
+            current = slot.provider()
+            if current is None or current._data.shape != slot.tensor._data.shape or current._data.dtype != slot.tensor._data.dtype:
+                return Miss("a gradient that the function reads has changed its form", 5)
+        for tensor, present in self.presence:
+            if (present_grad(tensor) is not None) is not present:
+                return Miss(f"a .grad that the function reads was {'present' if present else 'None'} and is not any more", 5)
         for tensor, wanted, where in self.capture.wants_grad.values():
             if tensor.requires_grad is not wanted:
                 return Miss(f"{where}: requires_grad of a tensor of shape {list(tensor.dims)} was {wanted}, is now {not wanted}", 5)
         for state_guard in self.capture.state_guards.values():
             if not state_guard.check():
                 return Miss(state_guard.describe, 5)
-        for number_guard in self._refreshed_guards():
+        for number in self.outer_numbers:
+            number.refresh()
+        for number_guard in self.capture.number_guards:
             if not number_guard.holds():
                 return Miss(f"{number_guard.where}: the answer to a question about a number changed", 5)
         return None
 
-    def _refreshed_guards(self) -> list[NumberGuard]:
-        for number in self.capture.numbers:
-            if type(number.getter).__name__ != "_leaf_getter":
-                number.refresh()
-        return self.capture.number_guards
-
     def _bind(self, leaves: list[Any]) -> Symbols | Miss:
         symbols: Symbols = {}
-        for source in self.sources:
-            if type(source) is ArgumentSource:
-                for d, n in zip(source.dims, leaves[source.leaf]._data.shape):
-                    if type(d) is Expr:
-                        symbols[str(d)] = n
-        for number in self.capture.numbers:
-            if type(number.getter).__name__ == "_leaf_getter":
-                number.getter.leaves = leaves
-                number.refresh()
-            if number.symbol is not None:
-                symbols[number.symbol] = number.current
+        for leaf, names in self.sizes:
+            shape = leaves[leaf]._data.shape
+            for i, name in names:
+                symbols[name] = shape[i]
+        for leaf, strided in self.strides:
+            symbols.update(zip(strided, strides_of(leaves[leaf]._data)))
+        for number in self.leaf_numbers:
+            number.getter.leaves = leaves
+            number.refresh()
+        for number in self.integers:
+            symbols[number.symbol] = number.current  # type: ignore[index]
         symbols[self.random.key] = self.random.generator.key
         symbols[self.random.offset] = self.random.generator.offset
         if not self.shape_check(*[symbols[n] for n in self.shape_names]):
@@ -226,66 +239,14 @@ class Entry:
     # ---- the call
     def run(self, leaves: list[Any], symbols: Symbols) -> Any:
         """Run the program on a call that fits."""
-        inputs: list[Any] = []
-        grads: dict[int, Tensor | None] = {}
-        for at, source in enumerate(self.sources):
-            inputs.append(self._input(at, source, leaves, grads))
+        inputs, grads = self.inputs.gather(leaves)
         results = self.executable.run(inputs, symbols)
-        self._after(leaves, inputs, results, symbols, grads)
+        self.effects.apply(leaves, inputs, results, symbols, grads)
         made = self._rebuild(leaves, results, symbols)
         if self.joint is not None:
             returned = [made[i] for i in self.joint.outputs]
             self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, returned)
         return pytree.unflatten(made, self.result_spec)
-
-    def _input(self, at: int, source: Any, leaves: list[Any], grads: dict[int, Tensor | None]) -> Any:
-        kind = type(source)
-        if kind is StateSource:
-            slot: StateSlot = source.slot
-            if slot.leaf is not None:
-                return base_like(leaves[slot.leaf], slot)
-            return slot.array if slot.provider is None else slot.provider()._data
-        if kind is ArgumentSource:
-            return contiguous_bytes(leaves[source.leaf]._data, source.permutation)
-        if kind is NumberSource:
-            return float(source.number.current)
-        if kind is GradFlag:
-            return _YES if _present(source.tensor) is not None else _NO
-        assert kind is GradBuffer
-        return self._grad_buffer(at, source, grads)
-
-    def _grad_buffer(self, at: int, source: GradBuffer, grads: dict[int, Tensor | None]) -> Any:
-        present = _present(source.tensor)
-        is_optional = source.slot.has is not None
-        if present is not None and (is_optional or _is_private(present)):
-            if present._data.flags.c_contiguous:
-                grads[at] = present
-                return present._data
-        counters.allocations += 1
-        fresh = np.empty(source.tensor._data.shape, source.tensor._data.dtype)
-        if is_optional and present is not None:
-            fresh[...] = present._data
-            grads[at] = present
-        else:
-            grads[at] = None
-        return fresh
-
-    def _after(self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: dict[int, Tensor | None]) -> None:
-        """Effects beyond the bytes: versions, .grad objects, copied arguments, numbers, the generator."""
-        for _, param in self.graph.writes:
-            source = self.sources[param]
-            if type(source) is StateSource:
-                _raise_version(source.slot, leaves)
-            elif type(source) is ArgumentSource:
-                leaf = leaves[source.leaf]
-                if source.permutation is None and inputs[param] is not leaf._data:
-                    leaf._data[...] = inputs[param]
-                leaf.storage().version += 1
-        for effect in self.grad_effects:
-            _apply_grad(effect, inputs, grads)
-        for write in self.number_writes:
-            write.set(results[write.position] if write.position is not None else _number(write.dim, symbols))
-        self.random.generator.offset = dm.evaluate(self.random.after, symbols)
 
     def _rebuild(self, leaves: list[Any], results: list[Any], symbols: Symbols) -> list[Any]:
         made: list[Any] = []
@@ -313,7 +274,7 @@ class Entry:
             owner = slot.tensor if slot.leaf is None else leaves[slot.leaf]  # type: ignore[union-attr]
             return _seen_through(owner, returned.geometry, symbols, from_storage=True)  # type: ignore[union-attr, arg-type]
         assert isinstance(returned, ReturnNumber)
-        return results[returned.position] if returned.position is not None else _number(returned.dim, symbols)
+        return results[returned.position] if returned.position is not None else number_of(returned.dim, symbols)
 
     def stages(self) -> dict[str, Any]:
         """Every stage by name."""
@@ -331,9 +292,12 @@ def fits(leaf: Tensor, fact: TensorFacts) -> bool:
         return False
     if leaf.requires_grad is not fact.requires_grad or (fact.layout is not None and layout_of(leaf) != fact.layout):
         return False
-    if fact.permutation is None:
-        return True  # row-major, or copied to be
-    return bool(data.flags.c_contiguous) or dense_permutation(data) == fact.permutation
+    if fact.is_strided or fact.layout is not None:
+        return True
+    order = fact.permutation
+    if order is not None:
+        data = data.transpose(sorted(range(len(order)), key=order.__getitem__))
+    return bool(data.flags.c_contiguous)
 
 
 def same_constant(a: Any, b: Any) -> bool:
@@ -355,47 +319,9 @@ def shape_check(env: ShapeEnv) -> tuple[Callable[..., bool], tuple[str, ...]]:
     return eval(source, {"max": max, "min": min}), tuple(names)  # noqa: S307  (text of our own expressions)
 
 
-def _present(tensor: Tensor) -> Tensor | None:
-    state = tensor._autograd
-    return None if state is None else state.grad
 
 
-def _is_private(gradient: Tensor) -> bool:
-    """Whether nobody but its leaf can see this gradient, so that its bytes may be used again."""
-    return (
-        sys.getrefcount(gradient) <= 4 and sys.getrefcount(gradient._data) <= 3 and gradient._view is None and gradient._data.base is None
-        and (gradient._storage is None or sys.getrefcount(gradient._storage) <= 3)
-    )
 
-
-def _apply_grad(effect: GradEffect, inputs: list[Any], grads: dict[int, Tensor | None]) -> None:
-    state = effect.tensor._state()
-    if effect.param is None:
-        state.grad = effect.value
-        return
-    present = grads[effect.param]
-    array = inputs[effect.param]
-    if present is None:
-        state.grad = Tensor(array)
-        return
-    if present._data is not array:
-        present._data[...] = array
-    if present._storage is not None:
-        present._storage.version += 1
-    state.grad = present
-
-
-def _raise_version(slot: StateSlot, leaves: list[Any]) -> None:
-    if slot.leaf is not None:
-        leaves[slot.leaf].storage().version += 1
-    elif slot.provider is not None:
-        slot.provider().storage().version += 1
-    else:
-        slot.storage.version += 1
-
-
-def _number(dim: Dim | None, symbols: Symbols) -> Any:
-    return dm.evaluate(dim, symbols) if isinstance(dim, Expr) else dim
 
 
 def _seen_through(base: Tensor, geometry: Geometry, symbols: Symbols, from_storage: bool = False) -> Tensor:
