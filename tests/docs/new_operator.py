@@ -1,0 +1,116 @@
+"""Everything that docs/adding-an-op.md promises of its operator. Run by tests/test_adding_an_op.py in a process of its own: the catalogue is global."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weft
+from tests.docs.run_page import examples
+from weft.catalogue import activations
+from weft.ir.interpreter import interpret
+from weft.ir.parser import parse_graph
+from weft.support.errors import WeftError
+
+ROOT = Path(__file__).resolve().parents[2]
+(EXAMPLE,) = examples((ROOT / "docs/adding-an-op.md").read_text(encoding="utf-8"))
+exec(compile(EXAMPLE.source, str(ROOT / "docs/adding-an-op.md"), "exec"), vars(activations))
+
+
+def expected(x: np.ndarray, cap: float) -> np.ndarray:
+    return cap * np.tanh(x / cap)
+
+
+@pytest.fixture
+def x(rng: np.random.Generator) -> np.ndarray:
+    return rng.normal(size=tuple(rng.integers(2, 9, size=2))) * 3
+
+
+def test_calls(x: np.ndarray) -> None:
+    t, want = weft.from_numpy(x), expected(x, 2.0)
+    np.testing.assert_allclose(weft.softcap(t, 2.0).numpy(), want, rtol=1e-12)
+    np.testing.assert_allclose(t.softcap(cap=2.0).numpy(), want, rtol=1e-12)
+    np.testing.assert_allclose(t.t().softcap(2).numpy(), want.T, rtol=1e-12)
+    out = weft.empty(*x.shape, dtype=weft.float64)
+    assert weft.softcap(t, 2.0, out=out) is out
+    np.testing.assert_allclose(out.numpy(), want, rtol=1e-12)
+    whole = weft.from_numpy(x.round().astype(np.int64)).softcap(2.0)
+    assert whole.dtype is weft.float32
+    np.testing.assert_allclose(whole.numpy(), expected(x.round(), 2.0), rtol=1e-5)
+    assert weft.softcap.__doc__ is not None and "never beyond cap" in weft.softcap.__doc__
+
+
+def test_in_place_through_a_view(x: np.ndarray) -> None:
+    t, want = weft.from_numpy(x.copy()), x.copy()
+    assert t[0].softcap_(1.5)._base is t
+    want[0] = expected(want[0], 1.5)
+    np.testing.assert_allclose(t.numpy(), want, rtol=1e-12)
+
+
+def test_mistakes_have_one_text(x: np.ndarray) -> None:
+    t = weft.from_numpy(x)
+    with pytest.raises((TypeError, RuntimeError), match="softcap"):
+        weft.softcap(t)
+    with pytest.raises((TypeError, RuntimeError), match="softcap"):
+        t.softcap("two")
+    with pytest.raises(WeftError):
+        weft.from_numpy(x.round().astype(np.int64)).softcap_(2.0)
+
+
+def test_gradients_of_two_orders(x: np.ndarray, rng: np.random.Generator) -> None:
+    v, w = rng.normal(size=x.shape), rng.normal(size=x.shape)
+
+    def gradient(at: np.ndarray) -> np.ndarray:
+        leaf = weft.from_numpy(at.copy()).requires_grad_()
+        (leaf.softcap(1.5) * weft.from_numpy(v)).sum().backward()
+        return leaf.grad.numpy()
+
+    def along(f, direction: np.ndarray, step: float = 1e-5) -> np.ndarray:
+        return (f(x + step * direction) - f(x - step * direction)) / (2 * step)
+
+    np.testing.assert_allclose((gradient(x) * w).sum(), along(lambda at: (expected(at, 1.5) * v).sum(), w), rtol=1e-6, atol=1e-8)
+    leaf = weft.from_numpy(x.copy()).requires_grad_()
+    result = leaf.softcap(1.5)
+    assert result.grad_fn.name() == "SoftcapBackward0"
+    (first,) = weft.autograd.grad((result * weft.from_numpy(v)).sum(), leaf, create_graph=True)
+    (second,) = weft.autograd.grad((first * weft.from_numpy(w)).sum(), leaf)
+    np.testing.assert_allclose(second.numpy(), along(gradient, w), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("backend", ["interpret", "llvm"])
+def test_compiled_steps_agree(x: np.ndarray, rng: np.random.Generator, backend: str) -> None:
+    weight = weft.from_numpy(rng.normal(size=(x.shape[1],))).requires_grad_()
+
+    def step(x):
+        weight.grad = None
+        y = x * weight
+        y[0].softcap_(0.5)
+        y = y.softcap(1.5)
+        loss = (y * y).sum()
+        loss.backward()
+        return loss, y
+
+    compiled = weft.compile(step, backend=backend)
+    weft.counters.reset()
+    for rows in (x.shape[0], x.shape[0] + 3):
+        batch = weft.from_numpy(rng.normal(size=(rows, x.shape[1])))
+        want = [t.detach().numpy().copy() for t in (*step(batch), weight.grad)]
+        got = [t.detach().numpy() for t in (*compiled(batch), weight.grad)]
+        for a, b in zip(got, want):
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+    assert weft.counters.captures == 1
+    if backend == "llvm":
+        assert weft.counters.foreign_segments == 0 and weft.counters.native_calls == 2
+        captured = str(compiled.stages(batch)["captured"])
+        assert "aten::softcap" in captured and "autograd::SoftcapBackward0" in captured and "softcap_" not in captured
+        assert any("aten::softcap" in text and "aten::mul" in text for text in compiled.stages(batch)["nests"].values())
+
+
+def test_its_node_prints_and_parses(x: np.ndarray) -> None:
+    graph = weft.compile(lambda x: x.softcap(1.5)).stages(weft.from_numpy(x))["captured"]
+    assert "aten::softcap(%arg0, cap=1.5)" in str(graph)
+    again = parse_graph(str(graph))
+    assert str(again) == str(graph)
+    np.testing.assert_allclose(interpret(again, [x])[0], expected(x, 1.5), rtol=1e-12)
