@@ -26,18 +26,25 @@ class TensorFacts:
     requires_grad: bool
     is_leaf: bool
     permutation: tuple[int, ...] | None
+    is_strided: bool  # neither row-major nor a permutation of it: the strides are symbols of the program
     layout: tuple[Any, ...] | None  # sizes, strides, offset and storage size, only where the sizes are not symbolic
 
     def describe(self) -> str:
-        return f"{self.kind.__name__}[{self.dtype}, {self.ndim} dims{', requires_grad' if self.requires_grad else ''}]"
+        return f"{self.kind.__name__}[{self.dtype}, {self.ndim} dims{', requires_grad' if self.requires_grad else ''}{self._order()}]"
+
+    def _order(self) -> str:
+        if self.is_strided:
+            return ", with gaps"
+        return "" if self.permutation is None else f", dims in order {self.permutation}"
 
 
 def facts_of(tensor: Tensor, is_static: bool) -> TensorFacts:
     """The guarded facts of a tensor argument."""
     data = tensor._data
     permutation = None if data.flags.c_contiguous else dense_permutation(data)
+    is_strided = permutation is None and not data.flags.c_contiguous
     layout = layout_of(tensor) if is_static else None
-    return TensorFacts(type(tensor), data.dtype, data.ndim, tensor.requires_grad, tensor.is_leaf, permutation, layout)
+    return TensorFacts(type(tensor), data.dtype, data.ndim, tensor.requires_grad, tensor.is_leaf, permutation, is_strided, layout)
 
 
 def layout_of(tensor: Tensor) -> tuple[Any, ...]:
@@ -75,6 +82,11 @@ def contiguous_bytes(data: np.ndarray[Any, Any], permutation: tuple[int, ...] | 
         order = sorted(range(len(permutation)), key=permutation.__getitem__)
         return data.transpose(order)
     return data if data.flags.c_contiguous and data.flags.aligned else np.ascontiguousarray(data)
+
+
+def strides_of(data: np.ndarray[Any, Any]) -> tuple[int, ...]:
+    """Strides in elements."""
+    return tuple(s // data.itemsize for s in data.strides)
 
 
 def symbolic_dims(capture: Capture, shape: Sequence[int]) -> tuple[Expr, ...]:

@@ -5,6 +5,7 @@ Writes become scatters into the base's value; concrete tensors become state inpu
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -121,7 +122,7 @@ class Capture:
         self.evaluator = OpaqueEvaluator(self)
         self._lifted: dict[tuple[int, Any], Any] = {}
         self._versions: list[tuple[Any, int]] = []
-        self._histories: list[tuple[Tensor, Any]] = []
+        self._histories: list[tuple[Tensor, Any, Location | None]] = []
         self._undo: list[Callable[[], None]] = []
         self._keep: list[Any] = []
 
@@ -156,7 +157,7 @@ class Capture:
         """Put versions and histories of concrete tensors back: the program that was captured will act, the capture has not."""
         for storage, version in reversed(self._versions):
             storage.version = version
-        for tensor, state in reversed(self._histories):
+        for tensor, state, _ in reversed(self._histories):
             tensor._autograd = state
 
     def roll_back(self) -> None:
@@ -287,7 +288,24 @@ class Capture:
         storage.set(whole.value)
         if storage.slot is not None:
             storage.slot.written = True
+        self._remember_history(target)
         self._raise_version(target)
+
+    def _remember_history(self, target: Tensor) -> None:
+        """What a write may change about tensors that exist outside of the function: their history."""
+        for tensor in (target,) if target._view is None else (target, target._view.base):
+            if type(tensor._data) is ndarray:
+                self._histories.append((tensor, copy.copy(tensor._autograd), user_location(3)))
+
+    def refuse_histories(self) -> None:
+        """A tensor from outside must not come out of the call with a history: the program keeps none. Raises CaptureError."""
+        for tensor, before, where in self._histories:
+            node = None if tensor._autograd is None else tensor._autograd.node
+            if node is not (None if before is None else before.node):
+                raise CaptureError(
+                    f"{where}: a compiled function writes a value that requires grad into a tensor of shape {list(tensor.shape)} that exists outside "
+                    "of it; the tensor would keep the history of this call. Write value.detach(), or write within weft.no_grad()."
+                )
 
     def _raise_version(self, target: Tensor) -> None:
         counted = target._storage
@@ -342,12 +360,15 @@ class Capture:
         return self.fresh(self.builder.constant(np.ascontiguousarray(tensor._data)))
 
     # ---- arguments
-    def symbolic_argument(self, tensor: Tensor, name: str, dims: tuple[Any, ...], permutation: tuple[int, ...] | None) -> Tensor:
-        """The stand-in of a tensor argument: a parameter with these dims; `permutation` when the bytes lie in another order of dims."""
+    def symbolic_argument(
+        self, tensor: Tensor, name: str, dims: tuple[Any, ...], permutation: tuple[int, ...] | None, geometry: Geometry | None = None
+    ) -> Tensor:
+        """The stand-in of a tensor argument: a parameter with these dims; `permutation` when the bytes lie in another order of dims; `geometry`
+        when the caller's memory has gaps (the program gets a row-major copy)."""
         dtype = tensor.dtype
         if permutation is None:
             kind = tensor_type(dtype, dims)
-            storage = SymbolicStorage(self, self.builder.param(kind, name), kind)
+            storage = SymbolicStorage(self, self.builder.param(kind, name), kind, geometry)
             storage.param = len(self.builder.params) - 1
             out = self._tensor(SymbolicPayload(storage, (), kind), storage)
         else:

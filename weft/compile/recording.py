@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.compile import guards
-from weft.compile.arguments import TensorFacts, facts_of, symbolic_dims
+from weft.compile.arguments import TensorFacts, facts_of, strides_of, symbolic_dims
 from weft.compile.capture import Capture, GradSlot
 from weft.compile.entry import Entry
 from weft.compile.joint import JointRecord, record_backward, unfinished
@@ -20,6 +20,7 @@ from weft.compile.program_io import (
     GradBuffer,
     GradEffect,
     GradFlag,
+    LeafGetter,
     NumberSource,
     NumberWrite,
     Return,
@@ -33,6 +34,7 @@ from weft.compile.program_io import (
 )
 from weft.compile.symbolic import SymbolicPayload, SymbolicStorage
 from weft.ir.graph import Operand
+from weft.ops.geometry import Geometry
 from weft.runtime.generator import Generator, default_generator
 from weft.runtime.storage import root_of
 from weft.support import pytree, registry
@@ -93,6 +95,7 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
             try:
                 _restart_for_sharing(owner, outcome, leaves)
                 _refuse_writes(owner, recorded)
+                capture.refuse_histories()
                 number_writes = _number_writes(outcome, recorded)
                 returns, result_spec = _returns(outcome, result, stand_ins)
                 _state_writes(outcome, stand_ins)
@@ -142,7 +145,7 @@ def _stand_ins(owner: CompiledFunction, outcome: Outcome, leaves: list[Any]) -> 
                 stand_ins.append(made[id(leaf)])
         elif ("leaf", i) in owner.lifted and type(leaf) in (int, float):
             facts.append(type(leaf))
-            stand_ins.append(capture.lift_number(f"arg{i}", _leaf_getter(i), leaf, type(leaf) is float))
+            stand_ins.append(capture.lift_number(f"arg{i}", LeafGetter(i), leaf, type(leaf) is float))
         else:
             facts.append(None)
             stand_ins.append(leaf)
@@ -168,17 +171,6 @@ def _restart_for_sharing(owner: CompiledFunction, outcome: Outcome, leaves: list
         raise Restart(static=found)
 
 
-class _leaf_getter:  # noqa: N801  (a function with a place to read from)
-    """Reads a number among the current call's leaves."""
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.leaves: list[Any] | None = None
-
-    def __call__(self) -> Any:
-        return self.leaves[self.index] if self.leaves is not None else None
-
-
 def _shared_storages(leaves: list[Any]) -> set[int]:
     """Roots that several different tensor arguments show."""
     seen: dict[int, int] = {}
@@ -195,9 +187,11 @@ def _shared_storages(leaves: list[Any]) -> set[int]:
 def _stand_in(outcome: Outcome, leaf: Tensor, i: int, fact: TensorFacts) -> Tensor:
     capture = outcome.capture
     dims = symbolic_dims(capture, leaf._data.shape)
-    out = capture.symbolic_argument(leaf, f"arg{i}", dims, fact.permutation)
+    strides = symbolic_dims(capture, strides_of(leaf._data)) if fact.is_strided else None
+    geometry = None if strides is None else Geometry(dims, strides)
+    out = capture.symbolic_argument(leaf, f"arg{i}", dims, fact.permutation, geometry)
     at = len(capture.builder.params) - 1
-    _put(outcome.sources, at, ArgumentSource(i, dims, fact.permutation, False))
+    _put(outcome.sources, at, ArgumentSource(i, dims, fact.permutation, strides, False))
     if fact.requires_grad:
         out._state().requires_grad = True
     return out
@@ -331,7 +325,7 @@ def _param_of(outcome: Outcome, storage: SymbolicStorage) -> int:
     assert at is not None
     source = outcome.sources[at]
     assert isinstance(source, ArgumentSource)
-    outcome.sources[at] = ArgumentSource(source.leaf, source.dims, source.permutation, True)
+    outcome.sources[at] = replace(source, written=True)
     return at
 
 

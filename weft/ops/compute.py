@@ -11,7 +11,7 @@ import numpy as np
 from weft.ops.geometry import Geometry
 from weft.ops.op import Op
 from weft.ops.rules import Pointwise, normalize_dims
-from weft.ops.scalar_numpy import NUMPY
+from weft.ops.scalar_numpy import NUMPY, run_body
 from weft.support.errors import StateError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
@@ -46,6 +46,8 @@ def evaluate(op: Op, args: tuple[Any, ...]) -> Any:
 def _evaluate_scalar(op: Op, args: tuple[Any, ...]) -> Array:
     rule = op.type
     types = tuple(type_of(a) for a in args)
+    if isinstance(rule, Pointwise) and not any(isinstance(a, np.ndarray) for a in args):
+        return _evaluate_numbers(op, rule, args)
     result: TensorType = rule(*types)  # type: ignore[misc]
     compute = dt.compute_dtype(rule.compute_dtype(types)) if isinstance(rule, Pointwise) else None
     keep = rule.keep if isinstance(rule, Pointwise) else ()
@@ -56,12 +58,22 @@ def _evaluate_scalar(op: Op, args: tuple[Any, ...]) -> Array:
             continue
         operands.append(_operand(argument.kind, value, None if argument.name in keep else compute))
     with np.errstate(all="ignore"):
-        out = op.scalar(NUMPY, *operands)  # type: ignore[misc]
+        out = run_body(op.scalar, operands)  # type: ignore[arg-type]
         assert result.dtype is not None
         out = NUMPY.cast(np.asarray(out), result.dtype)
     if out.shape != result.dims:
         return np.broadcast_to(out, result.dims).copy()  # type: ignore[arg-type]
     return out.copy(order="K") if out.base is not None or any(out is a for a in args) else out  # results never share an operand's memory
+
+
+def _evaluate_numbers(op: Op, rule: Pointwise, args: tuple[Any, ...]) -> Any:
+    """A pointwise operator on Python numbers alone: a Python number, computed in float64, int64 or bool."""
+    wide = rule.compute_dtype(args)
+    operands = [
+        None if a.kind == "Scalar" and is_default(v, a.default) else _operand(a.kind, v, wide) for a, v in zip(op.schema.arguments, args)
+    ]
+    with np.errstate(all="ignore"):
+        return NUMPY.cast(np.asarray(op.scalar(NUMPY, *operands)), rule.result_dtype(args)).item()  # type: ignore[misc]
 
 
 def is_default(value: Any, default: Any) -> bool:
@@ -89,7 +101,7 @@ def _evaluate_reduce(op: Op, args: tuple[Any, ...]) -> Array:
     combine = op.reduce.combine
     if combine in ("argmax", "argmin"):
         return _arg_reduce(combine, x, dim, keepdim)
-    axes = normalize_dims(op.base, dim, x.ndim)
+    axes = normalize_dims(op.base, dim, x.ndim) if x.ndim else ()
     with np.errstate(all="ignore"):
         compute = dt.compute_dtype(result.dtype)
         if combine in ("sum", "prod"):
@@ -198,8 +210,8 @@ _EVALUATE: dict[str, Callable[[Op, tuple[Any, ...]], Any]] = {
 @lru_cache(maxsize=None)
 def single_ufunc(op: Op) -> Any:
     """The ufunc of a pointwise entry whose whole body is one method that is a ufunc on like dtypes, else None (eager's fast path)."""
-    if op.scalar is None:
-        return None
+    if op.scalar is None or any(a.kind not in ("Tensor", "Scalar") for a in op.schema.arguments):
+        return None  # a body that takes words or flags may do something else for others
     calls: list[tuple[str, tuple[Any, ...]]] = []
 
     class Probe:

@@ -1,0 +1,171 @@
+"""The plan of a call: everything about a program's inputs and effects that is the same at every call, prepared once."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from weft.compile.arguments import contiguous_bytes
+from weft.compile.program_io import (
+    ArgumentSource,
+    GradBuffer,
+    GradEffect,
+    GradFlag,
+    NumberSource,
+    NumberWrite,
+    StateSource,
+)
+from weft.compile.state import base_like
+from weft.ir.graph import Graph
+from weft.support.counters import counters
+from weft.tensor.tensor import Tensor
+from weft.types import dims as dm
+from weft.types.dims import Dim, Expr
+
+Symbols = dict[str, int]
+Grads = dict[int, Tensor | None]
+_YES, _NO = np.array(True), np.array(False)
+
+
+class Inputs:
+    """Gathers a program's inputs: a template with the state that stays, and lists of what a call fills in."""
+
+    def __init__(self, sources: list[Any]) -> None:
+        self.template: list[Any] = [None] * len(sources)
+        self.arguments: list[tuple[int, int, Any]] = []
+        self.numbers: list[tuple[int, Any]] = []
+        self.flags: list[tuple[int, Tensor]] = []
+        self.buffers: list[tuple[int, GradBuffer]] = []
+        self.moving: list[tuple[int, Any]] = []
+        for at, source in enumerate(sources):
+            self._sort(at, source)
+
+    def _sort(self, at: int, source: Any) -> None:
+        kind = type(source)
+        if kind is ArgumentSource:
+            self.arguments.append((at, source.leaf, source.permutation))
+        elif kind is NumberSource:
+            self.numbers.append((at, source.number))
+        elif kind is GradFlag:
+            self.flags.append((at, source.tensor))
+        elif kind is GradBuffer:
+            self.buffers.append((at, source))
+        else:
+            assert kind is StateSource
+            slot = source.slot
+            if slot.leaf is None and slot.provider is None:
+                self.template[at] = slot.array
+            else:
+                self.moving.append((at, slot))
+
+    def gather(self, leaves: list[Any]) -> tuple[list[Any], Grads]:
+        """The inputs of one call, and the gradients that are there already by parameter position."""
+        inputs = self.template.copy()
+        grads: Grads = {}
+        for at, leaf, permutation in self.arguments:
+            data = leaves[leaf]._data
+            inputs[at] = data if permutation is None and data.flags.c_contiguous else contiguous_bytes(data, permutation)
+        for at, number in self.numbers:
+            inputs[at] = float(number.current)
+        for at, tensor in self.flags:
+            inputs[at] = _YES if present_grad(tensor) is not None else _NO
+        for at, slot in self.moving:
+            inputs[at] = base_like(leaves[slot.leaf], slot) if slot.leaf is not None else slot.provider()._data
+        for at, source in self.buffers:
+            inputs[at] = _grad_buffer(at, source, grads)
+        return inputs, grads
+
+
+def present_grad(tensor: Tensor) -> Tensor | None:
+    """`.grad` as it is stored."""
+    state = tensor._autograd
+    return None if state is None else state.grad
+
+
+def _grad_buffer(at: int, source: GradBuffer, grads: Grads) -> Any:
+    """Memory for a gradient: that of the present one if it is added to, or if nobody else can see it; else fresh."""
+    present = present_grad(source.tensor)
+    is_optional = source.slot.has is not None
+    if present is not None and (is_optional or _is_private(present)) and present._data.flags.c_contiguous:
+        grads[at] = present
+        return present._data
+    counters.allocations += 1
+    fresh = np.empty(source.tensor._data.shape, source.tensor._data.dtype)
+    if is_optional and present is not None:
+        fresh[...] = present._data
+        grads[at] = present
+    else:
+        grads[at] = None
+    return fresh
+
+
+def _is_private(gradient: Tensor) -> bool:
+    """Whether nobody but its leaf can see this gradient, so that its bytes may be used again."""
+    return (
+        sys.getrefcount(gradient) <= 4 and sys.getrefcount(gradient._data) <= 3 and gradient._view is None and gradient._data.base is None
+        and (gradient._storage is None or sys.getrefcount(gradient._storage) <= 3)
+    )
+
+
+class Effects:
+    """What a call does besides the bytes: versions, .grad objects, copied arguments, numbers, the generator."""
+
+    def __init__(self, graph: Graph, sources: list[Any], grad_effects: list[GradEffect], number_writes: list[NumberWrite], random: Any) -> None:
+        self.storages: list[Any] = []
+        self.moving: list[Any] = []
+        self.arguments: list[tuple[int, int, Any]] = []
+        for _, param in graph.writes:
+            source = sources[param]
+            if type(source) is ArgumentSource:
+                self.arguments.append((param, source.leaf, source.permutation))
+            elif type(source) is StateSource:
+                slot = source.slot
+                if slot.leaf is None and slot.provider is None:
+                    self.storages.append(slot.storage)
+                else:
+                    self.moving.append(slot)
+        self.grad_effects, self.number_writes = grad_effects, number_writes
+        self.generator, self.offset, self.after = random.generator, random.offset, random.after
+        self.draws = str(random.after) != random.offset
+
+    def apply(self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: Grads) -> None:
+        """Make them visible."""
+        for storage in self.storages:
+            storage.version += 1
+        for slot in self.moving:
+            (leaves[slot.leaf] if slot.leaf is not None else slot.provider()).storage().version += 1
+        for param, leaf, permutation in self.arguments:
+            tensor = leaves[leaf]
+            if permutation is None and inputs[param] is not tensor._data:
+                tensor._data[...] = inputs[param]
+            tensor.storage().version += 1
+        for effect in self.grad_effects:
+            _apply_grad(effect, inputs, grads)
+        for write in self.number_writes:
+            write.set(results[write.position] if write.position is not None else number_of(write.dim, symbols))
+        if self.draws:
+            self.generator.offset = dm.evaluate(self.after, symbols)
+
+
+def _apply_grad(effect: GradEffect, inputs: list[Any], grads: Grads) -> None:
+    state = effect.tensor._state()
+    if effect.param is None:
+        state.grad = effect.value
+        return
+    present = grads[effect.param]
+    array = inputs[effect.param]
+    if present is None:
+        state.grad = Tensor(array)
+        return
+    if present._data is not array:
+        present._data[...] = array
+    if present._storage is not None:
+        present._storage.version += 1
+    state.grad = present
+
+
+def number_of(dim: Dim | None, symbols: Symbols) -> Any:
+    """The value of a symbolic integer at a call."""
+    return dm.evaluate(dim, symbols) if isinstance(dim, Expr) else dim
