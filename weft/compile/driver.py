@@ -15,6 +15,7 @@ from weft.support.counters import counters
 from weft.support.errors import CaptureError
 from weft.support.knobs import knobs
 from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
 
 MAX_ENTRIES = 64
 
@@ -39,7 +40,7 @@ class CompiledFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if knobs.eager or modes.capture is not None:
             return self.function(*args, **kwargs)
-        leaves, spec = pytree.flatten((args, kwargs))
+        leaves, spec = _flatten(args, kwargs)
         misses: list[Miss] = []
         for entry in self.entries:
             call = entry.match(leaves, spec)
@@ -106,3 +107,16 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<compiled {self.name}: {len(self.entries)} program(s)>"
+
+
+_FLAT: dict[int, pytree.TreeSpec] = {}
+
+
+def _flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], pytree.TreeSpec]:
+    """pytree.flatten((args, kwargs)), with one structure object for calls that pass tensors only."""
+    if kwargs or any(type(a) is not Tensor for a in args):
+        return pytree.flatten((args, kwargs))
+    spec = _FLAT.get(len(args))
+    if spec is None:
+        spec = _FLAT[len(args)] = pytree.flatten((args, kwargs))[1]
+    return list(args), spec
