@@ -290,10 +290,10 @@ def sink_groups(items: list[Item], item_of: dict[Value, Item], root_of: Callable
             continue
         for node in item.nodes:
             item_of[node.outputs[0]] = target
-        for source in sources.get(id(item), ()):
-            readers[source].discard(id(item))
-            readers[source].add(id(target))
-            sources.setdefault(id(target), set()).add(source)
+        for origin in sources.get(id(item), ()):
+            readers[origin].discard(id(item))
+            readers[origin].add(id(target))
+            sources.setdefault(id(target), set()).add(origin)
         item.nodes = []
 
 
