@@ -102,6 +102,7 @@ from weft.nn.modules.recurrent_cells import GRUCell, LSTMCell, RNNCell
 from weft.nn.modules.reshaping import (
     ChannelShuffle,
     Flatten,
+    Fold,
     PixelShuffle,
     PixelUnshuffle,
     Unflatten,
@@ -173,7 +174,7 @@ __all__ = [
     "Dropout3d",
     "Embedding",
     "FeatureAlphaDropout",
-    "Flatten",
+    "Flatten", "Fold",
     "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",

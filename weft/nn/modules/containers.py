@@ -112,6 +112,32 @@ class ModuleList(Module):
             self.append(module)
         return self
 
+    def pop(self, index: int | slice) -> Any:
+        """Remove a module and return it."""
+        module = self[index]
+        del self[index]
+        return module
+
+    def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
+        return self.extend(modules)
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
+
+    def __repr__(self) -> str:
+        """Equal neighbours are shown once: `(0-2): 3 x Linear(...)`."""
+        texts = [repr(module) for module in self]
+        if not texts:
+            return f"{self._get_name()}()"
+        lines, start = [], 0
+        for i, text in enumerate(texts):
+            if i + 1 < len(texts) and texts[i + 1] == text:
+                continue
+            head = f"({start})" if start == i else f"({start}-{i}): {i - start + 1} x"
+            lines.append(f"{head}{':' if start == i else ''} {text}".replace("\n", "\n  "))
+            start = i + 1
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
+
     def __dir__(self) -> list[str]:
         return [k for k in super().__dir__() if not k.isdigit()]
 

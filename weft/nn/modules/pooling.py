@@ -46,6 +46,10 @@ class MaxPool3d(_MaxPool):
     _rank = 3
 
 
+def _single(value: Any) -> tuple[int, ...]:
+    return (value,) if isinstance(value, int) else tuple(value)
+
+
 class _AvgPool(Module):
     _rank = 0
 
@@ -74,7 +78,7 @@ class AvgPool1d(_AvgPool):
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True
     ) -> None:
-        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
+        super().__init__(_single(kernel_size), _single(kernel_size if stride is None else stride), _single(padding), ceil_mode, count_include_pad)
 
 
 class AvgPool2d(_AvgPool):

@@ -24,13 +24,13 @@ class _RunningNorm(Module):
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
-        device: Any = None, dtype: Any = None,
+        device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:
         super().__init__()
         self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
         self.track_running_stats = track_running_stats
-        for name in ("weight", "bias"):
-            self.register_parameter(name, Parameter(aten.empty((num_features,), dtype=dtype)) if affine else None)
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            self.register_parameter(name, Parameter(aten.empty((num_features,), dtype=dtype)) if wanted else None)
         self.register_buffer("running_mean", aten.zeros((num_features,), dtype=dtype) if track_running_stats else None)
         self.register_buffer("running_var", aten.ones((num_features,), dtype=dtype) if track_running_stats else None)
         self.register_buffer("num_batches_tracked", aten.zeros((), dtype=dt.int64) if track_running_stats else None)
@@ -47,8 +47,9 @@ class _RunningNorm(Module):
     def reset_parameters(self) -> None:
         """Forget all batches; weight 1, bias 0."""
         self.reset_running_stats()
-        if self.affine:
+        if self.weight is not None:
             init.ones_(self.weight)
+        if self.bias is not None:
             init.zeros_(self.bias)
 
     def _check_rank(self, input: Tensor) -> None:
@@ -67,7 +68,7 @@ class _RunningNorm(Module):
 
     def extra_repr(self) -> str:
         return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-                f"track_running_stats={self.track_running_stats}")
+                f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}")
 
 
 class _BatchNorm(_RunningNorm):
@@ -115,9 +116,9 @@ class BatchNorm3d(_BatchNorm):
 class _InstanceNorm(_RunningNorm):
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False,
-        device: Any = None, dtype: Any = None,
+        device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_rank(input)

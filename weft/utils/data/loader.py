@@ -1,0 +1,220 @@
+"""DataLoader: batches of a data set, in order or shuffled, loaded ahead by threads if asked."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from weft.runtime.generator import Generator
+from weft.support.errors import StateError, ValueProblem
+from weft.tensor.modes import modes
+from weft.utils.data.collate import default_collate, default_convert
+from weft.utils.data.dataset import IterableDataset
+from weft.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
+
+Collate = Callable[[Any], Any]
+_END = object()
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """Who a worker thread is: its number, how many there are, and the data set."""
+
+    id: int
+    num_workers: int
+    dataset: Any
+
+
+class _Local(threading.local):
+    info: WorkerInfo | None = None
+
+
+_local = _Local()
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """The worker that runs on this thread; None outside of workers."""
+    return _local.info
+
+
+class DataLoader:
+    """Iterates over batches. num_workers > 0 loads on that many threads, `prefetch_factor` batches ahead each; the order stays the same."""
+
+    def __init__(
+        self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None, sampler: Iterable[int] | None = None,
+        batch_sampler: Iterable[list[int]] | None = None, num_workers: int = 0, collate_fn: Collate | None = None, pin_memory: bool = False,
+        drop_last: bool = False, timeout: float = 0, worker_init_fn: Callable[[int], None] | None = None, multiprocessing_context: Any = None,
+        generator: Generator | None = None, *, prefetch_factor: int | None = None, persistent_workers: bool = False,
+    ) -> None:
+        if num_workers < 0:
+            raise ValueProblem("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
+        if timeout < 0:
+            raise ValueProblem("timeout option should be non-negative")
+        if sampler is not None and shuffle:
+            raise ValueProblem("sampler option is mutually exclusive with shuffle")
+        self.dataset, self.num_workers, self.timeout, self.worker_init_fn, self.generator = dataset, num_workers, timeout, worker_init_fn, generator
+        self.prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
+        self.is_iterable = isinstance(dataset, IterableDataset)
+        if self.is_iterable and (shuffle or sampler is not None or batch_sampler is not None):
+            raise ValueProblem("DataLoader with IterableDataset: expected unspecified shuffle, sampler and batch_sampler options")
+        if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
+            raise ValueProblem("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+        if batch_size is None and drop_last:
+            raise ValueProblem("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
+        self.drop_last = drop_last
+        self.batch_size = None if batch_sampler is not None else batch_size
+        if sampler is None and not self.is_iterable:
+            sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+        self.sampler: Any = sampler
+        if batch_sampler is None and batch_size is not None and not self.is_iterable:
+            batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
+        self.batch_sampler = batch_sampler
+        self._batches = batch_sampler is not None or (self.is_iterable and batch_size is not None)
+        self.collate_fn: Collate = collate_fn or (default_collate if self._batches else default_convert)
+
+    def __len__(self) -> int:
+        if self.is_iterable:
+            total = len(self.dataset)
+            if self.batch_size is None:
+                return total
+            return total // self.batch_size if self.drop_last else -(-total // self.batch_size)
+        return len(self.sampler if self.batch_sampler is None else self.batch_sampler)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.is_iterable:
+            return self._stream() if self.num_workers == 0 else self._streams_ahead()
+        chosen = iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
+        return map(self._fetch, chosen) if self.num_workers == 0 else self._ahead(chosen)
+
+    def _fetch(self, chosen: Any) -> Any:
+        if not self._batches:
+            return self.collate_fn(self.dataset[chosen])
+        if hasattr(self.dataset, "__getitems__"):
+            return self.collate_fn(self.dataset.__getitems__(chosen))
+        return self.collate_fn([self.dataset[i] for i in chosen])
+
+    def _stream(self) -> Iterator[Any]:
+        if self.batch_size is None:
+            yield from map(self.collate_fn, self.dataset)
+            return
+        batch: list[Any] = []
+        for sample in self.dataset:
+            batch.append(sample)
+            if len(batch) == self.batch_size:
+                yield self.collate_fn(batch)
+                batch = []
+        if batch and not self.drop_last:
+            yield self.collate_fn(batch)
+
+    # ---- threads
+    def _ahead(self, chosen: Iterator[Any]) -> Iterator[Any]:
+        """Batches in order; each worker has a queue of its own and takes every num_workers-th batch."""
+        workers = [_Worker(self, i) for i in range(self.num_workers)]
+        try:
+            sent = 0
+            for _ in range(self.prefetch_factor * len(workers)):
+                sent += self._send(workers, sent, chosen)
+            taken = 0
+            while taken < sent:
+                batch = workers[taken % len(workers)].take(self.timeout)
+                taken += 1
+                sent += self._send(workers, sent, chosen)
+                yield batch
+        finally:
+            for worker in workers:
+                worker.stop()
+
+    @staticmethod
+    def _send(workers: list[_Worker], sent: int, chosen: Iterator[Any]) -> int:
+        item = next(chosen, _END)
+        if item is _END:
+            return 0
+        workers[sent % len(workers)].tasks.put(item)
+        return 1
+
+    def _streams_ahead(self) -> Iterator[Any]:
+        """Every worker iterates over the data set itself (see get_worker_info); their batches take turns."""
+        workers = [_Worker(self, i, streams=True) for i in range(self.num_workers)]
+        live = list(workers)
+        try:
+            while live:
+                for worker in list(live):
+                    batch = worker.take(self.timeout)
+                    if batch is _END:
+                        live.remove(worker)
+                    else:
+                        yield batch
+        finally:
+            for worker in workers:
+                worker.stop()
+
+
+class _Worker:
+    """A thread that loads batches. Errors travel to whoever takes the batch."""
+
+    def __init__(self, loader: DataLoader, number: int, streams: bool = False) -> None:
+        self.loader, self.number = loader, number
+        self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.done: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(loader.prefetch_factor if streams else 0)
+        self.stopped = False
+        self.grad_mode = modes.grad
+        self.thread = threading.Thread(target=self._stream if streams else self._serve, daemon=True)
+        self.thread.start()
+
+    def _start(self) -> None:
+        modes.grad = self.grad_mode
+        _local.info = WorkerInfo(self.number, self.loader.num_workers, self.loader.dataset)
+        if self.loader.worker_init_fn is not None:
+            self.loader.worker_init_fn(self.number)
+
+    def _serve(self) -> None:
+        error: BaseException | None = None
+        try:
+            self._start()
+        except BaseException as caught:
+            error = caught
+        while (task := self.tasks.get()) is not _END:
+            if error is not None:
+                self.done.put((None, error))
+                continue
+            try:
+                self.done.put((self.loader._fetch(task), None))
+            except BaseException as caught:
+                self.done.put((None, caught))
+
+    def _stream(self) -> None:
+        try:
+            self._start()
+            for batch in self.loader._stream():
+                if not self._offer((batch, None)):
+                    return
+            self._offer((_END, None))
+        except BaseException as caught:
+            self._offer((None, caught))
+
+    def _offer(self, result: tuple[Any, BaseException | None]) -> bool:
+        while not self.stopped:
+            try:
+                self.done.put(result, timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def take(self, timeout: float) -> Any:
+        """The next batch. Raises what its loading raised, or StateError after the timeout."""
+        try:
+            batch, error = self.done.get(timeout=timeout or None)
+        except queue.Empty:
+            raise StateError(f"DataLoader timed out after {timeout} seconds") from None
+        if error is not None:
+            raise error
+        return batch
+
+    def stop(self) -> None:
+        """Let the thread end."""
+        self.stopped = True
+        self.tasks.put(_END)
