@@ -46,6 +46,16 @@ def _post_accumulate_hook(tensor: Tensor, hook: Callable[[Tensor], None]) -> Rem
     return _add(state.post_accumulate, hook)
 
 
+def hooks_on(tensor: Tensor) -> tuple[tuple[int, ...], ...]:
+    """The hooks of a leaf and of its AccumulateGrad node, by the numbers of their handles."""
+    state = tensor._autograd
+    if state is None:
+        return ((),) * 4
+    node = state.accumulate
+    tables = (state.hooks, state.post_accumulate, node and node.pre_hooks, node and node.post_hooks)
+    return tuple(tuple(t) if t else () for t in tables)
+
+
 def _add(hooks: dict[int, Any], hook: Any) -> RemovableHandle:
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook

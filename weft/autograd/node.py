@@ -27,18 +27,24 @@ class InputMetadata(NamedTuple):
 
 
 class RemovableHandle:
-    """Removes a hook. Usable as a context manager."""
+    """Removes a hook. Usable as a context manager.
+
+    changes: how many hooks were ever added or removed, anywhere; while it stands still, no hook changed.
+    """
 
     _ids = itertools.count()
+    changes = 0
 
     def __init__(self, hooks: dict[int, Any]) -> None:
         self.id = next(self._ids)
+        RemovableHandle.changes += 1
         self._hooks: dict[int, Any] | None = hooks
 
     def remove(self) -> None:
         """Unregister the hook; harmless when already removed."""
         if self._hooks is not None:
             self._hooks.pop(self.id, None)
+            RemovableHandle.changes += 1
 
     def __enter__(self) -> RemovableHandle:
         return self
@@ -156,6 +162,8 @@ class OpNode(Node):
         return tuple(out)
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        if not any(needs):  # a write that ends a history: nothing flows on
+            return (None,) * len(needs)
         result = apply_functional(self.plan, grads, self.needs_per_argument(needs), self.unpack())
         return self.spread(result)
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.autograd.hooks import hooks_on
+from weft.autograd.node import RemovableHandle
 from weft.compile.arguments import TensorFacts, facts_of, layout_of, sharing_pattern, strides_of
 from weft.compile.capture import Capture
 from weft.compile.executable import Compiled, Interpreted, make_executable
@@ -114,6 +116,8 @@ class Entry:
         self.by_argument = [s for s in states if s.leaf is not None]
         self.outside = frozenset(id(s.storage.array) for s in states if s.leaf is None and s.provider is None)
         self.presence = [(self.capture.real(g.tensor), g.present) for g in self.capture.grads.values() if g.present is not None]
+        self.hooks = [(tensor, hooks_on(tensor)) for tensor, _, _ in self.capture.wants_grad.values()]
+        self.hook_changes = RemovableHandle.changes
         numbers = self.capture.numbers
         self.outer_numbers = [n for n in numbers if not isinstance(n.getter, LeafGetter)]
         self.leaf_numbers = [n for n in numbers if isinstance(n.getter, LeafGetter)]
@@ -199,6 +203,11 @@ class Entry:
         for tensor, wanted, where in self.capture.wants_grad.values():
             if tensor.requires_grad is not wanted:
                 return Miss(f"{where}: requires_grad of a tensor of shape {list(tensor.dims)} was {wanted}, is now {not wanted}", 5)
+        if RemovableHandle.changes != self.hook_changes:
+            changed = next((tensor for tensor, known in self.hooks if hooks_on(tensor) != known), None)
+            if changed is not None:
+                return Miss(f"a hook of a tensor of shape {list(changed.dims)} was added or removed", 5)
+            self.hook_changes = RemovableHandle.changes
         for state_guard in self.capture.state_guards.values():
             if not state_guard.check():
                 return Miss(state_guard.describe, 5)
