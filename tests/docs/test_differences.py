@@ -1,0 +1,280 @@
+"""docs/differences.md: each line of the page has a test here, and each test a line there."""
+
+from __future__ import annotations
+
+import re
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.nn import functional as F
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/differences.md"
+RNG = np.random.Generator
+
+
+def parameter(rng: RNG, *shape: int) -> Any:
+    return weft.nn.Parameter(weft.from_numpy(rng.normal(size=shape)))
+
+
+def test_every_line_has_a_test() -> None:
+    named = set(re.findall(r"`(\w+)`[,)]", " ".join(re.findall(r"\((`[^)]*`)\)", PAGE.read_text(encoding="utf-8")))))
+    named |= {n for group in re.findall(r"\(((?:`\w+`(?:, )?)+)\)\n", PAGE.read_text(encoding="utf-8")) for n in re.findall(r"`(\w+)`", group)}
+    tests = {name.removeprefix("test_") for name in globals() if name.startswith("test_")} - {"every_line_has_a_test"}
+    assert named == tests
+
+
+# ---- everywhere
+def test_only_the_cpu() -> None:
+    with pytest.raises((RuntimeError, ValueError), match="cuda"):
+        weft.zeros(2, device="cuda")
+    assert not any(hasattr(weft, name) for name in ("sparse_coo_tensor", "quantize_per_tensor", "float8_e4m3fn"))
+
+
+def test_random_numbers(rng: RNG) -> None:
+    seed, size = int(rng.integers(2**31)), int(rng.integers(5, 3000))
+    weft.manual_seed(0)
+    assert float(weft.rand(1)[0]) != pytest.approx(0.49625658988952637)  # PyTorch's first number of seed 0
+    draws = []
+    for run in (lambda: (weft.rand(size), weft.randn(size)), *(weft.compile(lambda: (weft.rand(size), weft.randn(size)), backend=b) for b in ("interpret", "llvm"))):
+        weft.manual_seed(seed)
+        draws.append([t.numpy() for t in run()])
+    for other in draws[1:]:
+        np.testing.assert_array_equal(draws[0], other)
+
+
+def test_integers_divided_by_zero(rng: RNG) -> None:
+    x = weft.from_numpy(rng.integers(-9, 9, size=5))
+    for run in (lambda x: (x // 0, x % 0), weft.compile(lambda x: (x // 0, x % 0))):
+        assert [t.tolist() for t in run(x)] == [[0] * 5, [0] * 5]
+
+
+def test_no_warnings() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(weft.log(weft.tensor(-1.0)).item())
+        assert np.isinf((weft.tensor(1.0) / 0).item())
+        out = weft.empty(3)
+        weft.add(weft.ones(2, 2), 1, out=out)
+        assert out.shape == (2, 2)
+
+
+def test_accumulate_grad_stays(rng: RNG) -> None:
+    p, seen = parameter(rng, 3), []
+    p.expand_as(p).grad_fn.next_functions[0][0].register_hook(lambda *_: seen.append(1))
+    p.sum().backward()
+    p.sum().backward()
+    assert len(seen) == 2
+
+
+def test_shared_step(rng: RNG) -> None:
+    a, b = parameter(rng, 2), parameter(rng, 3)
+    optimizer = weft.optim.AdamW([a, b])
+    (a.sum() + b.sum()).backward()
+    optimizer.step()
+    assert optimizer.state[a]["step"] is optimizer.state[b]["step"]
+    a.grad = None
+    optimizer.step()
+    assert [float(optimizer.state[p]["step"]) for p in (a, b)] == [1, 2]
+
+
+def test_errors_have_two_types(rng: RNG) -> None:
+    n = int(rng.integers(3, 9))
+    texts = []
+    for run in (weft.matmul, weft.compile(lambda a, b: weft.matmul(a, b))):
+        with pytest.raises(RuntimeError) as caught:
+            run(weft.ones(n, 2), weft.ones(3, n))
+        assert isinstance(caught.value, weft.WeftError)
+        texts.append(str(caught.value))
+    assert all("mat1 and mat2 shapes cannot be multiplied" in t for t in texts) and re.match(r"test_differences\.py:\d+: ", texts[1])
+    with pytest.raises(IndexError):
+        weft.ones(2)[5]
+
+
+# ---- weft.compile
+def test_no_modes() -> None:
+    for option in ({"mode": "max-autotune"}, {"dynamic": True}, {"fullgraph": True}):
+        with pytest.raises(TypeError):
+            weft.compile(lambda x: x, **option)
+
+
+def test_sizes_are_symbols(rng: RNG) -> None:
+    double = weft.compile(lambda x: x * 2 + 1)
+    weft.counters.reset()
+    for n in rng.integers(2, 50, size=3):
+        np.testing.assert_array_equal(double(weft.ones(int(n), int(n) + 1)).numpy(), np.full((n, n + 1), 3.0, np.float32))
+    assert weft.counters.captures == 1
+
+
+@pytest.mark.parametrize("ask", [lambda x: x.item(), lambda x: 1 if x > 0 else 2, float, lambda x: x.numpy()])
+def test_values_are_not_known(ask: Any) -> None:
+    with pytest.raises(weft.WeftError, match=r"test_differences\.py:\d+"):
+        weft.compile(lambda x: x.sum() * ask(x.sum()))(weft.ones(3))
+
+
+class Holder:
+    n = 0
+    name = "before"
+
+
+HOLDER, OLDER = Holder(), [1]
+
+
+def _prints(x: Any) -> None:
+    print(x.shape)
+
+
+def _appends(x: Any) -> None:
+    OLDER.append(2)
+
+
+def _rebinds(x: Any) -> None:
+    HOLDER.name = "after"
+
+
+def _draws(x: Any) -> None:
+    np.random.default_rng(0).normal()
+
+
+def _looks_at_the_clock(x: Any) -> None:
+    time.perf_counter()
+
+
+@pytest.mark.parametrize("deed", [_prints, _appends, _rebinds, _looks_at_the_clock, lambda x: open(__file__)], ids=lambda f: f.__name__)
+def test_side_effects_are_refused(deed: Any) -> None:
+    def step(x: Any) -> Any:
+        deed(x)
+        return x + 1
+
+    with pytest.raises(weft.WeftError, match=r"test_differences\.py:\d+"):
+        weft.compile(step)(weft.ones(2))
+    assert OLDER == [1] and HOLDER.name == "before"
+
+
+def test_numbers_are_written_back() -> None:
+    holder = Holder()
+
+    def step(x: Any) -> Any:
+        holder.n += 1
+        return x * holder.n
+
+    compiled = weft.compile(step)
+    assert [float(compiled(weft.tensor(2.0))) for _ in range(4)] == [2, 4, 6, 8]
+    assert holder.n == 4
+
+
+def test_a_changed_number(rng: RNG) -> None:
+    holder, p = Holder(), parameter(rng, 3)
+    optimizer = weft.optim.SGD([p], lr=0.5)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = (p * x).sum() * holder.n
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    compiled, x = weft.compile(step), weft.ones(3, dtype=weft.float64)
+    weft.counters.reset()
+    for n in range(1, 6):
+        holder.n, optimizer.param_groups[0]["lr"] = n, float(rng.uniform())
+        want = p.detach().numpy().sum() * n
+        assert float(compiled(x)) == pytest.approx(want)
+    assert weft.counters.captures == 2
+
+
+def test_hooks_are_captured(rng: RNG) -> None:
+    p = parameter(rng, 3)
+    handle = p.register_hook(lambda g: g * 2)
+
+    def step() -> None:
+        p.grad = None
+        (p * 3).sum().backward()
+
+    compiled = weft.compile(step)
+    compiled()
+    compiled()
+    assert p.grad.tolist() == [6.0] * 3
+    handle.remove()
+    p.register_hook(lambda g: print(g.shape))
+    with pytest.raises(weft.WeftError, match="prints"):
+        compiled()
+
+
+def test_a_returned_loss(rng: RNG) -> None:
+    p = parameter(rng, 3)
+
+    def step() -> Any:
+        loss = (p * p).sum()
+        loss.backward()
+        return loss
+
+    assert step().grad_fn is not None
+    returned = weft.compile(step)()
+    assert returned.grad_fn is None and not returned.requires_grad
+
+
+def test_all_or_nothing(rng: RNG) -> None:
+    rows = int(rng.integers(3, 9))
+    table = parameter(rng, rows, 2)
+    optimizer = weft.optim.SGD([table], lr=0.1)
+
+    def step(i: Any) -> Any:
+        with weft.no_grad():
+            table.add_(1)
+        optimizer.zero_grad()
+        loss = (F.embedding(i, table) * weft.rand(2, dtype=weft.float64)).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    compiled = weft.compile(step)
+    compiled(weft.tensor([0, 1]))
+    before, grad, state = table.detach().numpy().copy(), table.grad.numpy().copy(), weft.default_generator.get_state()
+    with pytest.raises(IndexError):
+        compiled(weft.tensor([0, rows]))
+    np.testing.assert_array_equal(table.detach().numpy(), before)
+    np.testing.assert_array_equal(table.grad.numpy(), grad)
+    assert weft.default_generator.get_state() == state
+    with pytest.raises(IndexError):
+        step(weft.tensor([0, rows]))
+    np.testing.assert_array_equal(table.detach().numpy(), before + 1)
+
+
+def test_no_create_graph_through_a_compiled_model(rng: RNG) -> None:
+    model = weft.compile(weft.nn.Linear(3, 2))
+    x = weft.ones(4, 3)
+    loss = (model(x) ** 2).sum()
+    loss.backward(retain_graph=True)
+    first = model.weight.grad.numpy().copy()
+    loss.backward()
+    np.testing.assert_allclose(model.weight.grad.numpy(), 2 * first, rtol=1e-6)
+    with pytest.raises(RuntimeError, match="compile the whole step"):
+        weft.autograd.grad((model(x) ** 2).sum(), list(model.parameters()), create_graph=True)
+
+
+def test_last_bits(rng: RNG) -> None:
+    a, b = (weft.from_numpy(rng.normal(size=(int(rng.integers(2, 40)), 70)).astype(np.float32)) for _ in range(1) for _ in range(2))
+    b = b[:1].expand_as(a)
+    exact = lambda a, b: (a + b, a - b, a * b, a / b, (a > b).float())  # noqa: E731
+    for got, want in zip(weft.compile(exact)(a, b), exact(a, b)):
+        np.testing.assert_array_equal(got.numpy(), want.numpy())
+    close = lambda a: (a.exp(), a.sum(), a.softmax(-1))  # noqa: E731
+    for got, want in zip(weft.compile(close)(a), close(a)):
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=2e-5, atol=1e-6)
+    threads = weft.get_num_threads()
+    results = []
+    try:
+        for count in (1, 2, 3):
+            weft.set_num_threads(count)
+            results.append([t.numpy() for t in weft.compile(close)(a)])
+    finally:
+        weft.set_num_threads(threads)
+    for other in results[1:]:
+        for x, y in zip(results[0], other):
+            np.testing.assert_array_equal(x, y)
