@@ -83,9 +83,11 @@ class Program:
     def _backward(self, form: str) -> list[str]:
         terms = " + ".join(f"({o} * {0.5 + 0.25 * i}).sum()" for i, o in enumerate(self.outputs)) or "0.0"
         terms += "".join(f" + ({w} * {w}).sum()" for w in self.leaves)
+        statistic = "    s0.copy_(s0 * 0.9 + {}.mean() * 0.1)" if form == "weft" else "    np.copyto(s0, s0 * 0.9 + {}.mean() * 0.1)"
+        last = [statistic.format(f"{o}.detach()" if form == "weft" else o) for o in self.outputs[:1]]
         if form == "numpy":
-            return [f"    loss[0] = {terms}"]
-        lines = [f"    loss = {terms}", "    loss.backward()"]
+            return [f"    loss[0] = {terms}", *last]
+        lines = [f"    loss = {terms}", "    loss.backward()", *last]
         if self.update != "none":
             lines.append("    with weft.no_grad():")
             lines += [f"        {w}.sub_({w}.grad * 0.1)" for w in self.leaves]
@@ -129,6 +131,10 @@ class Maker:
         """An axis whose size has a property."""
         found = [i for i, d in enumerate(v.shape) if test(d)]
         return int(self.rng.choice(found)) if found else None
+
+    def is_certain(self, v: Variable) -> bool:
+        """Whether the order of v's elements in memory is the same in all modes, so that reshape looks or copies in all alike."""
+        return v.root[0] in "xsw" or any(u.name == v.root and u.is_fresh for u in self.variables)
 
     # ---- writing down
     def line(self, weft: str, numpy: str, uses: list[Variable], makes: tuple[str, ...] = ()) -> None:
@@ -194,12 +200,12 @@ def draw_program(seed: int, wants_grad: bool, length: int = 10, dtype: str = "fl
     for i in range(int(rng.integers(1, 4))):
         shape = tuple(str(rng.choice(pool)) for _ in range(int(rng.integers(1, 4))))
         arguments.append(shape)
-        maker.variables.append(Variable(f"x{i}", shape, f"x{i}"))
-    state: dict[str, tuple[int, ...]] = {}
+        maker.variables.append(Variable(f"x{i}", shape, f"x{i}", is_fresh=False))
+    state: dict[str, tuple[int, ...]] = {}  # with gradients it is only read: a history may not outlive the call
     for name in ("s0", "w0", "w1")[: 3 if wants_grad else 1]:
         dims = tuple(int(n) for n in rng.choice([3, 3, 2], int(rng.integers(1, 3))))
         state[name] = dims
-        maker.variables.append(Variable(name, tuple(map(str, dims)), name, can_write=not name.startswith("w")))
+        maker.variables.append(Variable(name, tuple(map(str, dims)), name, can_write=not wants_grad))
     weights = np.array(WEIGHTS) / np.sum(WEIGHTS)
     while len(maker.statements) < length:
         STATEMENTS[int(rng.choice(len(STATEMENTS), p=weights))](maker)

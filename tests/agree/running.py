@@ -61,11 +61,41 @@ def draw_calls(program: Program, count: int) -> list[dict[str, int]]:
     return calls
 
 
-def draw_arguments(program: Program, sizes: dict[str, int], call: int) -> list[Array]:
+@dataclass(frozen=True)
+class Call:
+    """One call: sizes, argument values, and how each argument lies in memory.
+
+    layouts: "rows" row-major, "columns" with its dims in reverse order, "gaps" every other element of a larger array, "same" another argument again.
+    """
+
+    sizes: dict[str, int]
+    values: list[Array]
+    layouts: tuple[str, ...]
+
+    def arrays(self) -> list[Array]:
+        """The arguments, in memory of their own at each time."""
+        made: list[Array] = []
+        for value, layout in zip(self.values, self.layouts):
+            if layout == "same":
+                made.append(next((x for x in made if x.shape == value.shape), value.copy()))
+            elif layout == "columns":
+                made.append(value.T.copy().T)
+            elif layout == "gaps":
+                wide = np.zeros((*value.shape[:-1], 2 * value.shape[-1]), value.dtype)
+                wide[..., ::2] = value
+                made.append(wide[..., ::2])
+            else:
+                made.append(value.copy())
+        return made
+
+
+def draw_call(program: Program, sizes: dict[str, int], call: int) -> Call:
     """Arguments of one call."""
     rng = np.random.default_rng([program.seed, 2, call])
     shapes = [tuple(sizes[d] if d.isalpha() else int(d) for d in shape) for shape in program.arguments]
-    return [rng.uniform(-1, 1, s).astype(program.dtype) for s in shapes]
+    values = [rng.uniform(-1, 1, s).astype(program.dtype) for s in shapes]
+    odds = (0.7, 0.12, 0.12, 0.06) if not program.wants_grad else (0.76, 0.12, 0.12, 0.0)
+    return Call(sizes, values, tuple(str(x) for x in rng.choice(["rows", "columns", "gaps", "same"], len(shapes), p=odds)))
 
 
 def draw_state(program: Program) -> Arrays:
@@ -75,14 +105,14 @@ def draw_state(program: Program) -> Arrays:
 
 
 # ---- the truth
-def run_numpy(program: Program, calls: Sequence[list[Array]]) -> list[Seen]:
+def run_numpy(program: Program, calls: Sequence[Call]) -> list[Seen]:
     """The program in NumPy, with gradients by central differences. Raises Skip if its numbers grow too large."""
     state = draw_state(program)
     gradients: dict[str, Array | None] = {w: None for w in program.leaves}
     seen = []
-    for arguments in calls:
-        found = _numpy_gradients(program, arguments, state) if program.wants_grad else {}
-        mine = [x.copy() for x in arguments]
+    for call in calls:
+        found = _numpy_gradients(program, call, state) if program.wants_grad else {}
+        mine = call.arrays()
         outputs, _ = _numpy_once(program, mine, state)
         for name, g in found.items():
             before = gradients[name]
@@ -105,7 +135,7 @@ def _numpy_once(program: Program, arguments: list[Array], state: Arrays) -> tupl
     return outputs, float(np.asarray(loss[0]))
 
 
-def _numpy_gradients(program: Program, arguments: list[Array], state: Arrays) -> Arrays:
+def _numpy_gradients(program: Program, call: Call, state: Arrays) -> Arrays:
     step = 1e-6
     found = {}
     for name in program.leaves:
@@ -115,7 +145,7 @@ def _numpy_gradients(program: Program, arguments: list[Array], state: Arrays) ->
             for sign in (1, -1):
                 moved = {n: x.copy() for n, x in state.items()}
                 moved[name][at] += sign * step
-                losses.append(_numpy_once(program, [x.copy() for x in arguments], moved)[1])
+                losses.append(_numpy_once(program, call.arrays(), moved)[1])
             gradient[at] = (losses[0] - losses[1]) / (2 * step)
         found[name] = gradient
     return found
@@ -133,15 +163,15 @@ def _update(program: Program, state: Arrays, gradients: dict[str, Array | None])
 
 
 # ---- weft
-def run_weft(program: Program, calls: Sequence[list[Array]], mode: str, check_stages: bool = False) -> list[Seen]:
+def run_weft(program: Program, calls: Sequence[Call], mode: str, check_stages: bool = False) -> list[Seen]:
     """The program in one mode of weft. check_stages: at each call also run every graph stage, printed and parsed again, and compare."""
     state = {n: weft.tensor(x).requires_grad_(n.startswith("w")) for n, x in draw_state(program).items()}
     function = make_function(program, "weft", {"weft": weft, **state})
     if mode != "eager":
         function = weft.compile(function, backend=mode)
     seen = []
-    for arguments in calls:
-        tensors = [weft.tensor(x) for x in arguments]
+    for call in calls:
+        tensors = _tensors(call.arrays())
         outputs = function(*tensors)
         here = Seen({f"result {i}": np.array(o.detach().numpy()) for i, o in enumerate(outputs)})
         here.values |= {f"argument {i}": np.array(x.detach().numpy()) for i, x in enumerate(tensors)}
@@ -153,6 +183,12 @@ def run_weft(program: Program, calls: Sequence[list[Array]], mode: str, check_st
                 if not isinstance(entry.executable, CheckedStages):
                     entry.executable = CheckedStages(entry.graph, mode)
     return seen
+
+
+def _tensors(arrays: list[Array]) -> list[Any]:
+    """A tensor for each array, over its memory; the same tensor for the same array."""
+    made: dict[int, Any] = {}
+    return [made.setdefault(id(x), weft.from_numpy(x)) for x in arrays]
 
 
 class CheckedStages:
@@ -196,7 +232,7 @@ def compare(what: str, found: Array, expected: Array, tolerance: float) -> None:
 def check(program: Program, modes: Sequence[str] = MODES, call_count: int = 3) -> None:
     """One answer in every mode. Raises Disagreement or whatever a mode raises; Skip if there is nothing to compare."""
     sizes = draw_calls(program, call_count)
-    calls = [draw_arguments(program, s, i) for i, s in enumerate(sizes)]
+    calls = [draw_call(program, s, i) for i, s in enumerate(sizes)]
     truth = run_numpy(program, calls)
     tolerance = {"float64": 1e-9, "float32": 2e-4}[program.dtype]
     for mode in modes:
@@ -212,14 +248,14 @@ def check(program: Program, modes: Sequence[str] = MODES, call_count: int = 3) -
                 raise Disagreement(f"{mode}, call {call}: {sorted(here.values)}, expected {sorted(true.values)}")
             for name, value in true.values.items():
                 loose = 2e-5 if program.wants_grad and ("gradient" in name or "state w" in name or program.update != "none") else tolerance
-                compare(f"{mode}, call {call} with {sizes[call]}, {name}", here.values[name], value, max(loose, tolerance))
+                compare(f"{mode}, call {call} with {sizes[call]} {calls[call].layouts}, {name}", here.values[name], value, max(loose, tolerance))
 
 
-def _all_refuse(program: Program, calls: Sequence[list[Array]], modes: Sequence[str]) -> None:
+def _all_refuse(program: Program, calls: Sequence[Call], modes: Sequence[str]) -> None:
     """What eager mode refuses, every mode refuses."""
     for mode in modes[1:]:
         try:
-            run_weft(program, calls[:1], mode)
+            run_weft(program, calls, mode)
         except weft.WeftError as error:
             if "modified by an inplace operation" in str(error):
                 continue

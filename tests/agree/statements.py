@@ -18,14 +18,14 @@ def unary(m: Maker) -> None:
     """A pointwise operator."""
     v = m.variable()
     weft = str(m.pick(list(UNARY)))
-    m.fresh(weft, UNARY[weft], [v], v.shape)
+    m.fresh(weft, UNARY[weft], [v], v.shape, v.is_fresh)
 
 
 def number(m: Maker) -> None:
     """Arithmetic with a number."""
     v = m.variable()
     text = f"$0 {m.pick(['*', '+', '-'])} {m.number()}"
-    m.fresh(text, text, [v], v.shape)
+    m.fresh(text, text, [v], v.shape, v.is_fresh)
 
 
 def binary(m: Maker) -> None:
@@ -33,7 +33,7 @@ def binary(m: Maker) -> None:
     v = m.variable()
     w = m.variable(lambda u: broadcast(u.shape, v.shape) is not None)
     text = f"$0 {m.pick(['+', '-', '*'])} $1"
-    m.fresh(text, text, [v, w], broadcast(v.shape, w.shape))
+    m.fresh(text, text, [v, w], broadcast(v.shape, w.shape), v.is_fresh and w.is_fresh and v.shape == w.shape)
 
 
 def choose(m: Maker) -> None:
@@ -164,6 +164,9 @@ def flatten(m: Maker) -> None:
     if v is None:
         return
     size = product(v.shape)
+    if not m.is_certain(v):
+        m.fresh(f"$0.reshape({size}).clone()", f"np.array($0.reshape({size}))", [v], (size,), is_fresh=True)
+        return
     verb = "view" if v.is_fresh and m.rng.random() < 0.5 else "reshape"
     m.view(f"$0.{verb}({size})", f"$0.reshape({size})", v, (size,), is_fresh=v.is_fresh)
 
@@ -176,6 +179,9 @@ def regroup(m: Maker) -> None:
     i = int(m.rng.integers(len(v.shape) - 1))
     joined = product(v.shape[i : i + 2])
     shape = (*v.shape[:i], joined, *v.shape[i + 2 :])
+    if not m.is_certain(v):
+        m.fresh(f"$0.reshape({', '.join(shape)}).clone()", f"np.array($0.reshape({tuple_text(shape)}))", [v], shape, is_fresh=True)
+        return
     m.view(f"$0.reshape({', '.join(shape)})", f"$0.reshape({tuple_text(shape)})", v, shape, is_fresh=v.is_fresh)
 
 

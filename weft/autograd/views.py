@@ -63,8 +63,7 @@ class CopySlices(Node):
 
             raise StateError(FREED)
         g_view = follow(g, self.path)
-        wanted = self._inner_needs(needs)
-        out = list(self.inner.apply((g_view,), wanted)) if any(wanted) else [None] * len(wanted)
+        out = list(self.inner.apply((g_view,), self._inner_needs(needs)))
         into_self = out.pop(self.self_slot) if self.self_slot is not None else None
         into_base = self._into_base(g, g_view, into_self) if needs[0] else None
         return (into_base, *out)
