@@ -16,17 +16,17 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
 
 
-def numel(input: Tensor) -> Any:  # noqa: A002  (PyTorch's name)
+def numel(input: Tensor) -> Any:
     """The number of elements."""
     return check_tensor(input, "numel(): input").numel()
 
 
-def is_floating_point(input: Tensor) -> bool:  # noqa: A002
+def is_floating_point(input: Tensor) -> bool:
     """Whether the dtype is a floating point one."""
     return check_tensor(input, "is_floating_point(): input").is_floating_point()
 
 
-def is_complex(input: Tensor) -> bool:  # noqa: A002
+def is_complex(input: Tensor) -> bool:
     """Whether the dtype is complex."""
     return check_tensor(input, "is_complex(): input").is_complex()
 

@@ -12,10 +12,10 @@ from weft.types import dtype as dt
 from weft.types.dtype import DType
 
 
-class finfo:  # noqa: N801  (PyTorch's name)
+class finfo:
     """Limits of a floating point dtype (for complex ones: of their parts): bits, eps, max, min, tiny, smallest_normal, resolution."""
 
-    def __init__(self, type: DType | None = None) -> None:  # noqa: A002  (PyTorch's name)
+    def __init__(self, type: DType | None = None) -> None:
         wanted = dt.get_default() if type is None else type
         if not (wanted.is_floating_point or wanted.is_complex):
             raise ArgumentError(f"weft.finfo() requires a floating point input type. Use weft.iinfo to handle '{wanted}'")
@@ -33,10 +33,10 @@ class finfo:  # noqa: N801  (PyTorch's name)
         )
 
 
-class iinfo:  # noqa: N801  (PyTorch's name)
+class iinfo:
     """Limits of an integer dtype: bits, max, min."""
 
-    def __init__(self, type: DType) -> None:  # noqa: A002  (PyTorch's name)
+    def __init__(self, type: DType) -> None:
         if type.is_floating_point or type.is_complex or type is dt.bool_:
             raise ArgumentError(f"weft.iinfo() requires an integer input type. Use weft.finfo to handle '{type}'")
         found = np.iinfo(type.numpy)
