@@ -8,8 +8,9 @@ from collections.abc import Iterable
 
 from weft.codegen.compiler import compile_object, object_key
 from weft.codegen.emit import Module
-from weft.codegen.gemm import emit_gemm
+from weft.codegen.gemm import declare_gemm, gemm_module
 from weft.codegen.gemm_plan import plan_gemm
+from weft.codegen.program_key import program_key
 from weft.codegen.target import Target, host_target
 from weft.runtime.cache import user_cache
 from weft.runtime.engine import Library, load
@@ -58,9 +59,13 @@ def product_library(dtype: str, target: Target) -> Library:
 
 @functools.cache
 def _product_library(dtype: str, target: Target) -> Library:
-    module = Module.for_target(target)
-    library = emit_gemm(module, dtype, target)
-    return load(object_code(module.text(), target), library.symbols)
+    cache = user_cache()
+    key = program_key(f"matrix product {dtype}", target)  # by the compiler's files: writing the text only to hash it costs more than loading the code
+    code = cache.get(key)
+    if code is None:
+        code = compile_object(gemm_module(dtype, target).text(), target)
+        cache.put(key, code)
+    return load(code, declare_gemm(Module.for_target(target), dtype, target).symbols)
 
 
 def native_caller() -> NativeCaller:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
-from pathlib import Path
 from typing import Any
 
+from weft.codegen.program_key import compiler_stamp
 from weft.ir.graph import Graph
 from weft.ir.printer import print_graph
 from weft.runtime.cache import Cache
@@ -20,19 +19,11 @@ from weft.types.shape_env import Relation, ShapeEnv, ShapeGuard
 def program_key(graph: Graph) -> str:
     """The canonical text of a captured graph with the answers it was captured under. Two graphs with one key are the same program."""
     answers = sorted(f"{g.relation} is {g.answer}" for g in graph.env.guards.values())
-    return "\n".join((compiler_fingerprint(), print_graph(graph, locations=False, symbols=False), *answers))
-
-
-@functools.lru_cache(maxsize=1)
-def compiler_fingerprint() -> str:
-    """A digest of sizes and times of weft's own files: programs that another version of the compiler made are not found."""
-    root = Path(__file__).resolve().parent.parent
-    facts = [(str(f.relative_to(root)), f.stat().st_size, f.stat().st_mtime_ns) for f in sorted(root.rglob("*.py"))]
-    return hashlib.sha256(repr(facts).encode()).hexdigest()
+    return "\n".join((print_graph(graph, locations=False, symbols=False), *answers))
 
 
 def _name(key: str) -> str:
-    return hashlib.sha256(f"guards\0{key}".encode()).hexdigest()
+    return hashlib.sha256(f"guards\0{compiler_stamp()}\0{key}".encode()).hexdigest()
 
 
 def store_guards(cache: Cache, key: str, env: ShapeEnv, before: frozenset[Relation]) -> None:

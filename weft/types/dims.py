@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Union
 
 Dim = Union[int, "Expr"]
@@ -273,6 +274,7 @@ def _flattened(kind: str, d: Dim) -> tuple[Dim, ...]:
     return (d,)
 
 
+@lru_cache(maxsize=65536)
 def _covers(kind: str, x: Dim, y: Dim) -> bool:
     """Whether y adds nothing to an extreme that x is part of."""
     if x == y:
