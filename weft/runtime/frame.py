@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Callable, Sequence
 from itertools import compress
@@ -139,7 +140,7 @@ class Frame:
         start = 0 if slot.offset < 0 else self.words[slot.offset] * dtype.itemsize
         if held is None:
             return self.arena.tensor(self.words[HEADER + slot.root] - self.arena.address + start, dtype, dims, strides)
-        if strides is None and start == 0:
+        if strides is None and start == 0 and held.size == math.prod(dims):  # else its first rows only
             return held.reshape(dims)  # type: ignore[no-any-return]
         view: Array = np.ndarray(dims, dtype, buffer=held.reshape(-1), offset=start, strides=strides)
         return view
