@@ -42,15 +42,22 @@ def load(data: bytes, exports: Iterable[str], imports: Mapping[str, int] = Mappi
     """
     import llvmlite.binding as llvm  # heavy: kept out of `import weft`
 
-    builder = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
-    for name, address in imports.items():
-        builder.import_symbol(name, address)
     names = tuple(exports)
-    for name in names:
-        builder.export_symbol(name)
-    try:
+
+    def link() -> Any:
+        builder = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
+        for name, address in imports.items():
+            builder.import_symbol(name, address)
+        for name in names:
+            builder.export_symbol(name)
         # A library's name can never be used again, hence the running number.
-        tracker = builder.link(_engine(), f"weft-{next(_numbers)}")
+        return builder.link(_engine(), f"weft-{next(_numbers)}")
+
+    try:
+        try:
+            tracker = link()
+        except RuntimeError:  # seen once under heavy load, with nothing missing: the same object loads the second time
+            tracker = link()
     except RuntimeError as problem:
         raise StateError(f"generated code cannot be loaded: {problem}") from None
     return Library(tracker, {name: tracker[name] for name in names})
