@@ -17,6 +17,7 @@ import numpy as np
 from weft.autograd import engine
 from weft.autograd.views import write_path
 from weft.compile.evaluator import OpaqueEvaluator
+from weft.compile.guards.values import number_kind
 from weft.compile.numbers import SymFloat, operand_of
 from weft.compile.state import StateSlot, choose_base, type_of_array
 from weft.compile.symbolic import Path, SilentStorage, SymbolicPayload, SymbolicStorage
@@ -388,7 +389,7 @@ class Capture:
     def lift(self, container: Any, key: Any, name: str) -> Any:
         """A number of a container (an optimizer's parameter group) as a runtime input; anything else as it is."""
         value = container[key]
-        if type(value) not in (int, float):
+        if number_kind(value) is None:
             return value
         found = self._lifted.get((id(container), key))
         if found is None:
@@ -400,7 +401,7 @@ class Capture:
     def lift_item(self, container: Any, key: Any, index: int, name: str) -> Any:
         """A number of a tuple in a container (betas of a parameter group), read anew from the container's current tuple at every call."""
         value = container[key][index]
-        if type(value) not in (int, float):
+        if number_kind(value) is None:
             return value
         found = self._lifted.get((id(container), (key, index)))
         if found is None:

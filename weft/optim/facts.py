@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from weft.tensor.tensor import Tensor
 
 Facts = list[Any]
@@ -23,8 +25,10 @@ def state_facts(param_groups: list[dict[str, Any]], state: Mapping[Tensor, dict[
 
 def _fact(value: Any) -> Any:
     kind = type(value)
-    if kind is int or kind is float:
-        return kind
+    if kind is bool or kind is str or value is None:
+        return value
+    if isinstance(value, (int, float, np.number)):
+        return float  # an input of the program, whatever its value
     if kind is tuple or kind is list:
         return [_fact(v) for v in value]
-    return value if kind in (bool, str, type(None)) else id(value)
+    return id(value)
