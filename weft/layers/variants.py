@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.layers import eager
 from weft.layers.walk import inplace
-from weft.ops import bind as binding
+from weft.ops.forms import Calls
 from weft.ops.op import PACKETS, Op, on_define
 from weft.ops.packet import Packet, aten
 from weft.support.errors import ArgumentError, DTypeError, StateError
@@ -17,8 +17,10 @@ from weft.types import promotion
 
 
 def _inplace_method(base: str, candidates: list[Op]) -> Callable[..., Any]:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        op, bound = binding.bind_any(f"{base}_", candidates, (self, *args), kwargs)
+    calls = Calls(f"{base}_", candidates)
+
+    def method(*args: Any, **kwargs: Any) -> Tensor:
+        op, bound = calls.resolve(args, kwargs)
         return inplace(op, bound)
 
     method.__name__ = method.__qualname__ = f"{base}_"

@@ -142,12 +142,14 @@ _SYNONYMS = {"input": "self", "axis": "dim", "keepdims": "keepdim", "x": "self",
 
 
 @lru_cache(maxsize=None)
-def _positional_count(op: Op) -> int:
+def positional_count(op: Op) -> int:
+    """How many arguments may be given by position."""
     return sum(not a.keyword_only for a in op.schema.arguments)
 
 
 @lru_cache(maxsize=None)
-def _names(op: Op) -> Mapping[str, int]:
+def positions_of(op: Op) -> Mapping[str, int]:
+    """Position of every argument by name, synonyms included."""
     found = {a.name: i for i, a in enumerate(op.schema.arguments)}
     for synonym, name in _SYNONYMS.items():
         if name in found and synonym not in found:
@@ -162,11 +164,11 @@ def bind(op: Op, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any,
         if plain is not None:
             return plain
     arguments = op.schema.arguments
-    limit = _positional_count(op)
+    limit = positional_count(op)
     if len(args) > limit:
         args = _gather_varargs(op, args, limit)
     values: list[Any] = list(args) + [_MISSING] * (len(arguments) - len(args))
-    names = _names(op)
+    names = positions_of(op)
     for name, value in kwargs.items():
         at = names.get(name)
         if at is None:
@@ -195,14 +197,15 @@ def _plain_kinds(op: Op) -> tuple[tuple[Any, ...], tuple[tuple[Any, ...], ...], 
     """Per positional argument the exact types that need no conversion; the tails of defaults; the least number of arguments."""
     arguments = op.schema.arguments
     accepted: list[Any] = []
-    for a in arguments[: _positional_count(op)]:
-        accepted.append((a.is_tensor and not a.is_list, _exact_types(op, a)))
+    for a in arguments[: positional_count(op)]:
+        accepted.append((a.is_tensor and not a.is_list, exact_types(op, a)))
     tails = tuple(tuple(a.default for a in arguments[n:]) for n in range(len(arguments) + 1))
     least = max((i + 1 for i, a in enumerate(arguments) if not a.has_default), default=0)
     return tuple(accepted), tails, least
 
 
-def _exact_types(op: Op, a: Argument) -> frozenset[type]:
+def exact_types(op: Op, a: Argument) -> frozenset[type]:
+    """The types that need no conversion."""
     if a.is_list:
         return frozenset((type(None),) if a.is_optional else ())
     kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (float,), "bool": (bool,), "str": (str,), "Scalar": (int, float, bool)}
@@ -262,7 +265,7 @@ def bind_any(name: str, candidates: Sequence[Op], args: tuple[Any, ...], kwargs:
 
 def _spread(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """`x.permute(0, 1)` with as many integers as there are positional arguments."""
-    i = _positional_count(op) - 1
+    i = positional_count(op) - 1
     if i < 0 or len(args) <= i or not all(isinstance(a, (int, SymInt, Expr, np.integer)) for a in args[i:]):
         raise Mismatch("not a list of integers")
     return args[:i] + (tuple(args[i:]),)

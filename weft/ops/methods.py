@@ -144,8 +144,15 @@ def _reversed_div(x: Any, other: Any) -> Any:
 
 
 def _method(packet: Packet) -> Any:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return packet(self, *args, **kwargs)
+    plain = packet.calls.plain
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs:  # what Packet.__call__ does, without its frame
+            found = plain.get(tuple(map(type, args)))
+            if found is not None:
+                op, rest, route = found
+                return route(op, args + rest)
+        return packet(*args, **kwargs)
 
     method.__name__ = method.__qualname__ = packet.__name__
     method.__doc__ = packet.overloads[0].doc

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.ops import bind as binding
+from weft.ops.forms import Calls
 from weft.ops.op import PACKETS, Op
 from weft.ops.route import call
 
@@ -16,19 +16,19 @@ class Packet:
 
     def __init__(self, name: str, overloads: list[Op]) -> None:
         self.__name__, self.overloads = name, overloads
+        self.calls = Calls(name, overloads)
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
         return "\n\n".join(f"{op.schema}\n\n{op.doc}" for op in self.overloads)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        overloads = self.overloads
         if not kwargs:
-            for op in overloads:
-                plain = binding.bind_plain(op, args)
-                if plain is not None:
-                    return call(op, plain)
-        op, bound = binding.bind_any(self.__name__, overloads, args, kwargs)
+            found = self.calls.plain.get(tuple(map(type, args)))
+            if found is not None:
+                op, rest, route = found
+                return route(op, args + rest)
+        op, bound = self.calls.resolve(args, kwargs)
         return call(op, bound)
 
     def __getattr__(self, overload: str) -> Packet:

@@ -41,21 +41,29 @@ def default_route(route: Route) -> Iterator[None]:
         _defaults.stack = previous
 
 
-def call(op: Op, args: tuple[Any, ...]) -> Any:
-    """Run an operator on bound arguments."""
+def route_of(op: Op, args: tuple[Any, ...]) -> Route | None:
+    """The route of the first argument that has one: tensors first, then tensor lists, then numbers."""
     for i in op.tensor_positions:
-        found = getattr(type(args[i]), "__weft_route__", None)
+        found: Route | None = getattr(type(args[i]), "__weft_route__", None)
         if found is not None:
-            return found(op, args)
+            return found
     for i in op.tensor_list_positions:
         for value in args[i] or ():
             found = getattr(type(value), "__weft_route__", None)
             if found is not None:
-                return found(op, args)
+                return found
     for i in op.number_positions:
         found = getattr(type(args[i]), "__weft_route__", None)
         if found is not None:
-            return found(op, args)
+            return found
+    return None
+
+
+def call(op: Op, args: tuple[Any, ...]) -> Any:
+    """Run an operator on bound arguments."""
+    route = route_of(op, args)
+    if route is not None:
+        return route(op, args)
     if _defaults.stack:
         return _defaults.stack[-1](op, args)
     if not _base:
