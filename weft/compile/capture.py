@@ -414,6 +414,10 @@ class Capture:
         """The program holds only while `check()` does. A later guard under the same key takes the place of an earlier one."""
         self.state_guards[key] = StateGuard(describe, check)
 
+    def keep(self, value: Any) -> None:
+        """Keep objects alive as long as the program, so that nothing else takes an identity that its guards compare."""
+        self._keep.append(value)
+
     def lift_number(self, name: str, getter: Callable[[], Any], example: Any, as_float: bool) -> Any:
         """A Python number read at every call."""
         if as_float:

@@ -74,7 +74,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
         tensor.zero_()
         for group in range(groups):
             for channel in range(min(per_group, inputs)):
-                tensor[(group * per_group + channel, channel, *(k // 2 for k in kernel))] = 1
+                place = (group * per_group + channel, channel, *(k // 2 for k in kernel))
+                tensor[place] = 1
     return tensor
 
 

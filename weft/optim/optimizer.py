@@ -201,6 +201,7 @@ class Optimizer:
         capture = modes.capture
         if capture is not None:
             found = group_facts(self.param_groups)
+            capture.keep([list(group["params"]) for group in self.param_groups])
             capture.guard((id(self), "groups"), f"the parameter groups or options of {type(self).__name__} changed",
                           lambda: group_facts(self.param_groups) == found)
 
@@ -211,9 +212,10 @@ class Optimizer:
             return
 
         def facts() -> list[Any]:
-            return [list(self._step_pre_hooks.items()), list(self._step_post_hooks.items()), state_facts(self.param_groups, self.state)]
+            return [list(self._step_pre_hooks.items()), list(self._step_post_hooks.items()), state_facts(self.state)]
 
         found = facts()
+        capture.keep([(state, dict(state)) for state in self.state.values()])
         capture.guard((id(self), "state"), f"the hooks or the state of {type(self).__name__} changed", lambda: facts() == found)
 
     # ---- saving

@@ -20,7 +20,7 @@ class finfo:
         if not (wanted.is_floating_point or wanted.is_complex):
             raise ArgumentError(f"weft.finfo() requires a floating point input type. Use weft.iinfo to handle '{wanted}'")
         real = wanted.to_real() if wanted.is_complex else wanted
-        found: Any = ml_dtypes.finfo(real.numpy)
+        found: Any = ml_dtypes.finfo(real.numpy)  # type: ignore[no-untyped-call]
         self.bits, self.dtype = real.itemsize * 8, real.name
         self.eps, self.max, self.min = float(found.eps), float(found.max), float(found.min)
         self.tiny = self.smallest_normal = float(found.smallest_normal)
