@@ -134,7 +134,7 @@ sys.stdout.buffer.write("\\n\\n".join(topics[name].strip() for name in sorted(to
 STEPS, SEED = 20, 7
 SIZES = {
     "small": (recipe.GPTSize(blocks=2, width=32, heads=4, context=32), 4),
-    "demo": (recipe.GPTSize(), 16),
+    "demo": (recipe.GPTSize(), 4),  # a quarter of the demo's batch, so that twenty steps in NumPy stay quick
 }
 
 
@@ -149,6 +149,8 @@ def write_steps() -> None:
         for dtype in ("float64", "float32"):
             for optimizer in ("adamw", "sgd"):
                 key = f"{label}/{dtype}/{optimizer}"
+                if key == "demo/float64/sgd":  # the small model covers it
+                    continue
                 losses, parameters = run_steps(size, dtype, optimizer, batches)
                 runs[key] = {"losses": losses}
                 if label == "demo":
