@@ -74,9 +74,11 @@ def _first(variable: Tensor, gradient: Tensor) -> Tensor:
     if modes.grad:
         return gradient.clone() if _shares_layout(variable, gradient) is False else gradient
     data = gradient._data
-    if type(data) is ndarray and _may_steal(gradient, data) and _shares_layout(variable, gradient):
+    if type(data) is not ndarray:
+        return gradient.detach()
+    if _may_steal(gradient, data) and _shares_layout(variable, gradient):
         return gradient.detach() if gradient._autograd is not None else gradient
-    out = Tensor(_laid_out_like(variable, gradient.detach()._array("grad")))
+    out = Tensor(_laid_out_like(variable, data))
     return out
 
 

@@ -25,6 +25,12 @@ from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, tensor_type
 
 ndarray = np.ndarray
+
+
+class NotDense(StateError):
+    """An operand has no bytes here; the back end of its payload must run the call."""
+
+
 Array = np.ndarray[Any, Any]
 
 
@@ -42,7 +48,7 @@ def unwrap(value: Any) -> Any:
     if isinstance(value, Tensor):
         data = value._data
         if type(data) is not ndarray:
-            raise StateError(f"an operator mixes a tensor on {value.device} with tensors on cpu")
+            raise NotDense(f"an operator got a tensor on {value.device} where bytes are needed")
         return data
     if type(value) is tuple:
         return tuple([unwrap(v) for v in value])
@@ -85,7 +91,7 @@ def _kind(value: Any) -> Any:
     if isinstance(value, Tensor):
         data = value._data
         if type(data) is not ndarray:
-            raise StateError(f"an operator mixes a tensor on {value.device} with tensors on cpu")
+            raise NotDense(f"an operator got a tensor on {value.device} where bytes are needed")
         return (data.dtype, data.ndim == 0)
     kind = type(value)
     return kind if kind in (int, float, complex, bool) else (kind, value)

@@ -3,39 +3,137 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
+
+from weft.layers import abstract
+from weft.ops.geometry import Geometry, contiguous_strides
+from weft.ops.layout import like_strides
 from weft.ops.packet import aten
+from weft.ops.route import default_route
+from weft.runtime.storage import Storage
 from weft.support.errors import Unsupported
 from weft.tensor.device import Device
+from weft.tensor.meta import DEVICE as META
+from weft.tensor.meta import is_meta, meta_tensor
+from weft.tensor.meta import like as meta_like
 from weft.tensor.tensor import Tensor
 
 NAMES = (
-    "zeros", "ones", "full", "empty", "arange", "linspace", "logspace", "eye", "zeros_like", "ones_like", "full_like", "empty_like",
-    "empty_strided", "tril_indices", "triu_indices", "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal",
+    "zeros", "ones", "full", "empty", "arange", "linspace", "logspace", "eye", "empty_strided", "tril_indices", "triu_indices", "rand", "randn",
+    "randint", "randperm", "normal", "scalar_tensor",
 )
+LIKE_NAMES = ("zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "randint_like")
+NEW_NAMES = ("new_zeros", "new_ones", "new_full", "new_empty")
 _LAYOUTS = (None, "weft.strided")
+Make = Callable[..., Tensor]
 
 
-def _factory(name: str) -> Callable[..., Tensor]:
+def on_device(device: Any) -> AbstractContextManager[None]:
+    """Within the block, factories make tensors on this device."""
+    if device is None:
+        return nullcontext()
+    where = Device(device).type
+    if where == META:
+        return default_route(abstract.run)
+    if where == "cpu":
+        return nullcontext()
+    raise Unsupported(f"factories make no tensors on device {where}; make it on the cpu and move it with .to('{where}')")
+
+
+def _factory(name: str) -> Make:
     def function(
         *args: Any, requires_grad: bool = False, device: Any = None, layout: Any = None, pin_memory: bool = False, memory_format: Any = None,
         out: Any = None, **kwargs: Any,
     ) -> Tensor:
-        if layout not in _LAYOUTS:
-            raise Unsupported(f"{name}: layout {layout} is not offered; weft has strided tensors")
-        if device is not None:
-            Device(device)
-        made: Tensor = getattr(aten, name)(*args, **kwargs)
-        if out is not None:
-            from weft.layers.variants import _write_out  # variants imports the walk, which imports much
+        _check_layout(name, layout)
+        with on_device(device):
+            made: Tensor = getattr(aten, name)(*args, **kwargs)
+        return _finished(name, made, requires_grad, out)
 
-            return _write_out(name, made, out)
-        return made.requires_grad_() if requires_grad else made
+    return _named(function, name)
 
+
+def _like_factory(name: str) -> Make:
+    def function(
+        input: Tensor, *args: Any, requires_grad: bool = False, device: Any = None, layout: Any = None, pin_memory: bool = False,
+        memory_format: Any = None, **kwargs: Any,
+    ) -> Tensor:
+        _check_layout(name, layout)
+        source = _placed(input, device)
+        made: Tensor = getattr(aten, name)(source, *args, **kwargs)
+        if memory_format in (None, "preserve_format"):
+            made = _laid_out_like(made, input)
+        return _finished(name, made, requires_grad, None)
+
+    return _named(function, name)
+
+
+def _new_factory(name: str) -> Make:
+    def function(
+        self: Tensor, *args: Any, requires_grad: bool = False, device: Any = None, layout: Any = None, pin_memory: bool = False, **kwargs: Any
+    ) -> Tensor:
+        _check_layout(name, layout)
+        return _finished(name, getattr(aten, name)(_placed(self, device), *args, **kwargs), requires_grad, None)
+
+    return _named(function, name)
+
+
+def _named(function: Make, name: str) -> Make:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"See the entry aten::{name}; also takes requires_grad= and device=."
     return function
 
 
-FACTORIES: dict[str, Callable[..., Tensor]] = {name: _factory(name) for name in NAMES}
+def _check_layout(name: str, layout: Any) -> None:
+    if layout not in _LAYOUTS:
+        raise Unsupported(f"{name}: layout {layout} is not offered; weft has strided tensors")
+
+
+def _finished(name: str, made: Tensor, requires_grad: bool, out: Any) -> Tensor:
+    if out is not None:
+        from weft.layers.variants import _write_out  # variants imports the walk, which imports much
+
+        return _write_out(name, made, out)
+    return made.requires_grad_() if requires_grad else made
+
+
+def _placed(source: Tensor, device: Any) -> Tensor:
+    """A tensor with the source's type on the device (the value does not matter)."""
+    if device is None or not isinstance(source, Tensor):
+        return source
+    where = Device(device).type
+    if where == META:
+        return source if is_meta(source) else meta_like(source)
+    if where == "cpu" and is_meta(source):
+        return aten.empty(source.dims, dtype=source.dtype)
+    return source
+
+
+def _laid_out_like(made: Tensor, source: Any) -> Tensor:
+    """What a `*_like` factory made, with its elements in the same order in memory as the source's."""
+    if not isinstance(source, Tensor) or (type(source._data) is np.ndarray and source._data.flags.c_contiguous):
+        return made
+    if type(made._data) is np.ndarray and (type(source._data) is np.ndarray or is_meta(source)):
+        strides = like_strides(source.geometry())
+        if strides != contiguous_strides(source.dims):
+            size = made._data.dtype.itemsize
+            memory = np.empty(made._data.size, made._data.dtype)
+            laid = np.ndarray(made._data.shape, memory.dtype, memory, 0, tuple(int(s) * size for s in strides)) if memory.size else made._data  # type: ignore[call-overload]
+            laid[...] = made._data
+            made._data, made._storage = laid, Storage(laid)
+        return made
+    if is_meta(made):
+        return meta_tensor(made.type_, Geometry(made.dims, like_strides(source.geometry())))
+    return made
+
+
+FACTORIES: dict[str, Make] = {name: _factory(name) for name in NAMES} | {name: _like_factory(name) for name in LIKE_NAMES}
+
+
+def install() -> None:
+    """Put the factories that are methods on Tensor."""
+    for name in NEW_NAMES:
+        setattr(Tensor, name, _new_factory(name))

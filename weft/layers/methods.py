@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.ops.op import NOT_DIFFERENTIABLE
+from weft.layers import factories
 from weft.ops.packet import aten
-from weft.support.errors import ArgumentError
+from weft.support.errors import ArgumentError, Unsupported
 from weft.tensor import indexing
 from weft.tensor.device import Device
+from weft.tensor.meta import DEVICE as META
+from weft.tensor.meta import like as meta_like
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dtype import DType
@@ -18,10 +20,14 @@ from weft.types.dtype import DType
 
 def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False,
        memory_format: Any = None) -> Tensor:
-    """The tensor with another dtype (or device; weft has the CPU). Returns self when nothing changes, unless copy=True."""
+    """The tensor with another dtype or on another device. Returns self when nothing changes, unless copy=True.
+
+    To "meta" the type goes and the value is left behind; from "meta" nothing comes back (Unsupported).
+    """
     for a in args:
         if isinstance(a, Tensor):
             dtype = a.dtype
+            device = a.device if device is None else device
         elif isinstance(a, DType) or a in (float, int, bool, complex):
             dtype = a
         elif isinstance(a, str):
@@ -31,11 +37,34 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
         else:
             raise ArgumentError(f"to(): expected a dtype, device or Tensor, got {type(a).__name__}")
     if device is not None:
-        Device(device)
+        self = _moved(self, Device(device))
     wanted = self.dtype if dtype is None else dt.as_dtype(dtype)
     if wanted is not self.dtype:
         return aten._to_copy(self, wanted)
     return aten.clone(self) if copy else self
+
+
+def _moved(self: Tensor, device: Device) -> Tensor:
+    """The tensor on a device of this type."""
+    if device.type == self.device.type:
+        return self
+    if device.type == META:
+        return meta_like(self)
+    if device.type == "cpu" and self.device.type == META:
+        raise Unsupported("Cannot copy out of meta tensor; no data! Make a tensor of its type with weft.empty_like(x, device='cpu')")
+    raise Unsupported(f"to(): a tensor on {self.device} cannot go to {device}")
+
+
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """The tensor on the CPU. Raises Unsupported for a meta tensor, which has no data."""
+    return to(self, device="cpu")
+
+
+def clone(self: Tensor, *, memory_format: Any = None) -> Tensor:
+    """A copy with memory of its own, laid out as the tensor is, or row-major with memory_format=weft.contiguous_format."""
+    if memory_format == "contiguous_format" and not self.is_contiguous():
+        return aten._contiguous_copy(self)
+    return aten.clone(self)
 
 
 def _caster(dtype: DType) -> Any:
@@ -97,7 +126,7 @@ def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None
     """A tensor from data with this tensor's dtype."""
     from weft.tensor.creation import tensor  # creation knows Tensor only
 
-    return tensor(data, dtype=dtype or self.dtype, requires_grad=requires_grad)
+    return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 
 def _transposed(self: Tensor) -> Tensor:
@@ -142,10 +171,10 @@ def install() -> None:
                         ("cfloat", dt.complex64), ("cdouble", dt.complex128)):
         setattr(Tensor, name, _caster(dtype))
     for name, method in (("to", to), ("contiguous", contiguous), ("type", type_), ("__getitem__", getitem), ("__setitem__", setitem),
-                         ("new_tensor", new_tensor), ("type_as", type_as), ("reshape_as", reshape_as), ("where", where)):
+                         ("new_tensor", new_tensor), ("cpu", cpu), ("clone", clone), ("type_as", type_as), ("reshape_as", reshape_as), ("where", where)):
         setattr(Tensor, name, method)
     Tensor.T = property(_transposed)  # type: ignore[attr-defined]
     Tensor.mT = property(_matrix_transposed)  # type: ignore[attr-defined]
     Tensor.mH = property(_matrix_conj_transposed)  # type: ignore[attr-defined]
     Tensor.H = property(_conj_transposed)  # type: ignore[attr-defined]
-    assert NOT_DIFFERENTIABLE == {}
+    factories.install()

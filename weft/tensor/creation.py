@@ -21,8 +21,10 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
 
     Python floats become the default dtype, integers int64, bools bool. Raises ValueProblem for ragged nesting.
     """
-    Device(device or "cpu")
+    where = Device(device or "cpu")
     out = Tensor(_copied(data, dtype))
+    if where.type != "cpu":
+        out = out.to(where)
     if modes.capture is not None:
         out = modes.capture.lift_fresh(out)
     return out.requires_grad_() if requires_grad else out
@@ -96,8 +98,8 @@ def _ragged_text(data: Any) -> str:
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing memory where it can (tensors and ndarrays of the right dtype)."""
     if isinstance(data, Tensor):
-        return data if dtype is None or dtype is data.dtype else data.to(dtype)
-    if isinstance(data, np.ndarray) and (dtype is None or dtype.numpy == data.dtype):
+        return data.to(device=device, dtype=dtype)
+    if isinstance(data, np.ndarray) and device in (None, "cpu") and (dtype is None or dtype.numpy == data.dtype):
         return from_numpy(data)
     return tensor(data, dtype=dtype, device=device)
 

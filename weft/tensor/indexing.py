@@ -15,8 +15,10 @@ import numpy as np
 from weft.ops.array import Array
 from weft.ops.bind import is_routable
 from weft.ops.packet import aten
-from weft.support.errors import CaptureError, IndexBoundsError, ValueProblem
+from weft.support.errors import CaptureError, IndexBoundsError, Unsupported, ValueProblem
 from weft.tensor.creation import tensor as tensor_of
+from weft.tensor.meta import is_meta
+from weft.tensor.meta import like as meta_like
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -161,7 +163,7 @@ def _by_number(view: Any, tensor: Any, dim: int, axis: int) -> tuple[Any, int, i
         return aten.unsqueeze(view, dim), 1, 0, aten.reshape(tensor, (1,))
     try:
         index = operator.index(tensor.item())
-    except (CaptureError, AttributeError, TypeError):
+    except (CaptureError, Unsupported, AttributeError, TypeError):
         return view, 1, 1, tensor
     return _select(view, index, dim, axis), 0, 1, None
 
@@ -180,7 +182,7 @@ def _check_mask(view: Any, mask: Any, dim: int) -> None:
 
 def _as_tensor(view: Any, item: Any) -> Any:
     if is_routable(item):
-        return item
+        return meta_like(item) if is_meta(view) and isinstance(item, Tensor) and not is_meta(item) and item.dtype in _INTEGERS else item
     if isinstance(item, np.ndarray):
         return _constant(view, item)
     if isinstance(item, list):
@@ -208,5 +210,5 @@ def _constant(view: Any, array: np.ndarray[Any, Any]) -> Any:
     if isinstance(view, Array):
         return Array(array)
     if isinstance(view, Tensor):
-        return tensor_of(array)
+        return tensor_of(array, device=view.device if is_meta(view) else None)
     return view.builder.handle(view.builder.constant(array))

@@ -50,33 +50,30 @@ class _Formatter:
         self.scientific = False
         self.width = 1
         if self.is_float:
-            self._measure_floats(values)
+            self._measure_floats(values[np.isfinite(values) & (values != 0)].astype(np.float64))
         else:
             self.width = max((len(str(v)) for v in values.reshape(-1).tolist()), default=1)
 
-    def _measure_floats(self, values: np.ndarray[Any, Any]) -> None:
-        finite = np.abs(values[np.isfinite(values) & (values != 0)].astype(np.float64))
-        if finite.size:
-            self.integral = bool(np.all(np.ceil(finite) == finite))
-            high, low = float(finite.max()), float(finite.min())
-            if self.integral:
-                self.scientific = high / low > 1000.0 and False or high > 1e8
-            else:
-                self.scientific = high / low > 1000.0 or high > 1e8 or low < 1e-4
-            if self.integral and (high / low > 1000.0 and high > 1e8):
-                self.scientific = True
+    def _measure_floats(self, ordinary: np.ndarray[Any, Any]) -> None:
+        """Decide by the finite values that are not 0; the others follow (and may stick out of the column)."""
+        if not ordinary.size:
+            return
+        size = np.abs(ordinary)
+        high, low = float(size.max()), float(size.min())
+        self.integral = bool(np.all(np.ceil(ordinary) == ordinary))
+        self.scientific = high / low > 1000.0 or high > 1e8 or (not self.integral and low < 1e-4)
         if options.sci_mode is not None:
             self.scientific = options.sci_mode
-        self.width = max((len(self.text(v)) for v in values.reshape(-1).tolist()), default=1)
+        self.width = max(len(self.text(v)) for v in ordinary.tolist())
 
     def text(self, value: Any) -> str:
         if not self.is_float:
             return str(value)
-        if not math.isfinite(value):
-            return str(value)
         if self.scientific:
             return f"{value:.{options.precision}e}"
-        return f"{value:.0f}." if self.integral else f"{value:.{options.precision}f}"
+        if not self.integral:
+            return f"{value:.{options.precision}f}"
+        return f"{value:.0f}." if math.isfinite(value) else str(value)
 
     def padded(self, value: Any) -> str:
         return self.text(value).rjust(self.width)
@@ -141,9 +138,8 @@ def _plain_text(tensor: Tensor, prefix: str) -> str:
     suffixes = _suffixes(tensor)
     data = tensor._data
     if type(data) is not np.ndarray:
-        dims = ", ".join(map(str, tensor.dims))
-        return f"{prefix}..., size=({dims}){_joined([*suffixes, f'dtype={tensor.dtype}'])})"
-    return prefix + _body(data, len(prefix)) + _joined(suffixes) + ")"
+        return _with_suffixes(f"{prefix}...", suffixes, len(prefix)) + ")"
+    return _with_suffixes(prefix + _body(data, len(prefix)), suffixes, len(prefix)) + ")"
 
 
 def _body(data: np.ndarray[Any, Any], indent: int) -> str:
@@ -155,17 +151,35 @@ def _body(data: np.ndarray[Any, Any], indent: int) -> str:
     return _nested(values, indent, summarize, formatter)
 
 
-def _joined(suffixes: list[str]) -> str:
-    return "".join(f", {s}" for s in suffixes)
+def _with_suffixes(text: str, suffixes: list[str], indent: int) -> str:
+    """The text with `, dtype=...` and its like behind it, on a new line where the line would get too long."""
+    used = len(text) - text.rfind("\n") + 1
+    for suffix in suffixes:
+        if used + len(suffix) + 2 > options.linewidth:
+            text += ",\n" + " " * indent + suffix
+            used = indent + len(suffix)
+        else:
+            text += ", " + suffix
+            used += len(suffix) + 2
+    return text
+
+
+def _size_text(tensor: Tensor) -> str:
+    return f"({', '.join(map(str, tensor.dims))}{',' if tensor.ndim == 1 else ''})"
 
 
 def _suffixes(tensor: Tensor) -> list[str]:
     out = []
     dtype = tensor.dtype
     natural = dtype in (dt.get_default(), dt.int64, dt.bool_, dt.get_default().to_complex())
-    if type(tensor._data) is np.ndarray and tensor._data.size == 0:
+    if type(tensor._data) is not np.ndarray:
+        if tensor.device != "cpu":
+            out.append(f"device='{tensor.device}'")
+        out.append(f"size={_size_text(tensor)}")
+        natural = dtype is dt.get_default()
+    elif tensor._data.size == 0:
         if tensor.ndim != 1:
-            out.append(f"size=({', '.join(map(str, tensor.dims))})")
+            out.append(f"size={_size_text(tensor)}")
         natural = dtype is dt.get_default()
     if not natural:
         out.append(f"dtype={dtype}")

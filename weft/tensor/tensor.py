@@ -74,6 +74,18 @@ class Payload:
     def geometry(self) -> Geometry:
         raise StateError(f"{self.__class__.__name__} has no strides")
 
+    def materialize(self, what: str) -> Any:
+        """The bytes that `what` asks for, or an error that says why there are none."""
+        raise StateError(f"{what}: {self.__class__.__name__} has no bytes")
+
+    def new_storage(self) -> Any:
+        """What the aliases of a tensor with this payload share."""
+        return self.materialize("storage()")
+
+    def copied(self) -> Any:
+        """The payload of an independent copy."""
+        return self.materialize("deepcopy")
+
 
 class Tensor(OperatorMethods):
     """An n-dimensional array with gradients. Make one with weft.tensor, weft.zeros, weft.from_numpy, ..."""
@@ -281,7 +293,8 @@ class Tensor(OperatorMethods):
         """The Storage (made when first asked for)."""
         found = self._storage
         if found is None:
-            found = self._storage = Storage(self._array("storage()"))
+            data = self._data
+            found = self._storage = Storage(data) if type(data) is ndarray else data.new_storage()
         return found
 
     untyped_storage = storage
@@ -470,7 +483,8 @@ class Tensor(OperatorMethods):
             return memo[id(self)]
         with _NoGrad():
             out = self.__class__.__new__(self.__class__)
-            Tensor.__init__(out, self._array("deepcopy").copy(order="K"))
+            data = self._data
+            Tensor.__init__(out, data.copy(order="K") if type(data) is ndarray else data.copied())
         if self._autograd is not None and self._autograd.requires_grad:
             out._state().requires_grad = True
             if self._autograd.grad is not None:

@@ -1,0 +1,73 @@
+"""Strides of results whose elements follow their operands' order in memory, as PyTorch's pointwise operators and `*_like` factories give them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.ops.geometry import Geometry, contiguous_strides
+from weft.types.dims import Dim
+
+Dims = tuple[Dim, ...]
+
+
+def joint_strides(dims: Dims, operands: Sequence[Geometry]) -> Dims:
+    """Dense strides for a result of these (integer) dims: dims are ordered as the first operand that can tell orders them.
+
+    An operand of fewer dims, or with dims that broadcast, has stride 0 there and tells nothing about those dims.
+    """
+    rows = [_aligned(g, dims) for g in operands]
+    order = list(range(len(dims) - 1, -1, -1))  # innermost first
+    for i in range(1, len(order)):
+        at = i
+        for before in range(i - 1, -1, -1):
+            found = _compare(order[before], order[at], rows, dims)
+            if found > 0:
+                order[before], order[at] = order[at], order[before]
+                at = before
+            elif found < 0:
+                break
+    return _dense(dims, order)
+
+
+def like_strides(g: Geometry) -> Dims:
+    """Strides of a new tensor laid out like `g`: the same if they are dense, else dense ones in the same order."""
+    return g.strides if is_dense(g) else joint_strides(g.dims, [g])
+
+
+def is_dense(g: Geometry) -> bool:
+    """Whether the elements fill one block of memory without gaps or overlaps, in any order of dims. Sizes are integers."""
+    expected: Dim = 1
+    for stride, size in sorted((s, d) for s, d in zip(g.strides, g.dims) if d != 1):  # type: ignore[type-var]
+        if stride != expected:
+            return 0 in g.dims
+        expected = expected * size
+    return True
+
+
+def _aligned(g: Geometry, dims: Dims) -> Dims:
+    """Strides over the result's dims; 0 where the operand broadcasts."""
+    missing = len(dims) - g.ndim
+    own = tuple(0 if d == 1 and n != 1 else s for d, s, n in zip(g.dims, g.strides, dims[missing:]))
+    return (0,) * missing + own
+
+
+def _compare(a: int, b: int, rows: Sequence[Dims], dims: Dims) -> int:
+    """1 when dim `a` must lie outside dim `b`, -1 when inside, 0 when no operand tells."""
+    for strides in rows:
+        x, y = strides[a], strides[b]
+        if x == 0 or y == 0:
+            continue
+        if x != y:
+            return 1 if x > y else -1  # type: ignore[operator]
+        if dims[a] > dims[b]:  # type: ignore[operator]
+            return 1
+    return 0
+
+
+def _dense(dims: Dims, order: Sequence[int]) -> Dims:
+    inner_last = tuple(dims[i] for i in reversed(order))
+    found = contiguous_strides(inner_last)
+    strides: list[Dim] = [1] * len(dims)
+    for place, i in enumerate(reversed(order)):
+        strides[i] = found[place]
+    return tuple(strides)

@@ -1,0 +1,89 @@
+"""Meta tensors: a type and strides, no bytes. They answer what an operator would give, at no cost of memory or time."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from weft.ops.geometry import Geometry, contiguous
+from weft.support.errors import Unsupported
+from weft.tensor.tensor import Payload, Tensor
+from weft.types.tensor_type import TensorType, tensor_type
+
+DEVICE = "meta"
+
+
+class MetaStorage:
+    """What the aliases of a meta tensor share: nothing but a version counter."""
+
+    __slots__ = ("version", "__weakref__")
+    address = 0
+    nbytes = 0
+
+    def __init__(self) -> None:
+        self.version = 0
+
+    def offset_of(self, view: MetaPayload) -> int:
+        """The number that added to no address is no address."""
+        return 0
+
+    def silent_alias(self) -> MetaStorage:
+        """The same absence of bytes under a version counter of its own (Tensor.data)."""
+        return MetaStorage()
+
+
+class MetaPayload(Payload):
+    """A value of which only the type and the geometry are known. Sizes are integers."""
+
+    __slots__ = ("type", "_geometry")
+    env = None  # no symbols
+
+    def __init__(self, type: TensorType, geometry: Geometry | None = None) -> None:
+        self.type = type
+        self._geometry = contiguous(type.shape) if geometry is None else geometry
+
+    def geometry(self) -> Geometry:
+        """Dims, strides and offset as an ordinary tensor of this type would have them."""
+        return self._geometry
+
+    def item(self) -> NoReturn:
+        """Refused: there is no value."""
+        self._refuse("Tensor.item(), int(), float(), bool() and `if tensor`")
+
+    def materialize(self, what: str) -> NoReturn:
+        """Refused: there are no bytes."""
+        self._refuse(what)
+
+    def new_storage(self) -> MetaStorage:
+        """A version counter for a family of aliases."""
+        return MetaStorage()
+
+    def copied(self) -> MetaPayload:
+        """Itself: there is nothing to copy."""
+        return self
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise Unsupported(
+            f"{what}: a tensor on device meta ({self.type}) has a type but no data; make it on the cpu, for example with "
+            "weft.empty_like(x, device='cpu')"
+        )
+
+
+def meta_type(type: TensorType) -> TensorType:
+    """The same type on device meta."""
+    return type if type.device == DEVICE else tensor_type(type.dtype, type.dims, DEVICE)
+
+
+def is_meta(value: Any) -> bool:
+    """Whether a value is a meta tensor."""
+    return isinstance(value, Tensor) and isinstance(value._data, MetaPayload)
+
+
+def meta_tensor(type: TensorType, geometry: Geometry | None = None) -> Tensor:
+    """A meta tensor of a complete type, contiguous unless a geometry is given."""
+    return Tensor(MetaPayload(meta_type(type), geometry))
+
+
+def like(tensor: Tensor) -> Tensor:
+    """The meta tensor with another's type and strides."""
+    g = tensor.geometry()
+    return meta_tensor(tensor.type_, Geometry(g.dims, g.strides, 0))
