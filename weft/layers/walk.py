@@ -12,7 +12,7 @@ from weft.autograd.anomaly import anomaly, remember_forward
 from weft.autograd.node import OpNode, node_class
 from weft.ops.backward import plan_of
 from weft.autograd.views import check_inplace, rebase
-from weft.layers import abstract, eager, replayed
+from weft.layers import abstract, eager
 from weft.ops import route
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
@@ -92,23 +92,11 @@ def below(op: Op, args: tuple[Any, ...]) -> Any:
     if capture is not None:
         return capture.run(op, args)
     if op.decompose is not None:
-        out = replayed.run(op, args)
-        if out is not replayed.NOT_REPLAYED:
-            return out
         return abstract.run(op, args) if abstract.concerns(op, args) else owned(opened(op, args))
     try:
         return eager.run(op, args)
     except eager.NotDense:
         return abstract.run(op, args)
-
-
-def opened_or_replayed(op: Op, args: tuple[Any, ...]) -> Any:
-    """A composite without history: its NumPy calls are repeated where they are known, else it is opened."""
-    if modes.capture is None and not (modes.grad and record.wants_gradient(op, args)):
-        out = replayed.run(op, args)
-        if out is not replayed.NOT_REPLAYED:
-            return out
-    return opened(op, args)
 
 
 def opened(op: Op, args: tuple[Any, ...]) -> Any:
