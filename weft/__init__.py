@@ -12,6 +12,7 @@ import weft.catalogue  # noqa: F401  (defines every operator)
 from weft.autograd import hooks as _hooks  # noqa: F401
 from weft.autograd import views as _views  # noqa: F401
 from weft.layers import fast as _fast
+from weft.layers import inplace_views as _inplace_views
 from weft.layers import methods as _methods
 from weft.layers import variants as _variants
 from weft.layers import walk as _walk  # noqa: F401
@@ -60,6 +61,7 @@ from weft.types.dtype import set_default as set_default_dtype
 _install_methods()
 _variants.install_inplace()
 _methods.install()
+_inplace_views.install()
 _fast.install()
 
 float = float32  # noqa: A001
@@ -89,7 +91,7 @@ _LAZY_NAMES = {
     "can_cast": ("weft.types.promotion", "can_cast"), "broadcast_shapes": ("weft.layers.predicates", "broadcast_shapes"),
     "finfo": ("weft.types.limits", "finfo"), "iinfo": ("weft.types.limits", "iinfo"),
 }
-_FUNCTIONS: dict[str, Any] = dict(_FACTORIES)
+_FUNCTIONS: dict[str, Any] = {**_FACTORIES, "as_strided": _inplace_views.as_strided}
 
 
 def __getattr__(name: str) -> Any:

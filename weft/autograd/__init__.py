@@ -11,12 +11,13 @@ from weft.autograd import hooks as _hooks
 from weft.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from weft.autograd.api import backward, grad
 from weft.autograd.engine import queue_callback
+from weft.autograd.function import Function
 from weft.autograd.saved import save_on_cpu, saved_tensors_hooks
 from weft.tensor.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 register_multi_grad_hook = _hooks.register_multi_grad_hook
 
 __all__ = [
-    "backward", "detect_anomaly", "enable_grad", "grad", "inference_mode", "is_anomaly_enabled", "no_grad", "queue_callback",
+    "Function", "backward", "detect_anomaly", "enable_grad", "grad", "inference_mode", "is_anomaly_enabled", "no_grad", "queue_callback",
     "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import weakref
 from typing import Any
 
@@ -14,6 +15,7 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 ndarray = np.ndarray
+_lock = threading.RLock()  # several threads may run backward into one leaf
 
 
 class AccumulateGrad(Node):
@@ -54,20 +56,24 @@ def accumulator_of(variable: Tensor) -> AccumulateGrad:
     state = variable._state()
     node = state.accumulate
     if node is None:
-        node = state.accumulate = AccumulateGrad(variable)
+        with _lock:
+            node = state.accumulate
+            if node is None:
+                node = state.accumulate = AccumulateGrad(variable)
     return node
 
 
 def accumulate(variable: Tensor, gradient: Tensor) -> None:
     """`variable.grad += gradient`: in place when there is a gradient and grad mode is off, else a new object."""
     state = variable._state()
-    present = state.grad
-    if present is None:
-        state.grad = _first(variable, gradient)
-    elif modes.grad:
-        state.grad = present + gradient
-    else:
-        present.add_(gradient)
+    with _lock:
+        present = state.grad
+        if present is None:
+            state.grad = _first(variable, gradient)
+        elif modes.grad:
+            state.grad = present + gradient
+        else:
+            present.add_(gradient)
 
 
 def _first(variable: Tensor, gradient: Tensor) -> Tensor:

@@ -344,25 +344,27 @@ def _run_tensor_hooks(node: Node, grads: list[Any]) -> None:
             for hook in list(registered.values()):
                 if index >= len(grads) or grads[index] is None:
                     continue
-                grads[index] = _replaced(hook(grads[index]), grads[index], "tensor hook", node)
+                grads[index] = _replaced(hook(grads[index]), grads[index], hook)
     if node.retain_hooks:
         for index, retain in node.retain_hooks.items():
             if grads[index] is not None:
                 retain(grads[index])
 
 
-def _replaced(result: Any, gradient: Any, what: str, node: Node) -> Any:
+def _replaced(result: Any, gradient: Any, hook: Any) -> Any:
     if result is None:
         return gradient
     if not isinstance(result, Tensor):
-        raise TypeError(f"{what} of {node.name()} returned {type(result).__name__}; expected a Tensor or None")
-    if isinstance(gradient, Tensor) and len(result.dims) == len(gradient.dims) and result.shape != gradient.shape or (
-        isinstance(gradient, Tensor) and len(result.dims) != len(gradient.dims)
-    ):
-        raise StateError(f"hook '{what}' has changed the size of value")
-    if isinstance(gradient, Tensor) and result.dtype is not gradient.dtype:
-        raise StateError(f"hook '{what}' has changed the type of value (was {gradient.dtype} got {result.dtype})")
+        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+    if len(result.dims) != len(gradient.dims) or result.shape != gradient.shape:
+        raise StateError(f"hook '{_hook_name(hook)}' has changed the size of value")
+    if result.dtype is not gradient.dtype:
+        raise StateError(f"hook '{_hook_name(hook)}' has changed the type of value (was {gradient.dtype} got {result.dtype})")
     return result
+
+
+def _hook_name(hook: Any) -> str:
+    return getattr(hook, "__name__", None) or type(hook).__name__
 
 
 def _run_pre_hooks(node: Node, grads: list[Any]) -> list[Any]:
@@ -382,6 +384,8 @@ def _run_post_hooks(node: Node, out: tuple[Any, ...], grads: tuple[Any, ...]) ->
         if result is not None:
             replaced = result if isinstance(result, tuple) else (result,)
             if len(replaced) != len(out):
-                raise StateError(f"hook of {node.name()} returned an incorrect number of values (got {len(replaced)}, but expected {len(out)})")
+                raise StateError(
+                    f"hook '{_hook_name(hook)}' of {node.name()} has returned an incorrect number of values (got {len(replaced)}, but expected {len(out)})"
+                )
             out = replaced
     return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -72,17 +73,14 @@ def _retain(tensor: Tensor, _: Any) -> None:
     node, index = edge
     state = tensor._state()
     state.retains_grad = True
-    import weakref  # only retain_grad needs it: the node must not keep the tensor alive
-
-    reference = weakref.ref(tensor)
+    reference = weakref.ref(tensor)  # the node must not keep the tensor alive
 
     def keep(gradient: Tensor) -> None:
         target = reference()
         if target is None:
             return
         kept = target._state()
-        kept.grad = gradient.detach() if kept.grad is None and not gradient.requires_grad else (
-            gradient if kept.grad is None else kept.grad + gradient)
+        kept.grad = gradient.clone() if kept.grad is None else kept.grad + gradient
 
     if node.retain_hooks is None:
         node.retain_hooks = {}

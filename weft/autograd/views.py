@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from weft.autograd.node import Edge, InputMetadata, Node, OpNode
 from weft.autograd.record import gradient_edge
 from weft.autograd.validate import validate
-from weft.ops.op import Op
+from weft.ops.geometry import Geometry, is_contiguous
+from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.support import seams
@@ -15,6 +18,7 @@ from weft.support.errors import StateError
 from weft.tensor.modes import modes
 from weft.tensor.tensor import AutogradState, Tensor
 
+ndarray = np.ndarray
 Path = tuple[tuple[Op, tuple[Any, ...], int], ...]
 
 
@@ -31,6 +35,7 @@ def write_path(base: Any, path: Path, new: Any) -> Any:
     if not path:
         return new
     op, args, index = path[0]
+    base = _settled(base, op)
     if len(path) > 1:
         inner = follow(base, path[:1])
         new = write_path(inner, path[1:], new)
@@ -40,15 +45,28 @@ def write_path(base: Any, path: Path, new: Any) -> Any:
     return scatter(base, new, *args)
 
 
+def _settled(gradient: Any, op: Op) -> Any:
+    """as_strided speaks of storage: a gradient must lie row-major, as what it is the gradient of did."""
+    if op.base != "as_strided" or type(gradient) is not Tensor or gradient.is_contiguous():
+        return gradient
+    return aten._contiguous_copy(gradient)
+
+
+def _gradient_of_view(gradient: Any, path: Path) -> Any:
+    for step in path:
+        gradient = follow(_settled(gradient, step[0]), (step,))
+    return gradient
+
+
 class CopySlices(Node):
     """The history of a base after an in-place write through one of its views: the write's node, seen from the base."""
 
-    def __init__(self, base: Tensor, view: Tensor, inner: OpNode) -> None:
+    def __init__(self, base: Tensor, view: Tensor, inner: Node) -> None:
         assert view._view is not None
         slot = _self_slot(inner)
         others = tuple(e for i, e in enumerate(inner.edges) if i != slot)
         super().__init__((gradient_edge(base), *others))
-        self.path: Path = view._view.path
+        self.path: Path = path_from_base(view)
         self.inner: Any = inner
         self.self_slot = slot
         self.view_metadata = InputMetadata(view.dims, view.dtype)
@@ -58,11 +76,7 @@ class CopySlices(Node):
         g = grads[0]
         if g is None:
             return (None,) * len(self.edges)
-        if self.inner is None:
-            from weft.autograd.saved import FREED  # the text of one error
-
-            raise StateError(FREED)
-        g_view = follow(g, self.path)
+        g_view = _gradient_of_view(g, self.path)
         out = list(self.inner.apply((g_view,), self._inner_needs(needs)))
         into_self = out.pop(self.self_slot) if self.self_slot is not None else None
         into_base = self._into_base(g, g_view, into_self) if needs[0] else None
@@ -82,15 +96,47 @@ class CopySlices(Node):
         return write_path(g, self.path, into_self)
 
     def release(self) -> None:
-        if self.inner is not None:
-            had = self.inner.packed
-            self.inner.release()
-            if had is not None and self.inner.packed is None:
-                self.inner = None
+        self.inner.release()
 
 
-def _self_slot(inner: OpNode) -> int | None:
-    """Which of the inner node's edges belongs to `self`."""
+def path_from_base(view: Tensor) -> Path:
+    """The view operators that lead from the base, as it lies now, to the view."""
+    info = view._view
+    assert info is not None
+    base = info.base
+    if info.array is base._data or type(info.array) is not ndarray or type(base._data) is not ndarray:
+        return info.path
+    back, now = _geometry_within(base, info.array), base.geometry()
+    if back == (now.dims, now.strides, now.offset):
+        return info.path
+    order = storage_order(base)
+    first: Path = () if order is None else ((OPS["aten::permute"], (order,), 0),)
+    return (*first, (OPS["aten::as_strided"], back, 0), *info.path)
+
+
+def _geometry_within(base: Tensor, array: Any) -> tuple[Any, ...]:
+    """Dims, strides and offset of an array over the base's storage: how the base lay before an in-place view operator."""
+    size = array.dtype.itemsize
+    return (tuple(array.shape), tuple(s // size for s in array.strides), base.storage().offset_of(array))
+
+
+def storage_order(tensor: Tensor) -> tuple[int, ...] | None:
+    """The permutation that makes a dense tensor row-major; None where there is none or none is needed.
+
+    as_strided speaks of storage, and its gradient is written for a row-major input.
+    """
+    g = tensor.geometry()
+    if is_contiguous(g):
+        return None
+    order = tuple(sorted(range(g.ndim), key=lambda i: (-g.strides[i], i)))
+    dims, strides = tuple(g.dims[i] for i in order), tuple(g.strides[i] for i in order)
+    return order if is_contiguous(Geometry(dims, strides)) else None
+
+
+def _self_slot(inner: Any) -> int | None:
+    """Which of the inner node's edges belongs to `self` (a custom Function says which input it wrote)."""
+    if not isinstance(inner, OpNode):
+        return inner.dirty_slot  # type: ignore[no-any-return]
     plan = inner.plan
     return plan.differentiable.index(0) if 0 in plan.differentiable and inner.edges else None
 
@@ -100,57 +146,84 @@ def check_inplace(name: str, tensor: Tensor, other_needs_grad: bool) -> None:
     if modes.inference or not modes.grad:
         return
     state, view = tensor._autograd, tensor._view
+    is_leaf = state is not None and state.requires_grad and state.node is None
     if view is None:
-        if state is not None and state.requires_grad and state.node is None:
+        if is_leaf:
             raise StateError("a leaf Variable that requires grad is being used in an in-place operation.")
         return
-    wanted = tensor.requires_grad or other_needs_grad
-    if not wanted:
+    if not (is_leaf or other_needs_grad or view.base.requires_grad):
         return
+    if view.creation != "default":
+        raise StateError(_refusal(tensor, view.creation, "is being"))
     base_state = view.base._autograd
     if base_state is not None and base_state.requires_grad and base_state.node is None:
         raise StateError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-    if view.creation == "multi":
-        raise StateError(
-            f"Output 0 of {_maker(tensor)} is a view and is being modified inplace. This view is the output of a function that returns multiple views. "
-            "Such functions do not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one."
-        )
-    if view.creation == "no_grad":
-        raise StateError(
-            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case is ambiguous and "
-            "error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the no_grad block (if "
-            "you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
-        )
+    if is_leaf:
+        raise StateError("a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+_AMBIGUOUS = (
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both "
+    "inside the {0} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+)
+_REASONS = {
+    "multi": (
+        "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified inplace. You "
+        "should replace the inplace operation by an out-of-place one."
+    ),
+    "function": (
+        "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle view+inplace would "
+        "override the custom backward associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix this "
+        "by cloning the output of the custom Function."
+    ),
+    "no_grad": _AMBIGUOUS.format("no_grad"),
+    "inference": _AMBIGUOUS.format("inference_mode"),
+}
+
+
+def _refusal(tensor: Tensor, creation: str, what: str) -> str:
+    """Why a write on (or, "and its base or another view of its base has been", beside) a view made in a special way is refused."""
+    if creation == "no_grad":
+        return f"A view was created in no_grad mode and {what} modified inplace with grad mode enabled. {_REASONS[creation]}"
+    if creation == "inference":
+        return f"A view was created in inference mode and {what} modified inplace in normal mode. {_REASONS[creation]}"
+    return f"Output {tensor._autograd.index if tensor._autograd else 0} of {_maker(tensor)} is a view and {what} modified inplace. {_REASONS[creation]}"
 
 
 def _maker(tensor: Tensor) -> str:
-    node = tensor.grad_fn
-    return node.name() if node is not None else "a view function"
+    state = tensor._autograd
+    return "a view function" if state is None or state.node is None else state.node.name()
 
 
-def rebase(tensor: Tensor, node: OpNode) -> None:
+def rebase(tensor: Tensor, node: Node) -> None:
     """Give `tensor` the history of an in-place write: its own, or its base's when it is a view."""
     node.metadata_of_inputs.append(InputMetadata(tensor.dims, tensor.dtype))
     view = tensor._view
     if view is None:
-        tensor._state().node = node
-        tensor._state().index = 0
-        tensor._state().requires_grad = False
-        _drop_accumulator(tensor)
+        _set_history(tensor, node)
         return
-    base = view.base
-    slices = CopySlices(base, tensor, node)
-    state = base._state()
-    state.node, state.index, state.requires_grad = slices, 0, False
-    _drop_accumulator(base)
+    _set_history(view.base, CopySlices(view.base, tensor, node))
     tensor._state().version = -1  # look the history up again
 
 
-def _drop_accumulator(tensor: Tensor) -> None:
-    state = tensor._autograd
-    if state is not None:
-        state.accumulate = None
-        state.hooks = None
+def _set_history(tensor: Tensor, node: Node) -> None:
+    state = tensor._state()
+    old = (state.node, state.index)
+    state.node, state.index, state.requires_grad = node, 0, False
+    state.accumulate = None
+    state.hooks = None
+    if state.retains_grad:
+        _move_retained(old, node, 0)
+
+
+def _move_retained(old: tuple[Any, int], node: Node, index: int) -> None:
+    """A tensor that retains its gradient retains that of its new history."""
+    keep = None if old[0] is None or old[0].retain_hooks is None else old[0].retain_hooks.pop(old[1], None)
+    if keep is None:
+        return
+    if node.retain_hooks is None:
+        node.retain_hooks = {}
+    node.retain_hooks[index] = keep
 
 
 def history_of_view(view: Tensor) -> None:
@@ -163,20 +236,27 @@ def history_of_view(view: Tensor) -> None:
     version = view._storage.version
     if state.version == version:
         return
-    state.version = version
     edge = gradient_edge(info.base)
     if edge is None:
-        state.node = None
+        state.version, state.node = version, None
         return
+    if info.creation != "default":
+        if not modes.grad:
+            return
+        raise StateError(_refusal(view, info.creation, "its base or another view of its base has been"))
+    state.version = version
     previous, inference = modes.grad, modes.inference
     modes.grad, modes.inference = True, False
     try:
-        again = follow(info.base, info.path)
+        again = follow(info.base, path_from_base(view))
     finally:
         modes.grad, modes.inference = previous, inference
     made = again._autograd
     if made is not None:
+        old = (state.node, state.index)
         state.node, state.index, state.requires_grad = made.node, made.index, False
+        if state.retains_grad:
+            _move_retained(old, made.node, made.index)
 
 
 seams.history_of_view.install(history_of_view)

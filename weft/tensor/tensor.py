@@ -53,13 +53,17 @@ class AutogradState:
 class ViewOf:
     """Where a view comes from: the base it is a view of, and the view operators from there (op, arguments without self).
 
-    `creation` says how it was made: "default", "no_grad", "inference", or "multi" (one of several outputs); it decides what in-place writes may do.
+    `creation` says how it was made: "default", "no_grad", "inference", "multi" (one of several outputs) or "function" (by a custom Function); it
+    decides what in-place writes may do. `array` is the base's payload when the view was made: an in-place view operator gives the base another.
     """
 
-    __slots__ = ("base", "path", "creation")
+    __slots__ = ("base", "path", "creation", "array")
 
-    def __init__(self, base: Tensor, path: tuple[tuple[Any, tuple[Any, ...], int], ...], creation: str = "default") -> None:
+    def __init__(
+        self, base: Tensor, path: tuple[tuple[Any, tuple[Any, ...], int], ...], creation: str = "default", array: Any = None
+    ) -> None:
         self.base, self.path, self.creation = base, path, creation
+        self.array = base._data if array is None else array
 
 
 class Payload:
@@ -403,9 +407,15 @@ class Tensor(OperatorMethods):
         if value is self:
             raise StateError("can't assign Variable as its own grad")
         if value.dtype is not self.dtype:
-            raise StateError(f"assigned grad has data of a different type: expected {self.dtype}, got {value.dtype}")
+            raise StateError(
+                f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with dtype '{self.dtype}'. Please ensure that the gradient and "
+                "the tensor have the same dtype"
+            )
         if value.dims != self.dims:
-            raise StateError(f"assigned grad has data of a different size: expected {list(self.dims)}, got {list(value.dims)}")
+            raise StateError(
+                f"attempting to assign a gradient of size '{list(value.dims)}' to a tensor of size '{list(self.dims)}'. Please ensure that the gradient "
+                "and the tensor are the same size"
+            )
 
     def backward(
         self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
@@ -438,7 +448,9 @@ class Tensor(OperatorMethods):
         """Drop this tensor's own history. Raises StateError on a view, whose history is its base's."""
         if self._view is not None:
             raise StateError("Can't detach views in-place. Use detach() instead.")
-        self._autograd = None
+        state = self._autograd
+        if state is not None:
+            state.node, state.index, state.requires_grad, state.accumulate = None, 0, False, None
         return self
 
     @property
