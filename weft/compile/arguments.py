@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from weft.autograd.hooks import hooks_on
 from weft.compile.capture import Capture
 from weft.runtime.storage import root_of
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Expr
 
 ndarray = np.ndarray
+NO_HOOKS: tuple[tuple[int, ...], ...] = ((),) * 4
 
 
 @dataclass(frozen=True)
@@ -28,9 +30,12 @@ class TensorFacts:
     permutation: tuple[int, ...] | None
     is_strided: bool  # neither row-major nor a permutation of it: the strides are symbols of the program
     layout: tuple[Any, ...] | None  # sizes, strides, offset and storage size, only where the sizes are not symbolic
+    hooks: tuple[tuple[int, ...], ...] = NO_HOOKS
 
     def describe(self) -> str:
-        return f"{self.kind.__name__}[{self.dtype}, {self.ndim} dims{', requires_grad' if self.requires_grad else ''}{self._order()}]"
+        wants = ", requires_grad" if self.requires_grad else ""
+        hooked = "" if self.hooks == NO_HOOKS else ", with hooks"
+        return f"{self.kind.__name__}[{self.dtype}, {self.ndim} dims{wants}{hooked}{self._order()}]"
 
     def _order(self) -> str:
         if self.is_strided:
@@ -44,7 +49,12 @@ def facts_of(tensor: Tensor, is_static: bool) -> TensorFacts:
     permutation = None if data.flags.c_contiguous else dense_permutation(data)
     is_strided = permutation is None and not data.flags.c_contiguous
     layout = layout_of(tensor) if is_static else None
-    return TensorFacts(type(tensor), data.dtype, data.ndim, tensor.requires_grad, tensor.is_leaf, permutation, is_strided, layout)
+    return TensorFacts(type(tensor), data.dtype, data.ndim, tensor.requires_grad, tensor.is_leaf, permutation, is_strided, layout, hooks_on(tensor))
+
+
+def leaf_of(tensor: Tensor, leaves: Sequence[Any]) -> int | None:
+    """Which argument a tensor is; None if it is none."""
+    return next((i for i, leaf in enumerate(leaves) if leaf is tensor), None)
 
 
 def layout_of(tensor: Tensor) -> tuple[Any, ...]:

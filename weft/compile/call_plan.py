@@ -36,7 +36,7 @@ class Inputs:
         self.template: list[Any] = [None] * len(sources)
         self.arguments: list[tuple[int, int, Any]] = []
         self.numbers: list[tuple[int, Any]] = []
-        self.flags: list[tuple[int, Tensor]] = []
+        self.flags: list[tuple[int, GradFlag]] = []
         self.buffers: list[tuple[int, GradBuffer]] = []
         self.moving: list[tuple[int, Any]] = []
         for at, source in enumerate(sources):
@@ -49,7 +49,7 @@ class Inputs:
         elif kind is NumberSource:
             self.numbers.append((at, source.number))
         elif kind is GradFlag:
-            self.flags.append((at, source.tensor))
+            self.flags.append((at, source))
         elif kind is GradBuffer:
             self.buffers.append((at, source))
         else:
@@ -69,13 +69,18 @@ class Inputs:
             inputs[at] = data if permutation is None and data.flags.c_contiguous else contiguous_bytes(data, permutation)
         for at, number in self.numbers:
             inputs[at] = float(number.current)
-        for at, tensor in self.flags:
-            inputs[at] = _YES if present_grad(tensor) is not None else _NO
+        for at, flag in self.flags:
+            inputs[at] = _YES if present_grad(target_of(flag, leaves)) is not None else _NO
         for at, slot in self.moving:
             inputs[at] = base_like(leaves[slot.leaf], slot) if slot.leaf is not None else slot.provider()._data
         for at, source in self.buffers:
-            inputs[at] = _grad_buffer(at, source, grads)
+            inputs[at] = _grad_buffer(at, source, target_of(source, leaves), grads)
         return inputs, grads
+
+
+def target_of(source: GradFlag | GradBuffer | GradEffect, leaves: list[Any]) -> Tensor:
+    """The tensor of this call whose `.grad` is meant."""
+    return source.tensor if source.leaf is None else leaves[source.leaf]
 
 
 def present_grad(tensor: Tensor) -> Tensor | None:
@@ -84,15 +89,15 @@ def present_grad(tensor: Tensor) -> Tensor | None:
     return None if state is None else state.grad
 
 
-def _grad_buffer(at: int, source: GradBuffer, grads: Grads) -> Any:
+def _grad_buffer(at: int, source: GradBuffer, tensor: Tensor, grads: Grads) -> Any:
     """Memory for a gradient: that of the present one if it is added to, or if nobody else can see it; else fresh."""
-    present = present_grad(source.tensor)
+    present = present_grad(tensor)
     is_optional = source.slot.has is not None
     if present is not None and (is_optional or _is_private(present)) and present._data.flags.c_contiguous:
         grads[at] = present
         return present._data
     counters.allocations += 1
-    fresh = np.empty(source.tensor._data.shape, source.tensor._data.dtype)
+    fresh = np.empty(tensor._data.shape, tensor._data.dtype)
     if is_optional and present is not None:
         fresh[...] = present._data
         grads[at] = present
@@ -142,15 +147,15 @@ class Effects:
                 tensor._data[...] = inputs[param]
             tensor.storage().version += 1
         for effect in self.grad_effects:
-            _apply_grad(effect, inputs, grads)
+            _apply_grad(effect, target_of(effect, leaves), inputs, grads)
         for write in self.number_writes:
             write.set(results[write.position] if write.position is not None else number_of(write.dim, symbols))
         if self.draws:
             self.generator.offset = dm.evaluate(self.after, symbols)
 
 
-def _apply_grad(effect: GradEffect, inputs: list[Any], grads: Grads) -> None:
-    state = effect.tensor._state()
+def _apply_grad(effect: GradEffect, tensor: Tensor, inputs: list[Any], grads: Grads) -> None:
+    state = tensor._state()
     if effect.param is None:
         state.grad = effect.value
         return

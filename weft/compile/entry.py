@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.autograd.hooks import hooks_on
 from weft.autograd.node import RemovableHandle
-from weft.compile.arguments import TensorFacts, facts_of, layout_of, sharing_pattern, strides_of
+from weft.compile.arguments import TensorFacts, facts_of, layout_of, leaf_of, sharing_pattern, strides_of
 from weft.compile.capture import Capture
 from weft.compile.executable import Compiled, Interpreted, make_executable
 from weft.compile.joint import JointProgram
@@ -105,18 +105,20 @@ class Entry:
             sharing_pattern(leaves),
         )
         entry.seconds_compile = seconds
-        entry._prepare()
+        entry._prepare(leaves)
         return entry
 
-    def _prepare(self) -> None:
+    def _prepare(self, leaves: list[Any]) -> None:
         """Sort the guards on state once."""
         states = list(self.capture.states.values())
         self.fixed = [(s.tensor, s.array) for s in states if s.provider is None and s.leaf is None and not s.is_flat]
         self.provided = [s for s in states if s.provider is not None]
         self.by_argument = [s for s in states if s.leaf is not None]
         self.outside = frozenset(id(s.storage.array) for s in states if s.leaf is None and s.provider is None)
-        self.presence = [(self.capture.real(g.tensor), g.present) for g in self.capture.grads.values() if g.present is not None]
-        self.hooks = [(tensor, hooks_on(tensor)) for tensor, _, _ in self.capture.wants_grad.values()]
+        reads = [(self.capture.real(g.tensor), g.present) for g in self.capture.grads.values() if g.present is not None]
+        self.presence = [(leaf_of(tensor, leaves), tensor, present) for tensor, present in reads]
+        arguments = {i for s in states for i in s.own}  # their hooks are checked with their other facts
+        self.hooks = [(t, hooks_on(t)) for i, (t, _, _) in self.capture.wants_grad.items() if i not in arguments]
         self.hook_changes = RemovableHandle.changes
         numbers = self.capture.numbers
         self.outer_numbers = [n for n in numbers if not isinstance(n.getter, LeafGetter)]
@@ -145,7 +147,7 @@ class Entry:
             return missed
         if not self.guards.check():
             return self._python_miss()
-        missed = self._match_state()
+        missed = self._match_state(leaves)
         if missed is not None:
             return missed
         return self._bind(leaves)
@@ -189,7 +191,7 @@ class Entry:
             lift = (found.lift_target.key, found.lift_target)
         return Miss(str(found), 4, lift)
 
-    def _match_state(self) -> Miss | None:
+    def _match_state(self, leaves: list[Any]) -> Miss | None:
         for tensor, array in self.fixed:
             if tensor._data is not array:
                 return Miss("a tensor that the function uses holds other memory now", 5)
@@ -197,11 +199,16 @@ class Entry:
             current = slot.provider()
             if current is None or current._data.shape != slot.tensor._data.shape or current._data.dtype != slot.tensor._data.dtype:
                 return Miss("a gradient that the function reads has changed its form", 5)
-        for tensor, present in self.presence:
+        for at, tensor, present in self.presence:
+            if at is not None and leaves[at] is not tensor:
+                if present:
+                    return Miss(f"argument {at}, whose .grad the function reads, is another tensor", 5)
+                tensor = leaves[at]
             if (present_grad(tensor) is not None) is not present:
                 return Miss(f"a .grad that the function reads was {'present' if present else 'None'} and is not any more", 5)
         for tensor, wanted, where in self.capture.wants_grad.values():
-            if tensor.requires_grad is not wanted:
+            state = tensor._autograd
+            if (state is not None and state.requires_grad) is not wanted and tensor.requires_grad is not wanted:
                 return Miss(f"{where}: requires_grad of a tensor of shape {list(tensor.dims)} was {wanted}, is now {not wanted}", 5)
         if RemovableHandle.changes != self.hook_changes:
             changed = next((tensor for tensor, known in self.hooks if hooks_on(tensor) != known), None)
@@ -299,7 +306,9 @@ def fits(leaf: Tensor, fact: TensorFacts) -> bool:
     data = leaf._data
     if type(leaf) is not fact.kind or type(data) is not ndarray or data.dtype != fact.dtype or data.ndim != fact.ndim:
         return False
-    if leaf.requires_grad is not fact.requires_grad or (fact.layout is not None and layout_of(leaf) != fact.layout):
+    if leaf.requires_grad is not fact.requires_grad or (leaf._autograd is not None and hooks_on(leaf) != fact.hooks):
+        return False
+    if fact.layout is not None and layout_of(leaf) != fact.layout:
         return False
     if fact.is_strided or fact.layout is not None:
         return True

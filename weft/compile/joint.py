@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from weft.autograd import engine
-from weft.autograd.accumulate import AccumulateGrad
+from weft.autograd.accumulate import AccumulateGrad, accumulator_of
 from weft.autograd.node import InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED, SavedTensor
@@ -48,9 +50,24 @@ def record_backward(capture: Capture, outputs: list[Tensor]) -> tuple[JointRecor
     for i, out in enumerate(outputs):
         value = capture.builder.param(capture.payload_of(out).type, f"tangent{i}")
         seeds.append(capture.fresh(value))
-    grads = engine.run_backward(outputs, seeds, False, False, primals, False)
+    with _without_hooks(primals):
+        grads = engine.run_backward(outputs, seeds, False, False, primals, False)
     kept = [(p, g) for p, g in zip(primals, grads) if g is not None]
     return JointRecord(outputs, [p for p, _ in kept], len(seeds)), [capture.operand(g) for _, g in kept]
+
+
+@contextmanager
+def _without_hooks(leaves: list[Tensor]) -> Iterator[None]:
+    """Hooks of the leaves rest: they run at each call, when the eager engine hands them the gradients of the compiled backward."""
+    nodes = [accumulator_of(leaf) for leaf in leaves]
+    hooks = [node.tensor_hooks for node in nodes]
+    for node in nodes:
+        node.tensor_hooks = None
+    try:
+        yield
+    finally:
+        for node, own in zip(nodes, hooks):
+            node.tensor_hooks = own
 
 
 def _leaves_behind(outputs: list[Tensor]) -> list[Tensor]:

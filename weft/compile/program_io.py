@@ -55,10 +55,14 @@ class NumberSource:
 
 @dataclass(frozen=True, eq=False)
 class GradBuffer:
-    """The memory that receives `.grad` of a leaf (`has` gives the flag of an optional present gradient)."""
+    """The memory that receives `.grad` of a leaf (`has` gives the flag of an optional present gradient).
+
+    leaf: its place among the call's leaves, where it is an argument; then `tensor` is the one of the capture only.
+    """
 
     slot: GradSlot
     tensor: Tensor
+    leaf: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +71,7 @@ class GradFlag:
 
     slot: GradSlot
     tensor: Tensor
+    leaf: int | None = None
 
 
 Source = ArgumentSource | StateSource | NumberSource | GradBuffer | GradFlag
@@ -123,6 +128,7 @@ class GradEffect:
     tensor: Tensor
     value: Tensor | None
     param: int | None
+    leaf: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

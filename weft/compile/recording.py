@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.autograd.hooks import hooks_on
 from weft.compile import guards
-from weft.compile.arguments import TensorFacts, facts_of, strides_of, symbolic_dims
+from weft.compile.arguments import NO_HOOKS, TensorFacts, facts_of, leaf_of, strides_of, symbolic_dims
 from weft.compile.capture import Capture, GradSlot
 from weft.compile.entry import Entry
 from weft.compile.joint import JointRecord, record_backward, unfinished
@@ -64,9 +65,14 @@ class Outcome:
     """What a capture found, before it is a program."""
 
     capture: Capture
+    leaves: list[Any]
     sources: list[Source | None] = field(default_factory=list)
     results: list[Operand] = field(default_factory=list)
     writes: list[tuple[int, int]] = field(default_factory=list)
+
+    def leaf_of(self, tensor: Tensor) -> int | None:
+        """Which argument a tensor is; None if the function reaches it otherwise."""
+        return leaf_of(tensor, self.leaves)
 
     def result(self, operand: Operand) -> int:
         """The position of a new result."""
@@ -85,7 +91,7 @@ def kinds() -> guards.Kinds:
 def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry:
     """Capture `owner.function` on these leaves. Raises Restart when it must be tried again with something lifted."""
     capture = Capture(owner.name)
-    outcome = Outcome(capture)
+    outcome = Outcome(capture, leaves)
     stand_ins, facts = _stand_ins(owner, outcome, leaves)
     args, kwargs = pytree.unflatten(stand_ins, spec)
     substitution = _substitution(owner, capture)
@@ -134,7 +140,7 @@ def _stand_ins(owner: CompiledFunction, outcome: Outcome, leaves: list[Any]) -> 
     made: dict[int, Tensor] = {}
     for i, leaf in enumerate(leaves):
         if isinstance(leaf, Tensor):
-            is_static = leaf._is_param or i in owner.static or id(root_of(leaf._data)) in shared
+            is_static = leaf._is_param or i in owner.static or id(root_of(leaf._data)) in shared or hooks_on(leaf) != NO_HOOKS
             facts.append(facts_of(leaf, is_static))
             if is_static:
                 stand_ins.append(leaf)
@@ -336,20 +342,20 @@ def _grad_effects(outcome: Outcome) -> list[GradEffect]:
         real = capture.real(slot.tensor)
         if not slot.touched:
             continue
-        current = slot.current
+        current, leaf = slot.current, outcome.leaf_of(real)
         if current is None:
-            effects.append(GradEffect(slot, real, None, None))
+            effects.append(GradEffect(slot, real, None, None, leaf))
             continue
         data = current._data
         if type(data) is np.ndarray:
-            effects.append(GradEffect(slot, real, current, None))
+            effects.append(GradEffect(slot, real, current, None, leaf))
             continue
         param = slot.param if slot.param is not None else _grad_buffer(capture, slot)
-        _put(outcome.sources, param, GradBuffer(slot, real))
+        _put(outcome.sources, param, GradBuffer(slot, real, leaf))
         if slot.has is not None:
-            _put(outcome.sources, slot.has, GradFlag(slot, real))
+            _put(outcome.sources, slot.has, GradFlag(slot, real, leaf))
         outcome.writes.append((outcome.result(data.read()), param))
-        effects.append(GradEffect(slot, real, None, param))
+        effects.append(GradEffect(slot, real, None, param, leaf))
     return effects
 
 
@@ -366,8 +372,9 @@ def _fill_sources(outcome: Outcome) -> None:
         if number.param is not None:
             _put(outcome.sources, number.param, NumberSource(number))
     for slot in capture.grads.values():
+        real = capture.real(slot.tensor)
         if slot.param is not None and outcome.sources[slot.param : slot.param + 1] in ([], [None]):
-            _put(outcome.sources, slot.param, GradBuffer(slot, capture.real(slot.tensor)))
+            _put(outcome.sources, slot.param, GradBuffer(slot, real, outcome.leaf_of(real)))
             assert slot.has is not None
-            _put(outcome.sources, slot.has, GradFlag(slot, capture.real(slot.tensor)))
+            _put(outcome.sources, slot.has, GradFlag(slot, real, outcome.leaf_of(real)))
     assert None not in outcome.sources, "a parameter of the graph has no source"
