@@ -1,0 +1,175 @@
+"""weft.explain: what becomes of a function on given arguments, as facts and as a page of text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.compile.driver import CompiledFunction
+from weft.compile.entry import Entry, Miss
+from weft.compile.executable import Compiled
+from weft.ir.graph import Graph
+from weft.ir.opaque import plan_of_opaque
+from weft.support import pytree, registry
+
+
+@dataclass
+class ProgramFacts:
+    """One program: a forward, a backward, or a whole step.
+
+    stages: (name, number of operators) in order. steps: what runs, in order: kernels with the operators that they fuse, and what runs outside of
+    native code, with the reason. arena_bytes: None where nothing is planned.
+    """
+
+    title: str
+    opaque_calls: int
+    stages: list[tuple[str, int]]
+    passes: list[tuple[str, float, int]]
+    backend: str
+    steps: list[str]
+    native_segments: int = 0
+    foreign_segments: int = 0
+    arena_bytes: int | None = None
+
+    @property
+    def kernels(self) -> list[str]:
+        """The native kernels in order, repeats included."""
+        return [s for s in self.steps if s.startswith("kernel ")]
+
+    @property
+    def foreign(self) -> list[str]:
+        """The steps that are no native kernel."""
+        return [s for s in self.steps if not s.startswith("kernel ")]
+
+
+@dataclass
+class Explanation:
+    """What `weft.explain` found; `print` it, or read its fields."""
+
+    name: str
+    seconds: float
+    seconds_compile: float
+    programs: list[ProgramFacts]
+    size_guards: list[str]
+    python_guards: list[str]
+    number_guards: list[str]
+    numbers: list[str]
+    state: list[str]
+    misses: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+
+def explain_function(function: Any, *args: Any, **kwargs: Any) -> Explanation:
+    """What becomes of a function (compiled or not) or module on these arguments. Captures it if no program fits; nothing is run."""
+    owner = _owner(function)
+    leaves, spec = pytree.flatten((args, kwargs))
+    found = ((e, e.match(leaves, spec)) for e in owner.entries)
+    entry, call = next(((e, c) for e, c in found if type(c) is not Miss), (None, None))
+    if entry is None:
+        entry = owner.capture(args, kwargs, leaves, spec)
+        call = entry.match(leaves, spec)
+    symbols = None if isinstance(call, Miss) else call
+    programs = [_program("program", entry.graph, entry.executable, symbols)]
+    if entry.joint is not None:
+        programs[0].title = "forward"
+        programs.append(_program("backward", entry.joint.halves.backward, entry.joint.backward, symbols))
+    return _explanation(owner, entry, programs)
+
+
+def _owner(function: Any) -> CompiledFunction:
+    if isinstance(function, CompiledFunction):
+        return function
+    inner = getattr(function, "_compiled", None)  # a compiled module
+    if isinstance(inner, CompiledFunction):
+        return inner
+    if registry.is_module(function):
+        return CompiledFunction(function.forward, type(function).__name__)
+    return CompiledFunction(function)
+
+
+def _explanation(owner: CompiledFunction, entry: Entry, programs: list[ProgramFacts]) -> Explanation:
+    capture = entry.capture
+    return Explanation(
+        owner.name, entry.seconds_total, entry.seconds_compile, programs,
+        [f"{_at(g.where)}{g}" for g in capture.env.guards.values()],
+        [f"{_at(g.where)}{g.text}" for g in entry.guards.guards],
+        [f"{_at(g.where)}the answer to a question about a number is {g.answer}" for g in capture.number_guards],
+        [n.name for n in capture.numbers],
+        list(_state(entry)),
+        list(owner.misses),
+    )
+
+
+def _at(where: Any) -> str:
+    return f"{where}: " if where is not None else ""
+
+
+def _state(entry: Entry) -> Iterator[str]:
+    written = {param for _, param in entry.graph.writes}
+    for slot in entry.capture.states.values():
+        value = entry.graph.params[slot.param]
+        yield f"{value.name}: {value.type}{', updated in place' if slot.param in written else ''}"
+
+
+def _program(title: str, graph: Graph, executable: Any, symbols: dict[str, int] | None) -> ProgramFacts:
+    opaque = sum(plan_of_opaque(n.op) is not None for n in graph.walk())
+    if not isinstance(executable, Compiled):
+        return ProgramFacts(title, opaque, [("captured", _count(graph))], [], "interpret", [f"interpreted {n.op.name}" for n in graph.nodes], 0, 1)
+    executable.optimized()  # with a warm cache the passes have not run yet
+    passes = executable.passes
+    described = executable.program.describe(symbols)
+    return ProgramFacts(
+        title, opaque, [(name, _count(g)) for name, g in passes.stages.items()], [(r.name, r.seconds, r.nodes) for r in passes.reports if r.changed],
+        described.backend, list(described.steps), described.native_segments, described.foreign_segments, described.arena_bytes,
+    )
+
+
+def _count(graph: Graph) -> int:
+    return sum(1 for _ in graph.walk())
+
+
+# ---- as text
+def _lines(found: Explanation) -> Iterator[str]:
+    yield f"{found.name}: captured and compiled in {found.seconds * 1e3:.0f} ms, of that {found.seconds_compile * 1e3:.0f} ms in the compiler"
+    for program in found.programs:
+        yield ""
+        yield from _program_lines(program)
+    yield ""
+    yield from _section("state", found.state)
+    yield from _section("guards on sizes", found.size_guards)
+    yield from _section("guards on Python", found.python_guards)
+    yield from _section("guards on numbers", found.number_guards)
+    yield from _section("numbers read at each call", found.numbers)
+    yield from _section("guards that missed so far", found.misses)
+
+
+def _section(title: str, entries: list[str]) -> Iterator[str]:
+    if entries:
+        yield f"{title}: {len(entries)}"
+        yield from (f"  {e}" for e in entries)
+
+
+def _program_lines(program: ProgramFacts) -> Iterator[str]:
+    stages = ", ".join(f"{count} {name}" for name, count in program.stages)
+    yield f"{program.title}: operators {stages}; {program.opaque_calls} of the captured are backward calls"
+    arena = "" if program.arena_bytes is None else f", arena of {program.arena_bytes / 1024:.1f} KiB"
+    yield (
+        f"  {program.backend}: {len(program.kernels)} kernels, {program.native_segments} native segments, {program.foreign_segments} foreign{arena}"
+    )
+    if program.passes:
+        yield "  passes that changed something: " + ", ".join(f"{name} ({seconds * 1e3:.1f} ms)" for name, seconds, _ in program.passes)
+    for step, times in Counter(program.kernels).items():
+        name, _, fused = step[len("kernel "):].partition(": ")
+        yield f"  {name}{f' x{times}' if times > 1 else ''}: {fused}"
+    for step, times in Counter(program.foreign).items():
+        yield f"  outside native code{f' x{times}' if times > 1 else ''}: {_reason(step)}"
+
+
+def _reason(step: str) -> str:
+    """`numpy aten::cumsum` in words."""
+    word, _, name = step.partition(" ")
+    return f"{name} runs in NumPy: it has no native lowering for these arguments" if word == "numpy" else step
