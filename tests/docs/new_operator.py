@@ -98,7 +98,7 @@ def test_compiled_steps_agree(x: np.ndarray, rng: np.random.Generator, backend: 
         batch = weft.from_numpy(rng.normal(size=(rows, x.shape[1])))
         want = [t.detach().numpy().copy() for t in (*step(batch), weight.grad)]
         got = [t.detach().numpy() for t in (*compiled(batch), weight.grad)]
-        for a, b in zip(got, want):
+        for a, b in zip(got, want, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
     assert weft.counters.captures == 1
     if backend == "llvm":

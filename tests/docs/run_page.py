@@ -32,7 +32,7 @@ def examples(page: str) -> list[Example]:
     """The Python blocks of a page in order."""
     fences = list(FENCE.finditer(page))
     found = []
-    for fence, after in zip(fences, [*fences[1:], None]):
+    for fence, after in zip(fences, [*fences[1:], None], strict=True):
         if fence[1] != "python":
             continue
         line = page.count("\n", 0, fence.start(2)) + 1
@@ -44,7 +44,7 @@ def examples(page: str) -> list[Example]:
 
 def with_printed(page: str, printed: list[str]) -> str:
     """The page with other texts below its Python blocks."""
-    for example, text in reversed(list(zip(examples(page), printed))):
+    for example, text in reversed(list(zip(examples(page), printed, strict=True))):
         start, end = example.span
         block = "" if not text else f"```text\n{text}```\n" if example.printed else f"\n```text\n{text}```\n"
         page = page[:start] + block + page[end:]

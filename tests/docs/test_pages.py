@@ -44,7 +44,7 @@ def test_what_a_page_shows_is_what_its_code_prints(name: str) -> None:
         page.write_text(text, encoding="utf-8")
         printed = printed_by(page)
     shown = [(f"{name}:{e.line}", e.printed) for e in examples(text)]
-    assert [(where, was) for (where, was) in shown] == [(where, now) for (where, _), now in zip(shown, printed)]
+    assert [(where, was) for (where, was) in shown] == [(where, now) for (where, _), now in zip(shown, printed, strict=True)]
 
 
 def test_texts_are_found_replaced_and_left_out() -> None:
