@@ -2,7 +2,8 @@
 
     ./dev size            # or: python scripts/installed_size.py, in any environment that has weft
 
-Sizes are of the files that pip put there (bytecode included), of weft's dependencies in any depth, without matplotlib.
+Sizes are of the files that pip put there, bytecode included, in units of 2**20 bytes as `du -m` counts them; dependencies in
+any depth, without matplotlib.
 Import time is that of the best of several fresh processes, above that of an interpreter that imports nothing.
 """
 
@@ -18,7 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent / "weft"
-LIMIT_ALL, LIMIT_OWN, LIMIT_IMPORT = 270e6, 5e6, 0.15  # bytes, bytes, seconds
+MB = 2**20  # as `du -m` counts
+LIMIT_ALL, LIMIT_OWN, LIMIT_IMPORT = 270 * MB, 5 * MB, 0.15  # bytes, bytes, seconds
 TRIES = 7
 
 
@@ -27,10 +29,10 @@ def main() -> int:
     seconds = import_seconds()  # first: it writes the bytecode that belongs to weft's own share
     own = sum(path.stat().st_size for path in PACKAGE.rglob("*") if path.is_file())
     for name, size in sorted(sizes.items(), key=lambda item: -item[1]):
-        print(f"{name:20} {metadata.version(name):12} {size / 1e6:8.1f} MB")
+        print(f"{name:20} {metadata.version(name):12} {size / MB:8.1f} MB")
     results = [
-        ("dependencies and weft", sum(sizes.values()) + own, LIMIT_ALL, "MB", 1e6),
-        ("weft itself", own, LIMIT_OWN, "MB", 1e6),
+        ("dependencies and weft", sum(sizes.values()) + own, LIMIT_ALL, "MB", MB),
+        ("weft itself", own, LIMIT_OWN, "MB", MB),
         ("import weft", seconds, LIMIT_IMPORT, "s", 1),
     ]
     print()

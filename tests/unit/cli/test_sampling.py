@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
@@ -13,11 +15,16 @@ from weft.cli.sampling import Predictor, choose, continue_text
 
 
 @pytest.fixture
-def model(rng: np.random.Generator) -> GPT:
+def model(rng: np.random.Generator) -> Iterator[GPT]:
+    """A model in float64 (its cache too), with weights large enough for sharp attention."""
     size = GPTSize(blocks=2, width=16, heads=2, context=int(rng.integers(6, 11)))
+    before = weft.get_default_dtype()
+    weft.set_default_dtype(weft.float64)
     model = GPT(size)
-    fill(model, {name: value * 8 for name, value in initial_weights(size, int(rng.integers(100))).items()})
-    return model
+    weights = initial_weights(size, int(rng.integers(100)), np.float64)
+    fill(model, {name: value * 8 for name, value in weights.items()})
+    yield model
+    weft.set_default_dtype(before)
 
 
 def test_cached_logits_are_those_of_the_whole_text(model: GPT, rng: np.random.Generator) -> None:
@@ -28,7 +35,7 @@ def test_cached_logits_are_those_of_the_whole_text(model: GPT, rng: np.random.Ge
         start = window_start(len(tokens), seen, model.size.context)
         with weft.no_grad():
             expected = model(weft.tensor([tokens[start:]]))[0, -1].numpy()
-        assert np.allclose(logits, expected, atol=1e-4)
+        assert np.allclose(logits, expected, rtol=1e-9, atol=1e-9)
         tokens.append(int(rng.integers(256)))
 
 
@@ -46,7 +53,7 @@ def test_a_prompt_longer_than_the_context_is_read_from_its_end(model: GPT, rng: 
     tokens = rng.integers(0, 256, 3 * model.size.context).tolist()
     with weft.no_grad():
         expected = model(weft.tensor([tokens[-(model.size.context // 2) :]]))[0, -1].numpy()
-    assert np.allclose(Predictor(model).next_logits(tokens), expected, atol=1e-4)
+    assert np.allclose(Predictor(model).next_logits(tokens), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_the_likeliest_bytes_are_drawn_by_their_probability(rng: np.random.Generator) -> None:
