@@ -18,6 +18,7 @@ from weft.autograd.saved import FREED, SavedTensor, default_hooks
 from weft.autograd.views import rebase
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError, Unsupported
+from weft.support.locations import user_mark
 from weft.tensor.modes import modes
 from weft.tensor.tensor import AutogradState, Tensor
 
@@ -107,7 +108,7 @@ class FunctionNode(Node):
         super().__init__(edges)
         self.ctx, self.positions, self.count = ctx, positions, count
         self.dirty_slot: int | None = None
-        self.devices: tuple[Any, ...] = ()
+        self.mark = user_mark(2)
         ctx._node = weakref.ref(self)
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from weft.ops.backward import ARG, DIMS, DTYPE, RESULT, Plan, Source, needed_slo
 from weft.autograd.saved import SavedTensor, default_hooks
 from weft.ops.op import Op
 from weft.support import seams
+from weft.support.locations import user_mark
 from weft.tensor.tensor import AutogradState, Tensor
 from weft.types.dtype import _BY_NUMPY, DType
 
@@ -74,7 +75,9 @@ def prepare(op: Op, args: tuple[Any, ...], clone_self: bool = False) -> OpNode |
     packed: list[Any] = [None] * len(plan.slots)
     for i in slots:
         packed[i] = _pack(plan.slots[i], args, clone_self)
-    return node_class(op)(tuple(edges), tuple(packed), tuple(counts))
+    node = node_class(op)(tuple(edges), tuple(packed), tuple(counts))
+    node.mark = user_mark(3)
+    return node
 
 
 def _pack(source: Source, args: tuple[Any, ...], clone_self: bool) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.support.errors import StateError, VersionError
-from weft.support.locations import user_location
+from weft.support.locations import located
 from weft.tensor.tensor import AutogradState, Tensor
 
 Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
@@ -112,14 +112,19 @@ class SavedTensor:
 
     def _version_text(self, node: Any, current: int) -> str:
         shown = Tensor(self.payload)
-        written = getattr(self.storage if self.leaf is None else self.leaf._storage, "written_at", None)
-        where = f"; it was written at {written}" if written is not None else ""
-        made = getattr(node, "where", None)
+        storage = self.storage if self.leaf is None else self.leaf._storage
+        version, mark = getattr(storage, "written", None) or (None, None)
+        written = located(mark) if version == current else None
+        where = f"; the latest write is at {written}" if written is not None else ""
+        made = None if node is None else node.forward_line
         producer = f", which is output {self.index} of {node.name()}," if self.is_output else ""
+        if not self.is_output and self.history is not None:
+            producer = f", which is output {self.history[1]} of {self.history[0].name()},"
+        by = "" if node is None else f" saved by {node.name()}{f' at {made}' if made else ''}"
         return (
             f"one of the variables needed for gradient computation has been modified by an inplace operation: [{shown.dtype} "
-            f"{list(shown.dims)}]{producer} saved by {node.name()}{f' at {made}' if made else ''} is at version {current}; expected version "
-            f"{self.version} instead{where}. Clone the tensor before the in-place operation."
+            f"{list(shown.dims)}]{producer}{by} is at version {current}; expected version {self.version} instead{where}. Clone the tensor before the "
+            "in-place operation."
         )
 
 
@@ -143,9 +148,3 @@ class save_on_cpu(saved_tensors_hooks):
 
     def __init__(self, pin_memory: bool = False) -> None:
         super().__init__(lambda t: t.detach().clone(), lambda t: t)
-
-
-def note_write(storage: Any) -> None:
-    """Remember the user's line of the latest write to a storage (for the version error)."""
-    if hasattr(type(storage), "written_at"):
-        storage.written_at = user_location(2)

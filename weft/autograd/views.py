@@ -32,17 +32,23 @@ def follow(base: Any, path: Path) -> Any:
 
 def write_path(base: Any, path: Path, new: Any) -> Any:
     """The base with `new` in place of the view at the end of the path, by each view's scatter."""
-    if not path:
-        return new
-    op, args, index = path[0]
-    base = _settled(base, op)
-    if len(path) > 1:
-        inner = follow(base, path[:1])
-        new = write_path(inner, path[1:], new)
+    along = []
+    for step in path:
+        base = _settled(base, step[0])
+        along.append(base)
+        if len(along) < len(path):
+            base = follow(base, (step,))
+    for step, whole in zip(reversed(path), reversed(along)):
+        new = _written(whole, step, new)
+    return new
+
+
+def _written(whole: Any, step: tuple[Op, tuple[Any, ...], int], new: Any) -> Any:
+    op, args, index = step
     scatter = getattr(aten, f"{op.base}_scatter")
     if op.schema.returns_list or len(op.schema.returns) > 1:
-        return scatter(base, new, index, *args)
-    return scatter(base, new, *args)
+        return scatter(whole, new, index, *args)
+    return scatter(whole, new, *args)
 
 
 def _settled(gradient: Any, op: Op) -> Any:

@@ -21,6 +21,7 @@ from weft.ops.backward import ARG, needed_slots, plan_of
 from weft.ops.methods import OperatorMethods
 from weft.ops.op import OPS, Op
 from weft.ops.quiet import SILENT, reset, set_silent
+from weft.support.locations import user_mark
 from weft.tensor.modes import modes
 from weft.tensor.tensor import AutogradState, Tensor
 from weft.types.dtype import _BY_NUMPY
@@ -89,6 +90,7 @@ def _recorder(op: Op) -> Callable[[Any, Any, Any], None]:
         else:
             node.packed = ()
         node.argument_counts = counts
+        node.mark = user_mark(3)
         data = out._data
         node.metadata_of_inputs = [_metadata(data.shape, _BY_NUMPY[data.dtype])]
         out._autograd = AutogradState(False, node)

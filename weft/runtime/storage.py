@@ -12,15 +12,16 @@ Array = np.ndarray[Any, Any]
 class Storage:
     """One block of memory, held as the NumPy array that owns it, with a version that every in-place write raises.
 
-    `freed_by_none` storages compare by identity. `epoch` is free for owners that cache facts about the bytes.
+    `written` is (version, mark) of the latest write by an in-place operator, for the version error; marks are support/locations.py's.
     """
 
-    __slots__ = ("array", "version", "_address", "__weakref__")
+    __slots__ = ("array", "version", "written", "_address", "__weakref__")
 
     def __init__(self, array: Array) -> None:
         root = root_of(array)
         self.array = root if root.flags.c_contiguous else root.ravel(order="K")
         self.version = 0
+        self.written: Any = None
         self._address: int | None = None
 
     @property

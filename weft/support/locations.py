@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from types import CodeType
 from typing import NamedTuple
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -26,6 +27,32 @@ def is_internal(filename: str) -> bool:
     if known is None:
         known = _KNOWN[filename] = filename.startswith(_HERE) or filename.startswith("<weft")
     return known
+
+
+Mark = tuple[CodeType, int]
+
+
+def user_mark(depth: int = 1) -> Mark | None:
+    """The innermost frame outside weft as (code, instruction): cheap enough to keep for every node; `located` turns it into a line."""
+    frame = sys._getframe(depth)
+    while frame is not None:
+        code = frame.f_code
+        if not is_internal(code.co_filename):
+            return (code, frame.f_lasti)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def located(mark: Mark | None) -> Location | None:
+    """The line of a mark."""
+    if mark is None:
+        return None
+    code, at = mark
+    line = code.co_firstlineno
+    for start, end, number in code.co_lines():
+        if start <= at < end and number is not None:
+            line = number
+    return Location(code.co_filename, line)
 
 
 def user_location(depth: int = 1) -> Location | None:

@@ -52,17 +52,27 @@ class _ModeSetting:
 
 
 def _wrap_generator(setting: _ModeSetting, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The mode holds while the generator's own code runs, not while its caller's does; send, throw and close are passed on."""
+
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         generator = function(*args, **kwargs)
-        sent: Any = None
+        resume: Callable[..., Any] = generator.send
+        value: Any = None
         while True:
             try:
                 with setting._again():
-                    item = generator.send(sent)
+                    item = resume(value)
             except StopIteration as stop:
                 return stop.value
-            sent = yield item
+            try:
+                resume, value = generator.send, (yield item)
+            except GeneratorExit:
+                with setting._again():
+                    generator.close()
+                raise
+            except BaseException as error:
+                resume, value = generator.throw, error
 
     return wrapper
 
