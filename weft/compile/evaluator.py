@@ -9,6 +9,7 @@ from weft.autograd.node import InputMetadata, Node, OpNode
 from weft.compile.symbolic import SymbolicPayload
 from weft.layers.walk import unwatched
 from weft.ir.opaque import VALIDATE, opaque_op
+from weft.support.locations import user_location
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import TENSOR
@@ -37,7 +38,7 @@ class OpaqueEvaluator(Evaluator):
         counts = node.argument_counts
         total = sum(c for c, n in zip(counts, needed) if n)
         args = (capture.operand(grads), needed, capture.operand(node.unpack()))
-        made = capture.builder.emit_raw(opaque_op(node.plan.op), args, (TENSOR,) * total, where=node.where)
+        made = capture.builder.emit_raw(opaque_op(node.plan.op), args, (TENSOR,) * total, where=node.where or user_location(2))
         results = iter(made.outputs)
         out: list[Any] = []
         for count, wanted in zip(counts, needed):

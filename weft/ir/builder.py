@@ -20,6 +20,10 @@ from weft.types.shape_env import ShapeEnv
 from weft.types.tensor_type import FLOAT, Type
 
 
+# An equal earlier call stands for a later one: pure operators, and checks, which would have raised the first time.
+REPEATABLE = frozenset(("pure", "raises"))
+
+
 class Handle(OperatorMethods):
     """A graph value that operators accept: rules written with operators emit nodes when called with it."""
 
@@ -98,7 +102,7 @@ class Builder:
     def emit(self, op: Op, args: tuple[Operand, ...], blocks: tuple[Block, ...] = ()) -> Node:
         """Append a node (or find an equal earlier one when the operator is pure). Types come from the entry's rule."""
         key = None
-        if op.effect == "pure" and not blocks:
+        if op.effect in REPEATABLE and not blocks:
             key = (op, memo_key(args))
             found = self._find(key)
             if found is not None:
@@ -119,7 +123,7 @@ class Builder:
 
     def adopt(self, node: Node) -> Node:
         """Take a node of another graph over as it is (its arguments are values of this one too), or find its equal."""
-        if node.op.effect == "pure":
+        if node.op.effect in REPEATABLE:
             key = (node.op, memo_key(node.args))
             found = self._find(key)
             if found is not None and len(found.outputs) == len(node.outputs):
@@ -131,7 +135,7 @@ class Builder:
     def emit_like(self, node: Node, args: tuple[Operand, ...], blocks: tuple[Block, ...] = ()) -> Node:
         """Re-emit a node with new arguments; its type rule runs again only when an argument's type changed."""
         key = None
-        if node.op.effect == "pure" and not blocks:
+        if node.op.effect in REPEATABLE and not blocks:
             key = (node.op, memo_key(args))
             found = self._find(key)
             if found is not None and len(found.outputs) == len(node.outputs):
