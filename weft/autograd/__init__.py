@@ -4,20 +4,25 @@ record.py      recording a call (which formula needs what: ops/backward.py)
 node.py        the node and its hooks                                      saved.py    saved tensors and their versions
 engine.py      backward                                                    accumulate.py  AccumulateGrad
 views.py       in-place writes, CopySlices, regenerated histories          function.py custom Functions
+checkpoint.py  regions that run again in backward      functional.py, forward.py    Jacobians and products with them
+gradcheck.py   gradients against differences           graph.py                     the graph as users see it
 Start reading at engine.py. Nothing here imports a compiler: one is installed into the engine (engine.install).
 """
 
+from weft.autograd import forward, functional, graph
 from weft.autograd import hooks as _hooks
 from weft.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from weft.autograd.api import backward, grad
 from weft.autograd.engine import queue_callback
-from weft.autograd.function import Function
+from weft.autograd.function import Function, once_differentiable
+from weft.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from weft.autograd.saved import save_on_cpu, saved_tensors_hooks
 from weft.tensor.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 register_multi_grad_hook = _hooks.register_multi_grad_hook
 
 __all__ = [
-    "Function", "backward", "detect_anomaly", "enable_grad", "grad", "inference_mode", "is_anomaly_enabled", "no_grad", "queue_callback",
+    "Function", "GradcheckError", "backward", "detect_anomaly", "enable_grad", "forward", "functional", "grad", "gradcheck",
+    "gradgradcheck", "graph", "inference_mode", "is_anomaly_enabled", "no_grad", "once_differentiable", "queue_callback",
     "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled",
 ]

@@ -1,5 +1,5 @@
-"""Floor 9: what training scripts need beside the model: weft.utils.data."""
+"""Floor 9: what training scripts need beside the model: data, checkpoint."""
 
-from weft.utils import data
+from weft.utils import checkpoint, data
 
-__all__ = ["data"]
+__all__ = ["checkpoint", "data"]

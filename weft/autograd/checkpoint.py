@@ -1,0 +1,189 @@
+"""Checkpointing: a region keeps its inputs only, and runs again in backward when its saved tensors are first asked for.
+
+Each tensor that the region saves is replaced by its number. The first unpack runs the region again, with the random state and grad mode of the
+first run, and collects what it saves; the numbers are looked up there. So any backward (also of a part, also twice, also under create_graph) works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from weft.autograd.function import Function
+from weft.autograd.engine import run_backward
+from weft.autograd.saved import saved_tensors_hooks
+from weft.runtime.generator import default_generator
+from weft.support.errors import StateError, ValueProblem
+from weft.tensor.modes import enable_grad, modes
+from weft.tensor.tensor import Tensor
+
+Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
+
+
+class CheckpointError(RuntimeError):
+    """The second run of a checkpointed region saved other tensors than the first."""
+
+
+class _StopRecomputation(Exception):
+    """All tensors that were asked for are there."""
+
+
+def checkpoint(
+    function: Callable[..., Any], *args: Any, use_reentrant: bool = False, context_fn: Callable[[], Contexts] | None = None,
+    determinism_check: str = "default", preserve_rng_state: bool = True, debug: bool = False, early_stop: bool = True, **kwargs: Any,
+) -> Any:
+    """`function(*args, **kwargs)`, whose intermediate tensors are computed again in backward instead of being kept.
+
+    Args:
+        use_reentrant: run the second time as one custom Function (only gradients of leaves and of tensor arguments; no autograd.grad inside).
+        context_fn: gives two context managers, for the first and for the second run.
+        determinism_check: "default" compares shape, dtype and device of what is saved; "none" does not.
+        preserve_rng_state: give the second run the random numbers of the first.
+        early_stop: end the second run once everything that was saved is there.
+
+    Raises CheckpointError when the two runs save different tensors.
+    """
+    if determinism_check not in ("default", "none"):
+        raise ValueProblem(f"determinism_check should be one of ['default', 'none'] but got: {determinism_check}")
+    if use_reentrant:
+        if kwargs or context_fn is not None:
+            raise ValueProblem("Unexpected keyword arguments with use_reentrant=True: " + ", ".join([*kwargs, *(["context_fn"] if context_fn else [])]))
+        return _Reentrant.apply(function, preserve_rng_state, *args)
+    first, second = (nullcontext(), nullcontext()) if context_fn is None else context_fn()
+    region = _Region(function, args, kwargs, second, preserve_rng_state, determinism_check == "default", early_stop)
+    with first, saved_tensors_hooks(region.pack, region.unpack):
+        return function(*args, **kwargs)
+
+
+@contextmanager
+def _random_state(state: tuple[Any, Any] | None) -> Any:
+    """Draw from a remembered point of the default generator within the block, then go on from where it stood."""
+    if state is None:
+        yield
+        return
+    generator = default_generator
+    previous = (generator.key, generator.offset)
+    generator.key, generator.offset = state
+    try:
+        yield
+    finally:
+        generator.key, generator.offset = previous
+
+
+class _Region:
+    """One checkpointed call."""
+
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], context: AbstractContextManager[Any], keep_random: bool,
+        check: bool, early_stop: bool,
+    ) -> None:
+        self.function, self.args, self.kwargs, self.context = function, args, kwargs, context
+        self.check, self.early_stop = check, early_stop
+        self.random = (default_generator.key, default_generator.offset) if keep_random else None
+        self.kinds: list[Any] = []
+        self.found: dict[int, Tensor] = {}
+        self.used: set[int] = set()
+
+    def pack(self, tensor: Tensor) -> int:
+        """The number of a tensor that the first run saves."""
+        self.kinds.append((tensor.dims, tensor.dtype))
+        return len(self.kinds) - 1
+
+    def unpack(self, number: int) -> Tensor:
+        """The tensor of the second run; when one is asked for again, the region runs again."""
+        if number not in self.found:
+            self._run_again()
+        if number not in self.found:
+            raise CheckpointError(
+                f"weft.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\nNumber of tensors "
+                f"saved during forward: {len(self.kinds)}\nNumber of tensors saved during recomputation: {len(self.found)}."
+            )
+        return self.found.pop(number)
+
+    def _run_again(self) -> None:
+        collected: dict[int, Tensor] = {}
+
+        def collect(tensor: Tensor) -> Tensor:
+            kept = tensor.detach()
+            number = len(collected)
+            if number < len(self.kinds):
+                self._compare(number, kept)
+            collected[number] = kept
+            if self.early_stop and len(collected) == len(self.kinds) and modes.capture is None:
+                raise _StopRecomputation
+            return kept
+
+        args = tuple(_cut(a) for a in self.args)
+        kwargs = {k: _cut(v) for k, v in self.kwargs.items()}
+        try:
+            with enable_grad(), _random_state(self.random), self.context, saved_tensors_hooks(collect, lambda t: t):
+                self.function(*args, **kwargs)
+        except _StopRecomputation:
+            pass
+        if len(collected) != len(self.kinds):
+            self.found = collected if len(collected) < len(self.kinds) else {}
+            raise CheckpointError(
+                f"weft.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\nNumber of tensors "
+                f"saved during forward: {len(self.kinds)}\nNumber of tensors saved during recomputation: {len(collected)}."
+            )
+        self.found = collected
+
+    def _compare(self, number: int, tensor: Tensor) -> None:
+        if self.check and modes.capture is None and self.kinds[number] != (tensor.dims, tensor.dtype):
+            dims, dtype = self.kinds[number]
+            raise CheckpointError(
+                "weft.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass.\n"
+                f"tensor at position {number}:\nsaved metadata: {{'shape': {list(dims)}, 'dtype': {dtype}}}\n"
+                f"recomputed metadata: {{'shape': {list(tensor.dims)}, 'dtype': {tensor.dtype}}}"
+            )
+
+
+def _cut(value: Any) -> Any:
+    """An argument for the second run: the same value, without the history of the first."""
+    return value.detach().requires_grad_(value.requires_grad) if isinstance(value, Tensor) else value
+
+
+class _Reentrant(Function):
+    """A region as one custom Function, whose backward runs it again and a backward through that."""
+
+    @staticmethod
+    def forward(ctx: Any, function: Callable[..., Any], keep_random: bool, *args: Any) -> Any:
+        ctx.function = function
+        ctx.random = (default_generator.key, default_generator.offset) if keep_random else None
+        ctx.plain = tuple(None if isinstance(a, Tensor) else a for a in args)
+        ctx.save_for_backward(*[a if isinstance(a, Tensor) else None for a in args])
+        return function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        saved = ctx.saved_tensors
+        args = tuple(_cut(t) if t is not None else p for t, p in zip(saved, ctx.plain))
+        with enable_grad(), _random_state(ctx.random):
+            outputs = ctx.function(*args)
+        listed = outputs if isinstance(outputs, tuple) else (outputs,)
+        pairs = [(o, g) for o, g in zip(listed, grads) if isinstance(o, Tensor) and o.requires_grad]
+        if not pairs:
+            raise StateError("none of output has requires_grad=True, this checkpoint() is not necessary")
+        run_backward([o for o, _ in pairs], [g for _, g in pairs], False, False, None, True)
+        return (None, None, *[a.grad if isinstance(a, Tensor) else None for a in args])
+
+
+def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool = False, **kwargs: Any) -> Any:
+    """A sequence of functions cut into `segments` checkpointed parts; the last part keeps its tensors."""
+    listed = list(functions.children()) if hasattr(functions, "children") else list(functions)
+
+    def part(start: int, end: int) -> Callable[[Any], Any]:
+        def run(value: Any) -> Any:
+            for function in listed[start:end]:
+                value = function(value)
+            return value
+
+        return run
+
+    size = len(listed) // segments
+    end = 0
+    for segment in range(segments - 1):
+        input = checkpoint(part(segment * size, (segment + 1) * size), input, use_reentrant=use_reentrant, **kwargs)
+        end = (segment + 1) * size
+    return part(end, len(listed))(input)

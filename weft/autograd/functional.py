@@ -1,0 +1,183 @@
+"""weft.autograd.functional: jacobian, hessian, and products with them, of Python functions of tensors.
+
+Forward-mode products come from running backward twice: u -> vjp(u) is linear, and its own vjp at v is J v.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.autograd.api import grad
+from weft.ops.packet import aten
+from weft.support.errors import ArgumentError, StateError
+from weft.tensor.modes import enable_grad
+from weft.tensor.tensor import Tensor
+
+Tensors = Any
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+
+def _as_tuple(value: Tensors, what: str) -> tuple[bool, tuple[Tensor, ...]]:
+    is_tuple = isinstance(value, (tuple, list))
+    listed = tuple(value) if is_tuple else (value,)
+    for i, tensor in enumerate(listed):
+        if not isinstance(tensor, Tensor):
+            place = f"Value at index {i} in {what}" if is_tuple else what
+            raise ArgumentError(f"The {place} given to the function must be either a Tensor or a tuple of Tensors but has type {type(tensor).__name__}.")
+    return is_tuple, listed
+
+
+def _prepared(inputs: tuple[Tensor, ...], create_graph: bool) -> tuple[Tensor, ...]:
+    """Inputs of their own for the function: views of the given ones when a graph is wanted, else fresh leaves."""
+    return tuple(t.view_as(t) if create_graph and t.requires_grad else t.detach().requires_grad_() for t in inputs)
+
+
+def _finished(tensors: tuple[Any, ...], is_tuple: bool, create_graph: bool) -> Any:
+    out = tensors if create_graph else tuple(None if t is None else t.detach() for t in tensors)
+    return out if is_tuple else out[0]
+
+
+def _call(func: Callable[..., Any], inputs: tuple[Tensor, ...], name: str, strict: bool) -> tuple[bool, tuple[Tensor, ...]]:
+    with enable_grad():
+        is_tuple, outputs = _as_tuple(func(*inputs), f"outputs of the user-provided function in {name}")
+    for i, out in enumerate(outputs):
+        if strict and not out.requires_grad:
+            raise StateError(f"Output {i} of the user-provided function does not require gradients. The outputs must depend on the inputs (strict=True).")
+    return is_tuple, outputs
+
+
+def _gradients(
+    outputs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], seeds: tuple[Any, ...], create_graph: bool, strict: bool, keep: bool = True
+) -> tuple[Tensor, ...]:
+    """Gradients with zeros for what does not depend. `strict` refuses that."""
+    pairs = [(o, s) for o, s in zip(outputs, seeds) if o.requires_grad]
+    if pairs:
+        found = grad([o for o, _ in pairs], inputs, [s for _, s in pairs], create_graph=create_graph, retain_graph=keep, allow_unused=True)
+    else:
+        found = (None,) * len(inputs)
+    for i, gradient in enumerate(found):
+        if strict and gradient is None:
+            raise StateError(f"The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.")
+    return tuple(aten.zeros_like(t) if g is None else g for g, t in zip(found, inputs))
+
+
+def _directions(v: Any, like: tuple[Tensor, ...], what: str) -> tuple[Tensor, ...]:
+    if v is None:
+        if len(like) != 1 or like[0].numel() != 1:
+            raise StateError(f"The vector v can only be None if the {what} contains a single Tensor with a single element.")
+        return (aten.ones_like(like[0].detach()),)
+    _, listed = _as_tuple(v, "v")
+    if len(listed) != len(like):
+        raise StateError(f"v is a tuple of invalid length: should be {len(like)} but got {len(listed)}.")
+    for i, (a, b) in enumerate(zip(listed, like)):
+        if a.shape != b.shape:
+            raise StateError(f"Entry {i} in v has invalid size: should be {list(b.shape)} but got {list(a.shape)}.")
+    return listed
+
+
+def vjp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """(func(*inputs), v' J): v has the outputs' shapes (None for a scalar output)."""
+    many, points = _as_tuple(inputs, "inputs")
+    points = _prepared(points, create_graph)
+    out_many, outputs = _call(func, points, "vjp", strict)
+    seeds = _directions(v, outputs, "user-provided function returns")
+    found = _gradients(outputs, points, seeds, create_graph, strict)
+    return _finished(outputs, out_many, create_graph), _finished(found, many, create_graph)
+
+
+def jvp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """(func(*inputs), J v): v has the inputs' shapes (None for a scalar input)."""
+    _, points = _as_tuple(inputs, "inputs")
+    directions = _directions(v, points, "input to the user-provided function")
+    points = _prepared(points, create_graph)
+    out_many, outputs = _call(func, points, "jvp", strict)
+    products = _forward_products(outputs, points, directions, create_graph, strict)
+    return _finished(outputs, out_many, create_graph), _finished(products, out_many, create_graph)
+
+
+def _forward_products(
+    outputs: tuple[Tensor, ...], points: tuple[Tensor, ...], directions: tuple[Tensor, ...], create_graph: bool, strict: bool
+) -> tuple[Tensor, ...]:
+    with enable_grad():
+        seeds = tuple(aten.zeros_like(o.detach()).requires_grad_() for o in outputs)
+        transposed = _gradients(outputs, points, seeds, True, strict)
+        return _gradients(transposed, seeds, directions, create_graph, strict)
+
+
+def jacobian(
+    func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """The Jacobian: outputs' shape followed by inputs' shape; a tuple (of tuples) for several outputs (and inputs).
+
+    vectorize and strategy say how PyTorch computes; the result is the same here whatever they are.
+    """
+    if strategy not in ("reverse-mode", "forward-mode"):
+        raise ArgumentError(f'Expected strategy to be either "forward-mode" or "reverse-mode" but got {strategy}.')
+    many, points = _as_tuple(inputs, "inputs")
+    points = _prepared(points, create_graph)
+    out_many, outputs = _call(func, points, "jacobian", strict)
+    rows = tuple(_jacobian_of(o, points, many, create_graph, strict) for o in outputs)
+    return rows if out_many else rows[0]
+
+
+def _jacobian_of(out: Tensor, points: tuple[Tensor, ...], many: bool, create_graph: bool, strict: bool) -> Any:
+    columns: list[list[Tensor]] = [[] for _ in points]
+    flat = out.reshape(-1) if out.requires_grad else None
+    for k in range(int(out.numel())):
+        found = _gradients((flat[k],) if flat is not None else (), points, (None,), create_graph, strict)
+        for column, gradient in zip(columns, found):
+            column.append(gradient)
+    shaped = [
+        aten.stack(tuple(c)).reshape((*out.shape, *p.shape)) if c else aten.zeros((*out.shape, *p.shape), dtype=p.dtype)
+        for c, p in zip(columns, points)
+    ]
+    return _finished(tuple(shaped), many, create_graph)
+
+
+def hessian(
+    func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """Second derivatives of a scalar function: shape of input i followed by that of input j; tuples of tuples for several inputs."""
+    many, points = _as_tuple(inputs, "inputs")
+
+    def gradient(*args: Tensor) -> tuple[Tensor, ...]:
+        _, outputs = _call(func, args, "hessian", strict)
+        _scalar(outputs, "hessian")
+        return _gradients(outputs, args, (None,), True, strict)
+
+    found = jacobian(gradient, points, create_graph, strict, vectorize, outer_jacobian_strategy)
+    return found if many else found[0][0]
+
+
+def _scalar(outputs: tuple[Tensor, ...], name: str) -> None:
+    if len(outputs) != 1 or outputs[0].numel() != 1:
+        raise StateError(f"The function given to {name} should return a single Tensor with a single element")
+
+
+def vhp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """(func(*inputs), v' H) for a scalar function."""
+    many, points = _as_tuple(inputs, "inputs")
+    directions = _directions(v, points, "input to the user-provided function")
+    points = _prepared(points, create_graph)
+    out_many, outputs = _call(func, points, "vhp", strict)
+    _scalar(outputs, "vhp")
+    with enable_grad():
+        first = _gradients(outputs, points, (None,), True, strict)
+    found = _gradients(first, points, directions, create_graph, strict)
+    return _finished(outputs, out_many, create_graph), _finished(found, many, create_graph)
+
+
+def hvp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """(func(*inputs), H v) for a scalar function: forward over reverse."""
+    many, points = _as_tuple(inputs, "inputs")
+    directions = _directions(v, points, "input to the user-provided function")
+    points = _prepared(points, create_graph)
+    out_many, outputs = _call(func, points, "hvp", strict)
+    _scalar(outputs, "hvp")
+    with enable_grad():
+        first = _gradients(outputs, points, (None,), True, strict)
+    products = _forward_products(first, points, directions, create_graph, strict)
+    return _finished(outputs, out_many, create_graph), _finished(products, many, create_graph)

@@ -1,0 +1,290 @@
+"""gradcheck and gradgradcheck: gradients by backward against central differences.
+
+Complex tensors count as pairs of real numbers: the gradient of a real loss L with respect to z is dL/dRe z + i dL/dIm z, so both sides are real
+Jacobians. The fast mode compares one random projection u' J v instead of every entry.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.autograd.api import grad
+from weft.support.errors import StateError, ValueProblem
+from weft.tensor.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+
+
+class GradcheckError(RuntimeError):
+    """What gradcheck found wrong."""
+
+
+def gradcheck(
+    func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True,
+    nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
+    check_backward_ad: bool = True, fast_mode: bool = False, masked: bool | None = None,
+) -> bool:
+    """Whether backward's gradients of `func` agree with central differences of step `eps`, within atol + rtol * |numerical|.
+
+    Args:
+        func: takes the inputs, returns a tensor or a tuple of tensors.
+        inputs: a tensor or a tuple; those of float64 or complex128 that require grad are checked.
+        nondet_tol: how much two runs of backward may differ.
+        check_undefined_grad: whether outputs without a gradient must count as zero gradients.
+        fast_mode: compare one random projection per pair of input and output.
+
+    Raises GradcheckError (or returns False without raise_exception), ValueProblem when no input requires grad.
+    """
+    given = inputs if isinstance(inputs, tuple) else tuple(inputs) if isinstance(inputs, list) else (inputs,)
+    check = _Check(func, given, eps, atol, rtol, nondet_tol, check_grad_dtypes, fast_mode)
+    try:
+        check.run(check_undefined_grad, check_batched_grad)
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False, check_batched_grad: bool = False, fast_mode: bool = False, masked: bool | None = None,
+) -> bool:
+    """gradcheck of the gradient function of `func`, at `grad_outputs` (random when not given), which are inputs too."""
+    given = inputs if isinstance(inputs, tuple) else tuple(inputs) if isinstance(inputs, list) else (inputs,)
+    outputs = _differentiable(_as_tuple(func(*given)))
+    if grad_outputs is None:
+        seeds = tuple(_random_like(o, gen_non_contig_grad_outputs) for o in outputs)
+    else:
+        seeds = _as_tuple(grad_outputs)
+    count = len(seeds)
+
+    def gradients(*args: Any) -> tuple[Any, ...]:
+        points, directions = args[: len(args) - count], args[len(args) - count :]
+        wanted = tuple(p for p in points if isinstance(p, Tensor) and p.requires_grad)
+        found = grad(_differentiable(_as_tuple(func(*points))), wanted, directions, create_graph=True, allow_unused=True)
+        return tuple(g for g in found if g is not None)
+
+    return gradcheck(
+        gradients, (*given, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad, fast_mode=fast_mode,
+    )
+
+
+class _Check:
+    """One call of gradcheck."""
+
+    def __init__(
+        self, func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float, nondet_tol: float, dtypes: bool, fast: bool
+    ) -> None:
+        self.func, self.inputs = func, inputs
+        self.eps, self.atol, self.rtol, self.nondet_tol, self.dtypes, self.fast = eps, atol, rtol, nondet_tol, dtypes, fast
+        self.places: list[int] = []
+        self.random = np.random.default_rng(0)
+        self.checked = [t for t in inputs if isinstance(t, Tensor) and t.requires_grad]
+
+    def run(self, undefined: bool, batched: bool) -> None:
+        self._look_at_inputs()
+        first = self.outputs()
+        outputs = _differentiable(first)
+        self.places = [k for k, o in enumerate(first) if any(o is d for d in outputs)]
+        if not outputs:
+            self._without_outputs()
+            return
+        for tensor in self.checked:
+            tensor.retain_grad()
+        for i, out in enumerate(outputs):
+            for j, tensor in enumerate(self.checked):
+                (self._projected if self.fast else self._whole)(i, out, j, tensor)
+        if undefined:
+            self._undefined(outputs)
+        if batched:
+            self._batched(outputs)
+
+    def outputs(self) -> tuple[Any, ...]:
+        return _as_tuple(self.func(*self.inputs))
+
+    def _look_at_inputs(self) -> None:
+        if not self.checked:
+            raise ValueProblem(
+                "gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True."
+            )
+        for i, tensor in enumerate(self.checked):
+            if tensor.dtype.itemsize < (16 if tensor.dtype.is_complex else 8):
+                warnings.warn(
+                    f"Input #{i} requires gradient and is not a double precision floating point or complex. This check will likely fail if all the "
+                    "inputs are not of double precision floating point or complex.", stacklevel=4,
+                )
+            if any(s == 0 and d > 1 for s, d in zip(tensor.stride(), tensor.shape)):
+                raise StateError(
+                    f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able to compute the "
+                    "numerical gradients correctly. You should call .contiguous on the input before passing it to gradcheck."
+                )
+
+    def _without_outputs(self) -> None:
+        """A function whose outputs require no grad must not depend on the inputs."""
+        self.places = [k for k, o in enumerate(self.outputs()) if isinstance(o, Tensor) and o.dtype.is_differentiable]
+        for i in range(len(self.places)):
+            for tensor in self.checked:
+                columns = self._columns(tensor, self._value(i))
+                if any(np.any(c) for c in columns):
+                    raise GradcheckError("Numerical gradient for function expected to be zero")
+
+    # ---- numerical
+    def _columns(self, tensor: Tensor, value: Callable[[], Array]) -> list[Array]:
+        """dOut/dx for each real number x of the tensor."""
+        numbers = _numbers(tensor)
+        columns = []
+        for index in np.ndindex(numbers.shape):
+            columns.append(self._difference(numbers, index, value))
+        return columns
+
+    def _difference(self, numbers: Array, index: Any, value: Callable[[], Array]) -> Array:
+        before = numbers[index]
+        numbers[index] = before + self.eps
+        above = value()
+        numbers[index] = before - self.eps
+        below = value()
+        numbers[index] = before
+        return (above - below) / (2 * self.eps)
+
+    def _value(self, i: int) -> Callable[[], Array]:
+        return lambda: _flat(self.outputs()[self.places[i]])
+
+    # ---- by backward
+    def _row(self, i: int, tensor: Tensor, seed: Array) -> Array:
+        """The gradient for one direction of output i, as real numbers; computed twice."""
+        rows = []
+        for _ in range(2):
+            out = _differentiable(self.outputs())[i]
+            (found,) = grad((out,), (tensor,), (_seed_of(seed, out),), allow_unused=True)
+            if found is not None and self.dtypes and found.dtype is not tensor.dtype:
+                raise GradcheckError(f"Expected {tensor.dtype} as dtype of the gradient, got {found.dtype}")
+            rows.append(np.zeros(_numbers(tensor).size) if found is None else _flat(found))
+        if rows[0].size and float(np.max(np.abs(rows[0] - rows[1]))) > self.nondet_tol:
+            raise GradcheckError(
+                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different values, although "
+                f"analytical gradient matches numerical gradient. The tolerance for nondeterminism was {self.nondet_tol}."
+            )
+        return rows[0]
+
+    # ---- comparing
+    def _whole(self, i: int, out: Tensor, j: int, tensor: Tensor) -> None:
+        columns = self._columns(tensor, self._value(i))
+        size = _flat(out).size
+        numerical = np.stack(columns) if columns else np.zeros((0, size))
+        analytical = np.zeros_like(numerical)
+        for k in range(size):
+            seed = np.zeros(size)
+            seed[k] = 1.0
+            analytical[:, k] = self._row(i, tensor, seed)
+        self._compare(i, j, numerical, analytical)
+
+    def _projected(self, i: int, out: Tensor, j: int, tensor: Tensor) -> None:
+        size = _flat(out).size
+        v = self.random.standard_normal(size)
+        numbers = _numbers(tensor)
+        u = self.random.standard_normal(numbers.shape)
+        u = u / (np.linalg.norm(u) or 1.0)
+        numerical = np.dot(self._along(numbers, u, self._value(i)), v)
+        analytical = np.dot(self._row(i, tensor, v), u.reshape(-1))
+        self._compare(i, j, np.asarray(numerical), np.asarray(analytical))
+
+    def _along(self, numbers: Array, direction: Array, value: Callable[[], Array]) -> Array:
+        before = numbers.copy()
+        numbers[...] = before + self.eps * direction
+        above = value()
+        numbers[...] = before - self.eps * direction
+        below = value()
+        numbers[...] = before
+        return (above - below) / (2 * self.eps)
+
+    def _compare(self, i: int, j: int, numerical: Array, analytical: Array) -> None:
+        if np.allclose(analytical, numerical, self.rtol, self.atol, equal_nan=True):
+            return
+        raise GradcheckError(
+            f"Jacobian mismatch for output {i} with respect to input {j},\nnumerical:{numerical}\nanalytical:{analytical}\n"
+        )
+
+    # ---- missing gradients, batches of gradients
+    def _undefined(self, outputs: tuple[Tensor, ...]) -> None:
+        """Outputs that receive no gradient must not disturb the gradients of the others."""
+        if len(outputs) < 2:
+            return
+        for i in range(len(outputs)):
+            outs = _differentiable(self.outputs())
+            seeds = [_random_like(o) for o in outs]
+            alone = grad((outs[i],), self.checked, (seeds[i],), retain_graph=True, allow_unused=True)
+            zeros = [s if k == i else s * 0 for k, s in enumerate(seeds)]
+            together = grad(outs, self.checked, zeros, allow_unused=True)
+            for a, b in zip(alone, together):
+                left, right = _flat_or_zero(a), _flat_or_zero(b)
+                if not np.allclose(left, right, self.rtol, self.atol):
+                    raise GradcheckError("Expected backward function to handle undefined output grads.")
+
+    def _batched(self, outputs: tuple[Tensor, ...]) -> None:
+        """A batch of gradients must give what its members give one by one."""
+        from weft.ops.packet import aten  # one function
+
+        for i in range(len(outputs)):
+            out = _differentiable(self.outputs())[i]
+            seeds = [_random_like(out) for _ in range(2)]
+            single = [grad((out,), self.checked, (s,), retain_graph=True, allow_unused=True) for s in seeds]
+            batch = grad((out,), self.checked, (aten.stack(tuple(seeds)),), retain_graph=True, allow_unused=True, is_grads_batched=True)
+            for j, found in enumerate(batch):
+                for k in range(2):
+                    if found is not None and not np.allclose(_flat(found[k]), _flat(single[k][j]), self.rtol, self.atol):
+                        raise GradcheckError(f"For output {i} and input {j}: the gradients of a batch differ from those of its members")
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def _differentiable(outputs: Sequence[Any]) -> tuple[Tensor, ...]:
+    return tuple(o for o in outputs if isinstance(o, Tensor) and o.requires_grad and o.dtype.is_differentiable)
+
+
+def _numbers(tensor: Tensor) -> Array:
+    """The bytes of a tensor as an array of real numbers that shares them."""
+    data = tensor.detach().numpy()
+    if data.dtype.kind != "c":
+        return data
+    return np.lib.stride_tricks.as_strided(data.real, (*data.shape, 2), (*data.strides, data.itemsize // 2))
+
+
+def _flat(tensor: Tensor) -> Array:
+    """The values as real numbers, float64 [n] (complex: real and imaginary parts side by side)."""
+    data = np.array(tensor.detach().numpy())
+    if data.dtype.kind == "c":
+        data = np.stack([data.real, data.imag], -1)
+    return np.asarray(data, np.float64).reshape(-1)
+
+
+def _flat_or_zero(tensor: Tensor | None) -> Any:
+    return 0.0 if tensor is None else _flat(tensor)
+
+
+def _seed_of(numbers: Array, out: Tensor) -> Tensor:
+    if out.dtype.is_complex:
+        pairs = numbers.reshape(*out.shape, 2)
+        return Tensor(np.asarray(pairs[..., 0] + 1j * pairs[..., 1], out.dtype.numpy))
+    return Tensor(np.asarray(numbers.reshape(tuple(out.shape)), out.dtype.numpy))
+
+
+def _random_like(out: Tensor, strided: bool = False) -> Tensor:
+    """A random direction for an output, requiring grad."""
+    shape = tuple(out.shape)
+    random = np.random.default_rng(1)
+    data: Array = np.asarray(random.standard_normal(shape))
+    if out.dtype.is_complex:
+        data = data + 1j * random.standard_normal(shape)
+    data = np.asarray(data, out.dtype.numpy)
+    if strided and data.ndim:
+        data = np.repeat(data[..., None], 2, -1)[..., 0]
+    return Tensor(data).requires_grad_()

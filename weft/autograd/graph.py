@@ -1,0 +1,62 @@
+"""weft.autograd.graph: the backward graph as users see it: nodes, edges, saved tensors, hooks over several tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from weft.autograd import saved as _saved
+from weft.autograd.hooks import register_multi_grad_hook
+from weft.autograd.node import Node
+from weft.autograd.record import gradient_edge
+from weft.autograd.saved import save_on_cpu, saved_tensors_hooks
+from weft.support.errors import StateError
+from weft.tensor.tensor import Tensor
+
+__all__ = [
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",
+    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+]
+
+
+class GradientEdge(NamedTuple):
+    """Where a tensor's gradient flows: a node and the number of its input."""
+
+    node: Node
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The edge of a tensor. Raises StateError when it requires no grad."""
+    edge = gradient_edge(tensor)
+    if edge is None:
+        raise StateError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    return GradientEdge(*edge)
+
+
+def increment_version(tensor: Any) -> None:
+    """Count a write that weft did not see (through NumPy, say), so that backward refuses stale saved tensors. Takes one tensor or several."""
+    for t in (tensor,) if isinstance(tensor, Tensor) else tuple(tensor):
+        t.storage().version += 1
+
+
+@contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Within the block, entering saved_tensors_hooks raises StateError with this text."""
+    hooks = _saved.default_hooks
+    if hooks.stack:
+        raise StateError(error_message)
+    previous = hooks.disabled
+    hooks.disabled = error_message
+    try:
+        yield
+    finally:
+        hooks.disabled = previous
+
+
+@contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[None]:
+    """Within the block, tensors that were saved may be written: backward sees the values that were saved (a copy of each is kept)."""
+    with saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t):
+        yield
