@@ -113,6 +113,8 @@ class Capture:
         self.env = env or ShapeEnv()
         self.builder = Builder(name, self.env)
         self.builder.track_locations = True
+        self.root = self.builder  # has the parameters; `builder` is that of the innermost open block
+        self.reads: list[dict[Value, Tensor]] = []  # for each open block, what it reads from outside that requires grad
         self.states: dict[int, StateSlot] = {}
         self.numbers: list[NumberInput] = []
         self.number_guards: list[NumberGuard] = []
@@ -171,6 +173,20 @@ class Capture:
         """Call `undo` should the capture fail."""
         self._undo.append(undo)
 
+    @contextmanager
+    def block(self) -> Iterator[tuple[Builder, dict[Value, Tensor]]]:
+        """Record into a nested block: its builder, and what it reads from outside that requires grad."""
+        outer = self.builder
+        with outer.inner() as inner:
+            inner.track_locations = True
+            self.builder = inner
+            self.reads.append({})
+            try:
+                yield inner, self.reads[-1]
+            finally:
+                self.builder = outer
+                self.reads.pop()
+
     # ---- operators
     def run(self, op: Op, args: tuple[Any, ...]) -> Any:
         """Record an operator; tensors out."""
@@ -198,7 +214,12 @@ class Capture:
     def operand(self, value: Any) -> Any:
         """The operand of a Python argument."""
         if isinstance(value, Tensor):
-            return self.payload_of(value).read()
+            payload = self.payload_of(value)
+            found = payload.read()
+            if self.reads and value.requires_grad:
+                for reads in self.reads[payload.storage.depth :]:
+                    reads[found] = value
+            return found
         kind = type(value)
         if kind is tuple or kind is list:
             return tuple([self.operand(v) for v in value])
@@ -281,6 +302,8 @@ class Capture:
     def store(self, target: Tensor, payload: SymbolicPayload, value: Value) -> None:
         """Put a value where a tensor lies."""
         storage = payload.storage
+        if storage.depth != len(self.reads):
+            raise self.refuse("a branch or loop body writes a tensor that was made outside of it; return the new value from it instead")
         with self.builder.active():
             new = Handle(value, self.builder)
             if value.tensor_type.dtype is not payload.type.dtype:
@@ -338,9 +361,10 @@ class Capture:
     def _new_state(self, tensor: Tensor) -> StateSlot:
         base, array, is_flat = choose_base(tensor)
         kind = type_of_array(array)
-        value = self.builder.param(kind, f"state{len(self.states)}")
+        value = self.root.param(kind, f"state{len(self.states)}")
         symbolic = SymbolicStorage(self, value, kind, contiguous(array.shape))
-        slot = StateSlot(tensor.storage(), base, array, symbolic, len(self.builder.params) - 1, is_flat)
+        symbolic.builder, symbolic.depth = self.root, 0
+        slot = StateSlot(tensor.storage(), base, array, symbolic, len(self.root.params) - 1, is_flat)
         symbolic.slot = slot
         self._keep.append(tensor)
         return slot
@@ -421,8 +445,8 @@ class Capture:
     def lift_number(self, name: str, getter: Callable[[], Any], example: Any, as_float: bool) -> Any:
         """A Python number read at every call."""
         if as_float:
-            value = self.builder.param(FLOAT, name)
-            number = NumberInput(name, getter, len(self.builder.params) - 1, None, example)
+            value = self.root.param(FLOAT, name)
+            number = NumberInput(name, getter, len(self.root.params) - 1, None, example)
             self.numbers.append(number)
             return SymFloat(value, self, lambda: float(number.current))
         symbol = self.env.fresh("i", int(example))
@@ -471,6 +495,8 @@ class Capture:
 
     def accumulate(self, variable: Tensor, gradient: Tensor) -> None:
         """AccumulateGrad inside the function."""
+        if self.reads:
+            raise self.refuse("backward() inside of a branch or loop body; call it on what weft.cond or weft.while_loop returns")
         if type(variable._data) is SymbolicPayload and id(variable) not in self.stand_ins:
             state = variable._state()
             state.grad = gradient.detach() if state.grad is None else state.grad + gradient

@@ -25,10 +25,11 @@ class SymbolicStorage:
     `geometry` is how the base lies in memory as the user sees it. `questions` are guards that matter only if an alias is written.
     """
 
-    __slots__ = ("capture", "value", "type", "geometry", "version", "generation", "slot", "param", "questions", "partner", "__weakref__")
+    __slots__ = ("capture", "value", "type", "geometry", "version", "generation", "slot", "param", "questions", "partner", "builder", "depth", "__weakref__")
 
     def __init__(self, capture: Capture, value: Value, type: TensorType, geometry: Geometry | None = None) -> None:
         self.capture, self.value, self.type = capture, value, type
+        self.builder, self.depth = capture.builder, len(capture.reads)  # the block that the storage belongs to
         self.geometry = geometry if geometry is not None or not type.is_complete else contiguous(type.shape)
         self.version = 0
         self.generation = 0
@@ -93,7 +94,7 @@ class SymbolicPayload(Payload):
             return storage.value
         if self._generation != storage.generation or self._memo is None:
             value = storage.value
-            builder = storage.capture.builder
+            builder = storage.builder  # views are replayed where the base lives, so that every block that sees the base sees them
             for op, args, index in self.path:
                 value = builder.emit(op, (value, *args)).outputs[index]
             self._memo, self._generation = value, storage.generation

@@ -62,6 +62,14 @@ class Node:
         """Every Value among the arguments, in order, repeats included."""
         return values_in(self.args)
 
+    def reads(self) -> Iterator[Value]:
+        """Every Value that the node or anything in its blocks reads, those defined inside included."""
+        yield from values_in(self.args)
+        for block in self.blocks:
+            for node in block.nodes:
+                yield from node.reads()
+            yield from values_in(block.results)
+
     def __repr__(self) -> str:
         return f"<node {self.op.name} -> {', '.join(map(repr, self.outputs))}>"
 

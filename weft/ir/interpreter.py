@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ def last_uses(block: Block) -> list[list[Value]]:
     for i, node in enumerate(block.nodes):
         for value in node.outputs:
             last[value] = i
-        for value in _reads(node):
+        for value in node.reads():
             if value in mine:
                 last[value] = i
     found: list[list[Value]] = [[] for _ in block.nodes]
@@ -66,16 +66,6 @@ def last_uses(block: Block) -> list[list[Value]]:
         if value not in kept:
             found[i].append(value)
     return found
-
-
-def _reads(node: Node) -> Iterator[Value]:
-    yield from node.inputs()
-    for block in node.blocks:
-        for inner in block.walk():
-            yield from inner.inputs()
-        for b in (block, *(b for inner in block.walk() for b in inner.blocks)):
-            for r in b.results:
-                yield from values_in(r)
 
 
 def run_node(node: Node, values: Values, symbols: Symbols) -> None:

@@ -23,12 +23,7 @@ def _sweep(nodes: tuple[Node, ...], live: set[Value]) -> tuple[Node, ...]:
     for node in reversed(nodes):
         if node.op.effect not in KEPT and not any(v in live for v in node.outputs):
             continue
-        for block in node.blocks:
-            for r in block.results:
-                live.update(values_in(r))
-            for inner in block.walk():
-                live.update(inner.inputs())
-        live.update(node.inputs())
+        live.update(node.reads())
         kept.append(node)
     kept.reverse()
     return tuple(kept)

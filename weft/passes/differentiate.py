@@ -7,7 +7,7 @@ forward is computed again, so that nothing but loop state needs to be kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,22 @@ def differentiate(graph: Graph, of: Sequence[int] = (0,), wrt: Sequence[int] | N
         tape.reverse(gradients)
         found = tuple(gradients.of(env[graph.params[i]]).value for i in wanted)
     return builder.graph((*results, *found), graph.writes)
+
+
+def pull_back(builder: Builder, node: Node, cotangents: Mapping[int, Value], targets: Sequence[Value]) -> list[Value]:
+    """Gradients of `targets` (values that a prim::If or prim::Loop reads) from cotangents of its results, by position. Emits into `builder`."""
+    where = builder.where
+    tape = _Tape(builder, {}, targets)
+    try:
+        with builder.active():
+            tape.run([node])
+            gradients = _Gradients(builder)
+            for position, cotangent in cotangents.items():
+                gradients.add(tape.nodes[0][1].outputs[position], Handle(cotangent, builder))
+            tape.reverse(gradients)
+            return [gradients.of(t).value for t in targets]
+    finally:
+        builder.where = where
 
 
 def _is_differentiable(operand: Operand) -> bool:
@@ -199,7 +215,7 @@ class _Tape:
 
     def _free(self, node: Node) -> list[Value]:
         """The new values that need a gradient and that the blocks of a node find outside, each once."""
-        found = (self.env[v] for b in node.blocks for v in _free_values(b))
+        found = (map_operand(v, self.env) for b in node.blocks for v in _free_values(b))
         return [v for v in dict.fromkeys(found) if isinstance(v, Value) and v in self.needs]
 
     def _pull_back(

@@ -86,12 +86,9 @@ class _Grouper:
             self._add_single(node, order)
 
     def _add_single(self, node: Node, order: int) -> None:
-        item = Single(node, 1 + self._stage(node.inputs()), order)
-        for value in node.inputs():
+        item = Single(node, 1 + self._stage(node.reads()), order)
+        for value in node.reads():
             self._note_reader(self._root(value), item)
-        for block in node.blocks:
-            for inner in block.walk():
-                item.stage = max(item.stage, 1 + self._stage(inner.inputs()))
         self._register(item, node.outputs)
 
     def _register(self, item: Item, outputs: Iterable[Value]) -> None:
@@ -248,7 +245,7 @@ class _Grouper:
         for item in items:
             waits = deps.setdefault(id(item), [])
             for node in item.nodes:
-                for value in _reads(node):
+                for value in node.reads():
                     root = self._root(value)
                     source = self.item_of.get(root)
                     if source is item and isinstance(item, Group):
@@ -260,13 +257,6 @@ class _Grouper:
         return stored, deps
 
 
-def _reads(node: Node) -> Iterable[Value]:
-    yield from node.inputs()
-    for block in node.blocks:
-        yield from (v for n in block.walk() for v in n.inputs())
-        yield from (v for r in block.results for v in values_in(r))
-
-
 def sink_groups(items: list[Item], item_of: dict[Value, Item], root_of: Callable[[Value], Value]) -> None:
     """Merge each group into the only group that reads it. Always legal: its inputs have lower stages than its readers."""
     readers: dict[int, set[int]] = {}
@@ -274,7 +264,7 @@ def sink_groups(items: list[Item], item_of: dict[Value, Item], root_of: Callable
     by_id = {id(i): i for i in items}
     for item in items:
         for node in item.nodes:
-            for value in _reads(node):
+            for value in node.reads():
                 source = item_of.get(root_of(value))
                 if source is not None and source is not item:
                     readers.setdefault(id(source), set()).add(id(item))

@@ -1,0 +1,61 @@
+"""The floor table of the design, enforced: a module imports only from lower floors or its own package, imports inside of functions included."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent / "weft"
+FLOORS = {
+    "support": (0, ""), "types": (1, ""), "ops": (2, "left"), "runtime": (2, "right"), "ir": (3, ""), "catalogue": (4, ""), "passes": (5, "right"),
+    "tensor": (6, "left"), "loops": (6, "right"), "layers": (7, "left"), "autograd": (7, "left"), "codegen": (7, "right"), "compile": (8, ""),
+}
+TOP = (9, "")
+# The programming model keeps its bytes in runtime storage and eager operators run ops' kernels: runtime serves both columns.
+SHARED = {"runtime", "ops"}
+# Packages of one floor and one column that are one body: the layers call autograd and autograd records what the layers do.
+TOGETHER = ({"layers", "autograd"},)
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, package below weft) of every import of a file; `TYPE_CHECKING` blocks do not run and do not count."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    skipped = {id(n) for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test) for n in ast.walk(node)}
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            assert node.level < 2, f"{path}:{node.lineno}: a relative import that leaves the package"
+            if node.level:
+                continue
+            names = [f"{node.module}.{a.name}" if node.module == "weft" else str(node.module) for a in node.names]
+        yield from ((node.lineno, n.split(".")[1] if "." in n else "") for n in names if n.split(".")[0] == "weft")
+
+
+def allowed(user: str, used: str) -> bool:
+    """Whether package `user` may import package `used`."""
+    if user == used or any({user, used} <= group for group in TOGETHER):
+        return True
+    (high, mine), (low, theirs) = FLOORS.get(user, TOP), FLOORS.get(used, TOP)
+    if high == low == TOP[0]:
+        return True
+    return low < high and (used in SHARED or not mine or not theirs or mine == theirs)
+
+
+def test_every_import_leads_down() -> None:
+    found = []
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).parts
+        if len(parts) == 1:
+            continue  # the front door imports everything
+        found += [f"{path.relative_to(ROOT.parent)}:{line}: {parts[0]} imports {used or 'weft'}" for line, used in imported(path)
+                  if not allowed(parts[0], used)]
+    assert not found, "\n".join(found)
+
+
+def test_the_table_covers_every_package() -> None:
+    top = {"nn", "optim", "func", "jit", "lazy", "onnx", "interop", "utils", "cli"}
+    packages = {p.parent.name for p in ROOT.glob("*/__init__.py")}
+    assert packages <= set(FLOORS) | top, packages - set(FLOORS) - top
