@@ -128,6 +128,8 @@ class ListType(Type):
     element: Type
 
     def is_subtype_of(self, other: Type) -> bool:
+        if isinstance(other, OptionalType):
+            return self.is_subtype_of(other.inner)
         return self is other or other is ANY or (isinstance(other, ListType) and self.element.is_subtype_of(other.element))
 
 
@@ -140,6 +142,8 @@ class TupleType(Type):
     def is_subtype_of(self, other: Type) -> bool:
         if self is other or other is ANY:
             return True
+        if isinstance(other, OptionalType):
+            return self.is_subtype_of(other.inner)
         return (
             isinstance(other, TupleType)
             and len(self.elements) == len(other.elements)
