@@ -48,6 +48,7 @@ from weft.catalogue import (  # noqa: F401
     scattering,
     shaping,
     singletons,
+    singular,
     slicing,
     sorting,
     special_functions,

@@ -6,20 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from weft.catalogue.families import pointwise
+from weft.catalogue.families import dtype_of, pointwise
+from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
 from weft.support.errors import DTypeError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
-conj = pointwise(
-    "aten::conj(Tensor self) -> Tensor",
-    "Complex conjugate; a real tensor is returned unchanged.",
+conj_physical = pointwise(
+    "aten::conj_physical(Tensor self) -> Tensor",
+    "Complex conjugate, in memory of its own.",
     scalar=lambda s, x: s.conj(x) if s.dtype(x).is_complex else x,
-    inplace=False,
-    out=False,
     vjp={"self": lambda g: aten.conj(g)},
+    reference=np.conjugate,
+)
+
+conj = define(
+    "aten::conj(Tensor self) -> Tensor",
+    "Complex conjugate; a real tensor is returned itself.",
+    type=conj_physical.type,
+    decompose=lambda self: aten.conj_physical(self) if getattr(dtype_of(self), "is_complex", isinstance(self, complex)) else self,
+    numbers=True,
     reference=np.conjugate,
 )
 

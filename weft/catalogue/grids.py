@@ -24,8 +24,7 @@ def _meshgrid(tensors: Sequence[Any], indexing: str | None = None) -> tuple[Any,
     grids = []
     for i, x in enumerate(order):
         lined = aten.view(x, tuple(dims[i] if j == i else 1 for j in range(len(order))))
-        grid = aten.expand(lined, dims)
-        grids.append(aten.transpose(grid, 0, 1) if swap else grid)
+        grids.append(aten.expand(lined, dims))
     if swap:
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)

@@ -33,7 +33,7 @@ class _MaskedFill(Pointwise):
             raise DTypeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
         if isinstance(value, TensorType) and value.dims:
             raise ShapeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {len(value.dims)} dimension(s).")
-        if isinstance(value, complex) and not x.dtype.is_complex:
+        if not x.dtype.is_complex and (isinstance(value, complex) or (isinstance(value, TensorType) and value.dtype is not None and value.dtype.is_complex)):
             raise DTypeError(f"value cannot be converted to type {x.dtype} without overflow")
         return super().compute_dtype(args)
 

@@ -11,7 +11,7 @@ from weft.catalogue.pointwise import sub
 from weft.catalogue.reductions import Axes, numpy_axes, reduced_type, with_reduced
 from weft.ops.op import define
 from weft.ops.packet import aten
-from weft.support.errors import DTypeError, StateError, Unsupported
+from weft.support.errors import DTypeError, StateError
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 from weft.types.dtype import DType
@@ -117,10 +117,17 @@ def _any_norm_type(self: TensorType, p: Any, dim: Axes, keepdim: bool, dtype: DT
 
 def _any_norm(self: Any, p: Any, dim: Axes, keepdim: bool, dtype: DType | None) -> Any:
     if p == "nuc":
-        raise Unsupported("norm: the nuclear norm needs singular values; use linalg.svdvals(x).sum(-1)")
+        return _nuclear_norm(self, dim, keepdim, dtype)
     if isinstance(p, str) and p != "fro":
         raise StateError(f"norm: unknown order {p!r}; a string must be 'fro' or 'nuc'")
     return aten.linalg_vector_norm(self, 2 if p is None or p == "fro" else p, dim, keepdim, dtype=dtype)
+
+
+def _nuclear_norm(self: Any, dim: Axes, keepdim: bool, dtype: DType | None) -> Any:
+    pair = (-2, -1) if dim is None and self.ndim == 2 else dim
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise StateError(f"linalg.matrix_norm: dim must be a 2-tuple of ints for the nuclear norm. Got {dim}")
+    return _matrix_norm(self, "nuc", (pair[0], pair[1]), keepdim, dtype)
 
 
 norm = define(

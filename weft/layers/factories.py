@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.layers import abstract
+from weft.layers.outputs import write_out
 from weft.ops.geometry import Geometry, contiguous_strides
 from weft.ops.layout import like_strides
 from weft.ops.packet import aten
@@ -94,9 +95,7 @@ def _check_layout(name: str, layout: Any) -> None:
 
 def _finished(name: str, made: Tensor, requires_grad: bool, out: Any) -> Tensor:
     if out is not None:
-        from weft.layers.variants import _write_out  # variants imports the walk, which imports much
-
-        return _write_out(name, made, out)
+        return write_out(name, made, out)
     return made.requires_grad_() if requires_grad else made
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.layers import eager
+from weft.layers.outputs import into, no_history
 from weft.layers.walk import inplace
 from weft.ops.forms import Calls
 from weft.ops.op import PACKETS, Op, on_define
 from weft.ops.packet import Packet, aten
-from weft.support.errors import ArgumentError, DTypeError, StateError
-from weft.tensor.modes import modes
+from weft.support.errors import ArgumentError
 from weft.tensor.tensor import Tensor
-from weft.types import promotion
 
 
 def _inplace_method(base: str, candidates: list[Op]) -> Callable[..., Any]:
@@ -52,16 +50,19 @@ def install_inplace() -> None:
 
 
 def with_out(packet: Packet) -> Callable[..., Any]:
-    """The function users call: the packet, with `out=` where the entry offers it."""
+    """The function users call: the packet, with `out=` where the entry offers it, and numbers only where PyTorch takes them."""
     name = packet.__name__
     can = any(op.out for op in packet.overloads)
+    wants_tensor = name not in NUMBER_FIRST and _accepts_number_first(packet)
 
     def function(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if args and type(args[0]) in _NUMBERS and (wants_tensor or name in NUMBER_FIRST):
+            args = _with_number_first(name, args)
         if out is None:
             return packet(*args, **kwargs)
         if not can:
             raise ArgumentError(f"{name}() got an unexpected keyword argument 'out'")
-        return _into(name, packet(*_detached(args), **kwargs), out, args)
+        return into(name, packet(*no_history(args), **kwargs), out, args)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = packet.__doc__  # made when the function is first asked for
@@ -69,34 +70,23 @@ def with_out(packet: Packet) -> Callable[..., Any]:
     return function
 
 
-def _detached(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    for a in args:
-        if modes.grad and isinstance(a, Tensor) and a.requires_grad:
-            raise StateError("functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
-    return args
+_NUMBERS = frozenset((int, float, bool, complex))
+ARITHMETIC = frozenset(("add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "floor_divide"))
+NUMBER_FIRST = ARITHMETIC | {
+    "pow", "float_power", "remainder", "xlogy", "where", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+}
 
 
-def _into(name: str, result: Any, out: Any, args: tuple[Any, ...]) -> Any:
-    if isinstance(out, (tuple, list)):
-        return type(result)(*[_write_out(name, r, o) for r, o in zip(result, out)]) if hasattr(result, "_fields") else tuple(
-            _write_out(name, r, o) for r, o in zip(result, out))
-    return _write_out(name, result, out)
+def _accepts_number_first(packet: Packet) -> bool:
+    """Whether the entries, which rules call with numbers too, would take a number where users owe a tensor."""
+    return any(op.numbers and op.schema.arguments and op.schema.arguments[0].kind == "Tensor" for op in packet.overloads)
 
 
-def _write_out(name: str, result: Tensor, out: Tensor) -> Tensor:
-    if not promotion.can_cast(result.dtype, out.dtype):
-        raise DTypeError(
-            f"result type {eager._name(result.dtype)} can't be cast to the desired output type {eager._name(out.dtype)}"
-        )
-    if tuple(out.shape) != tuple(result.shape):
-        _resize(out, result)
-    out.copy_(result)
-    return out
-
-
-def _resize(out: Tensor, result: Tensor) -> None:
-    """An output of another shape takes the result's (its old bytes are given up), as PyTorch does with a warning."""
-    if out._view is not None:
-        raise StateError(f"out= has shape {list(out.shape)} and is a view; the result has shape {list(result.shape)}")
-    fresh = aten.empty(tuple(result.dims), dtype=out.dtype)
-    out._data, out._storage = fresh._data, None
+def _with_number_first(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of a call whose first operand is a number. Raises ArgumentError where PyTorch wants a tensor."""
+    if name in NUMBER_FIRST and any(isinstance(a, Tensor) for a in args[1:]):
+        return args
+    if name in ARITHMETIC:
+        return (aten.full((), args[0]), *args[1:])
+    got = ", ".join(type(a).__name__ for a in args)
+    raise ArgumentError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(args[0]).__name__}; got ({got})")

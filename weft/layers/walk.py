@@ -13,6 +13,7 @@ from weft.autograd.node import OpNode, node_class
 from weft.ops.backward import plan_of
 from weft.autograd.views import check_inplace, rebase
 from weft.layers import abstract, eager
+from weft.layers.results import named
 from weft.ops import route
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
@@ -29,9 +30,11 @@ def walk(op: Op, args: tuple[Any, ...]) -> Any:
     """Run an operator on bound arguments, from the top layer down."""
     capture = modes.capture
     if capture is None:
-        return walk_layers(op, args)
+        out = walk_layers(op, args)
+        return named(op, out) if type(out) is tuple else out
     try:
-        return unwatched(walk_layers, op, args)
+        out = unwatched(walk_layers, op, args)
+        return named(op, out) if type(out) is tuple else out
     except WeftError as error:
         capture.locate(error)
         raise
@@ -87,7 +90,7 @@ def _mark_default(out: Any) -> None:
 
 
 def below(op: Op, args: tuple[Any, ...]) -> Any:
-    """FUNCTIONAL and the back end: the active capture records, else NumPy computes."""
+    """FUNCTIONAL and the back end: the active capture records, NumPy computes, and tensors without bytes are typed."""
     capture = modes.capture
     if capture is not None:
         return capture.run(op, args)

@@ -9,6 +9,7 @@ from typing import Any
 
 from weft.ops.op import Op, on_define
 from weft.ops.packet import Packet, aten
+from weft.support.errors import ArgumentError
 from weft.types.dims import Expr
 
 
@@ -21,7 +22,7 @@ class OperatorMethods:
         return _binary(aten.add, self, other)
 
     def __radd__(self, other: Any) -> Any:
-        return _binary(aten.add, self, other)
+        return _reflected(aten.add, self, other)
 
     def __sub__(self, other: Any) -> Any:
         return _binary(aten.sub, self, other)
@@ -33,13 +34,13 @@ class OperatorMethods:
         return _binary(aten.mul, self, other)
 
     def __rmul__(self, other: Any) -> Any:
-        return _binary(aten.mul, self, other)
+        return _reflected(aten.mul, self, other)
 
     def __truediv__(self, other: Any) -> Any:
         return _binary(aten.div, self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return _binary(_reversed_div, self, other)
+        return _reflected(_reversed_div, self, other)
 
     __rdiv__ = __rtruediv__
 
@@ -133,6 +134,12 @@ def _is_operand(value: Any) -> bool:
 
 def _binary(packet: Any, x: Any, other: Any) -> Any:
     return packet(x, other) if _is_operand(other) else NotImplemented
+
+
+def _reflected(packet: Any, x: Any, other: Any) -> Any:
+    if not hasattr(type(x), "__weft_route__"):  # called by hand: `Tensor.__radd__(2, x)`
+        raise ArgumentError(f"a reflected operator belongs to a Tensor, not to a {type(x).__name__}")
+    return _binary(packet, x, other)
 
 
 def _compare(packet: Any, x: Any, other: Any) -> Any:

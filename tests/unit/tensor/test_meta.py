@@ -82,7 +82,8 @@ def test_layouts_follow_the_operands() -> None:
     x = weft.randn(sizes(4)).permute(random.sample(range(4), 4))
     for program in (lambda t: t + 1, lambda t: t * t[:1], weft.zeros_like, weft.clone, lambda t: t[::2].neg()):
         cpu, meta = program(x), program(x.to("meta"))
-        assert cpu.stride() == meta.stride()
+        counted = [n > 1 for n in cpu.shape]  # strides of dims of size 1 mean nothing
+        assert [s for s, c in zip(cpu.stride(), counted) if c] == [s for s, c in zip(meta.stride(), counted) if c]
 
 
 REFUSED = {

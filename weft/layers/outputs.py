@@ -1,0 +1,75 @@
+"""`out=`: where a result goes that the caller has made room for, and what PyTorch refuses there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from weft.layers import eager
+from weft.ops.packet import aten
+from weft.support.errors import DTypeError, StateError
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.types import promotion
+
+# Operators that move elements about: they want the result's own dtype, and an output that no argument shares memory with.
+MOVING = frozenset(("gather", "index_select", "take", "masked_select"))
+JOINING = frozenset(("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"))
+EXACT = MOVING | {"complex", "polar"}
+
+
+def into(name: str, result: Any, out: Any, args: tuple[Any, ...]) -> Any:
+    """Write a result, or several, into `out`. Returns the outputs, named as the results are."""
+    if not isinstance(out, (tuple, list)):
+        return write_out(name, result, out, args)
+    written = [write_out(name, r, o, args) for r, o in zip(result, out, strict=True)]
+    return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
+
+
+def write_out(name: str, result: Tensor, out: Tensor, args: tuple[Any, ...] = ()) -> Tensor:
+    """Write a result into an output, which takes its shape if it must. Raises DTypeError, StateError."""
+    if name in EXACT and out.dtype is not result.dtype:
+        raise DTypeError(f"{name}: Expected out tensor to have dtype {result.dtype}, but got {out.dtype} instead")
+    if not promotion.can_cast(result.dtype, out.dtype):
+        raise DTypeError(f"result type {eager._name(result.dtype)} can't be cast to the desired output type {eager._name(out.dtype)}")
+    if name in MOVING or name in JOINING:
+        _check_apart(name, out, args)
+    if tuple(out.shape) != tuple(result.shape):
+        _resize(out, result)
+    out.copy_(result)
+    return out
+
+
+def no_history(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of a call with out=, none of which may want a gradient. Raises StateError."""
+    if modes.grad and any(t.requires_grad for t in _tensors(args)):
+        raise StateError("functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+    return args
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for v in value:
+            yield from _tensors(v)
+
+
+def _check_apart(name: str, out: Tensor, args: tuple[Any, ...]) -> None:
+    data = out._data
+    for t in _tensors(args):
+        if type(data) is np.ndarray and type(t._data) is np.ndarray and np.may_share_memory(data, t._data):
+            raise StateError(
+                f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+                "Please clone() the tensor before performing the operation."
+            )
+
+
+def _resize(out: Tensor, result: Tensor) -> None:
+    """An output of another shape takes the result's (its old bytes are given up), as PyTorch does with a warning."""
+    if out._view is not None:
+        raise StateError(f"out= has shape {list(out.shape)} and is a view; the result has shape {list(result.shape)}")
+    fresh = aten.empty_like(result, dtype=out.dtype)
+    out._data, out._storage = fresh._data, None

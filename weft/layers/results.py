@@ -1,0 +1,35 @@
+"""Results with names: what an operator with several named results hands to its caller, `weft.max(x, 0).indices`."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from functools import lru_cache
+from typing import Any
+
+from weft.ops.op import Op
+
+
+@lru_cache(maxsize=None)
+def result_class(op: Op) -> type[tuple[Any, ...]] | None:
+    """The class of an operator's results: a tuple whose fields are named as in the schema; None if they have no names."""
+    names = [r.name for r in op.schema.returns]
+    if len(names) < 2 or not all(names):
+        return None
+    made: Any = namedtuple(op.base, names)  # type: ignore[misc]
+    return type(made.__name__, (made,), {"__slots__": (), "__repr__": _text, "__module__": "weft.return_types", "__reduce__": _reduce})
+
+
+def named(op: Op, results: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The results, with their names if the schema gives any."""
+    made = result_class(op)
+    return results if made is None else made(*results)  # type: ignore[call-arg]
+
+
+def _text(self: Any) -> str:
+    fields = ",\n".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
+    return f"weft.return_types.{type(self).__name__}(\n{fields})"
+
+
+def _reduce(self: Any) -> Any:
+    """Pickled as the plain tuple: the class is made anew in every process."""
+    return tuple, (tuple(self),)
