@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from weft.support.errors import ParseError
@@ -50,15 +50,27 @@ def _default_text(value: Any) -> str:
     return str(list(value)) if isinstance(value, tuple) else repr(value)
 
 
-@dataclass(frozen=True)
 class Schema:
-    """The contract of an operator."""
+    """The contract of an operator. Of a parsed one only the name is read at first, the rest when it is asked for: importing weft reads 550."""
 
-    namespace: str
-    base: str
-    overload: str
-    arguments: tuple[Argument, ...]
-    returns: tuple[Argument, ...]
+    def __init__(
+        self, namespace: str, base: str, overload: str, arguments: tuple[Argument, ...] = (), returns: tuple[Argument, ...] = (), text: str = ""
+    ) -> None:
+        self.namespace, self.base, self.overload = namespace, base, overload
+        if text:
+            self._text = text
+        else:
+            self.arguments, self.returns = arguments, returns
+
+    @cached_property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The arguments in order. Raises ParseError."""
+        return _arguments(_head(self._text)[3])
+
+    @cached_property
+    def returns(self) -> tuple[Argument, ...]:
+        """The results in order."""
+        return _returns(_head(self._text)[4])
 
     @property
     def name(self) -> str:
@@ -93,19 +105,27 @@ _TYPE = re.compile(r"^(\w+)(?:\(([a-z!|*> ]+)\))?(\?)?(?:\[(\d*)\])?(\?)?$")
 
 
 def parse_schema(text: str) -> Schema:
-    """Parse a schema. Raises ParseError with the part that is not understood."""
+    """A schema from its text. Raises ParseError with the part that is not understood (in the arguments: when they are first read)."""
+    namespace, base, overload, _, _ = _head(text)
+    return Schema(namespace, base, overload or "", text=text)
+
+
+def _head(text: str) -> tuple[str, str, str | None, str, str]:
     match = _HEAD.match(text)
     if match is None:
         raise ParseError(f"schema {text!r} is not of the form ns::name(arguments) -> result")
-    namespace, base, overload, inside, result = match.groups()
-    arguments: list[Argument] = []
+    return match.groups()  # type: ignore[return-value]
+
+
+def _arguments(inside: str) -> tuple[Argument, ...]:
+    found: list[Argument] = []
     keyword_only = False
     for part in _split(inside):
         if part == "*":
             keyword_only = True
             continue
-        arguments.append(_argument(part, keyword_only))
-    return Schema(namespace, base, overload or "", tuple(arguments), _returns(result))
+        found.append(_argument(part, keyword_only))
+    return tuple(found)
 
 
 def _split(text: str) -> list[str]:
