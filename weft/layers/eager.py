@@ -227,6 +227,9 @@ def _view_of(source: Tensor, storage: Any, array: Any, op: Op, rest: tuple[Any, 
 
 
 # ---- writes
+_ONE_VALUE = frozenset(("fill", "zero"))  # every element gets the same value, so that elements may share memory
+
+
 def write(target: Tensor, op: Op, args: tuple[Any, ...]) -> None:
     """Put the operator's value into the bytes of `target` (which is args[0]) and raise the version."""
     data: Array = unwrap(target)
@@ -235,9 +238,6 @@ def write(target: Tensor, op: Op, args: tuple[Any, ...]) -> None:
     ufunc = compute.single_ufunc(op) if op.scalar is not None else None
     if ufunc is None or not _write_ufunc(ufunc, data, args):
         value = run(op, args)
-_ONE_VALUE = frozenset(("fill", "zero"))  # every element gets the same value, so that elements may share memory
-
-
         store(data, value._data)
     target.storage().version += 1
 
