@@ -26,7 +26,7 @@ def agree(program: Program, modes: Sequence[str]) -> bool:
         check(program, modes)
     except Skip:
         return False
-    except Exception as error:  # noqa: BLE001  (whatever a mode raises is a failure)
+    except Exception as error:
         small, problem = shrink(program, error, modes)
         text = f"seed {program.seed}, arguments {small.arguments}, state {small.state}, {small.dtype}\n{small.source('weft')}"
         raise AssertionError(f"{type(problem).__name__}: {problem}\n{text}") from error

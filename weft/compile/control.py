@@ -25,7 +25,7 @@ from weft.support.locations import user_location
 from weft.tensor.modes import modes
 from weft.tensor.tensor import AutogradState, Tensor
 from weft.types import dtype as dt
-from weft.types.tensor_type import INT, TensorType
+from weft.types.tensor_type import INT, TensorType, Type
 
 if TYPE_CHECKING:
     from weft.compile.capture import Capture
@@ -131,7 +131,9 @@ def _check_types(capture: Capture, what: str, types: Sequence[Any], values: Sequ
         raise capture.refuse(f"{what} {', '.join(map(str, found))} where {', '.join(map(str, types))} is expected")
 
 
-def _agree(capture: Capture, a: TensorType, b: TensorType) -> bool:
+def _agree(capture: Capture, a: Type, b: Type) -> bool:
+    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
+        return a is b
     return a.dtype is b.dtype and a.ndim == b.ndim and all(capture.env.equal(x, y) for x, y in zip(a.shape, b.shape))
 
 

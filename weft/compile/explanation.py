@@ -94,7 +94,7 @@ def _owner(function: Any) -> CompiledFunction:
 def _explanation(owner: CompiledFunction, entry: Entry, programs: list[ProgramFacts]) -> Explanation:
     capture = entry.capture
     return Explanation(
-        owner.name, entry.seconds_total, entry.seconds_compile, programs,
+        str(owner.name), entry.seconds_total, entry.seconds_compile, programs,
         [f"{_at(g.where)}{g}" for g in capture.env.guards.values()],
         [f"{_at(g.where)}{g.text}" for g in entry.guards.guards],
         [f"{_at(g.where)}the answer to a question about a number is {g.answer}" for g in capture.number_guards],

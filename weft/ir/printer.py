@@ -185,7 +185,7 @@ def immediate_text(operand: Any) -> str:
     if kind is complex:
         return f"complex({operand.real!r}, {operand.imag!r})"
     if kind is DType:
-        return operand.short
+        return str(operand.short)
     return str(operand)
 
 

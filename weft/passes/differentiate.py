@@ -234,7 +234,7 @@ class _Tape:
             return [gradients.of(t) for t in targets]
 
     def _reverse_loop(self, node: Node, emitted: Node, gradients: _Gradients) -> None:
-        trip, condition, carried, xs, reverse = emitted.args
+        trip, _, carried, xs, reverse = emitted.args
         block = node.blocks[0]
         count = len(carried)
         state = [i for i, v in enumerate(emitted.outputs[:count]) if _is_differentiable(v)]

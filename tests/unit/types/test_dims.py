@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from weft.support.errors import CaptureError, ParseError
 from weft.types import dims as dm
 from weft.types import dtype as dt
+from weft.types import shape_env
 from weft.types.parse import parse_dim
 from weft.types.shape_env import ShapeEnv, using
-from weft.types import shape_env
 from weft.types.sym import SymInt
 
 NAMES = ("s0", "s1", "s2")

@@ -13,7 +13,22 @@ from weft.types import dtype as dt
 from weft.types import promotion
 from weft.types.parse import parse_type
 from weft.types.tensor_type import (
-    ANY, BOOL, COMPLEX, DEVICE, DTYPE, FLOAT, INT, NONE, NUMBER, STR, TENSOR, list_of, optional, tensor_type, tuple_of, unify,
+    ANY,
+    BOOL,
+    COMPLEX,
+    DEVICE,
+    DTYPE,
+    FLOAT,
+    INT,
+    NONE,
+    NUMBER,
+    STR,
+    TENSOR,
+    list_of,
+    optional,
+    tensor_type,
+    tuple_of,
+    unify,
 )
 
 S0, S1 = dm.symbol("s0"), dm.symbol("s1")

@@ -1,0 +1,48 @@
+"""Passes as text: each .ir file names a pass, and holds the graph before and after it. WEFT_BLESS=1 writes what comes out, to be read before it is kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import weft  # noqa: F401  (defines the operators)
+from weft.ir.compare import difference
+from weft.ir.parser import parse_graphs
+from weft.ir.printer import print_graph
+from weft.ir.verifier import verify
+from weft.passes.dce import dce
+from weft.passes.decompose import decompose
+from weft.passes.differentiate import differentiate
+from weft.passes.open_opaque import open_opaque
+from weft.passes.pipeline import optimize
+from weft.passes.simplify_views import simplify_views
+
+PASSES = {
+    "dce": dce, "decompose": decompose, "open_opaque": open_opaque, "simplify_views": simplify_views, "optimize": optimize,
+    "differentiate": differentiate,
+}
+FILES = sorted(Path(__file__).parent.glob("*.ir"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_pass(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    head = text.splitlines()[0]
+    name = head.removeprefix("# pass: ")
+    before, *after = parse_graphs(text)
+    verify(before)
+    made = PASSES[name](before)
+    verify(made, f"after {name}")
+    if os.environ.get("WEFT_BLESS"):
+        path.write_text(f"{head}\n{print_graph(before)}\n\n{print_graph(made)}\n", encoding="utf-8")
+        return
+    assert difference(made, after[0]) is None, f"{difference(made, after[0])}\n{made}"
+    assert print_graph(made) == print_graph(after[0])
+    again = PASSES[name](made) if name != "differentiate" else made
+    assert again is made or difference(again, made) is None, f"a second run changes it again:\n{again}"
+
+
+def test_there_is_a_text_for_each_pass() -> None:
+    assert {p.read_text(encoding="utf-8").splitlines()[0].removeprefix("# pass: ") for p in FILES} == set(PASSES)
