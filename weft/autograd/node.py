@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from weft.ops.backward import ARG, DIMS, RESULT, Plan, apply_functional, plan_of
 from weft.autograd.saved import FREED, SavedTensor
 from weft.ops.op import Op
 from weft.support.errors import StateError
+from weft.tensor import replayed
+from weft.tensor.modes import modes
 from weft.types.dtype import DType
 
 Hook = Callable[..., Any]
@@ -164,8 +167,12 @@ class OpNode(Node):
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         if not any(needs):  # a write that ends a history: nothing flows on
             return (None,) * len(needs)
-        result = apply_functional(self.plan, grads, self.needs_per_argument(needs), self.unpack())
-        return self.spread(result)
+        wanted, packed = self.needs_per_argument(needs), self.unpack()
+        if not modes.grad and modes.capture is None and modes.special is None:
+            result = replayed.run_rule((self.plan, wanted), _formula_of(self.plan, wanted), (grads, packed))
+            if result is not replayed.NOT_REPLAYED:
+                return self.spread(result)
+        return self.spread(apply_functional(self.plan, grads, wanted, packed))
 
     def spread(self, result: tuple[Any, ...]) -> tuple[Any, ...]:
         """One gradient per edge from one per argument."""
@@ -206,6 +213,12 @@ class OpNode(Node):
             if slot.kind == DIMS and f"{plan.op.schema.arguments[slot.position].name}_sym_sizes" == name:
                 return packed
         raise AttributeError(f"{self.name()} saved no {name!r}")
+
+
+@lru_cache(maxsize=None)
+def _formula_of(plan: Plan, needs: tuple[bool, ...]) -> Callable[..., Any]:
+    """The gradients of a node as a function of the incoming ones and of what was saved."""
+    return lambda grads, packed: apply_functional(plan, grads, needs, packed)
 
 
 _CLASSES: dict[Op, type[OpNode]] = {}

@@ -17,6 +17,7 @@ from weft.ops.scalar_numpy import NUMPY
 from weft.ops.scalar_numpy import run_body as run_whole
 from weft.runtime.storage import root_of
 from weft.support.errors import DTypeError, ShapeError, StateError
+from weft.tensor import replayed
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor, ViewOf
 from weft.types import dtype as dt
@@ -40,6 +41,9 @@ def run(op: Op, args: tuple[Any, ...]) -> Any:
         return Tensor(pointwise(op, args))
     if op.view is not None:
         return run_view(op, args)
+    out = replayed.run(op, args)
+    if out is not replayed.NOT_REPLAYED:
+        return out
     return wrap(compute.evaluate(op, unwrap(args)))
 
 

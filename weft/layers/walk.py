@@ -19,6 +19,7 @@ from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, same_dims
 from weft.support.errors import DTypeError, ShapeError, WeftError
+from weft.tensor import replayed
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import promotion
@@ -58,7 +59,7 @@ def walk_layers(op: Op, args: tuple[Any, ...]) -> Any:
     if special is not None:
         return special[-1].intercept(op, args)
     if op.decompose is not None and op.vjp is None:
-        return opened(op, args)
+        return opened_or_replayed(op, args)
     if modes.grad and op.is_differentiable and record.wants_gradient(op, args):
         return with_history(op, args)
     return below(op, args)
@@ -95,11 +96,23 @@ def below(op: Op, args: tuple[Any, ...]) -> Any:
     if capture is not None:
         return capture.run(op, args)
     if op.decompose is not None:
+        out = replayed.run(op, args)
+        if out is not replayed.NOT_REPLAYED:
+            return out
         return abstract.run(op, args) if abstract.concerns(op, args) else owned(opened(op, args))
     try:
         return eager.run(op, args)
     except eager.NotDense:
         return abstract.run(op, args)
+
+
+def opened_or_replayed(op: Op, args: tuple[Any, ...]) -> Any:
+    """A composite without history: its NumPy calls are repeated where they are known, else it is opened."""
+    if modes.capture is None and not (modes.grad and record.wants_gradient(op, args)):
+        out = replayed.run(op, args)
+        if out is not replayed.NOT_REPLAYED:
+            return out
+    return opened(op, args)
 
 
 def opened(op: Op, args: tuple[Any, ...]) -> Any:

@@ -100,7 +100,7 @@ def _evaluate_reduce(op: Op, args: tuple[Any, ...]) -> Array:
     assert op.reduce is not None and result.dtype is not None
     combine = op.reduce.combine
     if combine in ("argmax", "argmin"):
-        return _arg_reduce(combine, x, dim, keepdim)
+        return arg_reduce(combine, x, dim, keepdim)
     axes = normalize_dims(op.base, dim, x.ndim) if x.ndim else ()
     with np.errstate(all="ignore"):
         compute = dt.compute_dtype(result.dtype)
@@ -118,7 +118,8 @@ def reduce_arguments(op: Op, args: tuple[Any, ...]) -> tuple[Any, Any, bool]:
     return args[0], named.get("dim"), bool(named.get("keepdim", False))
 
 
-def _arg_reduce(combine: str, x: Array, dim: int | None, keepdim: bool) -> Array:
+def arg_reduce(combine: str, x: Array, dim: int | None, keepdim: bool) -> Array:
+    """NumPy's argmax or argmin with PyTorch's rules for dims."""
     find = np.argmax if combine == "argmax" else np.argmin
     if x.dtype.kind == "V":
         x = x.astype(np.float32)

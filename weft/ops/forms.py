@@ -23,7 +23,7 @@ _NUMBERS = frozenset((int, float, bool))
 class Form:
     """How arguments of certain types become the bound arguments of one operator."""
 
-    __slots__ = ("op", "gather", "defaults", "positional", "named")
+    __slots__ = ("defaults", "gather", "named", "op", "positional")
 
     def __init__(self, op: Op, gather: int | None, positional: Sequence[Convert | None], named: Sequence[tuple[int, Convert | None]]) -> None:
         self.op, self.gather = op, gather
@@ -35,9 +35,9 @@ class Form:
         gather = self.gather
         if gather is not None:
             args = (*args[:gather], args[gather:])
-        values = [a if c is None else c(a) for a, c in zip(args, self.positional)]
+        values = [a if c is None else c(a) for a, c in zip(args, self.positional, strict=False)]
         values.extend(self.defaults[len(values) :])
-        for (i, c), value in zip(self.named, kwargs.values()):
+        for (i, c), value in zip(self.named, kwargs.values(), strict=True):
             values[i] = value if c is None else c(value)
         return tuple(values)
 
@@ -45,7 +45,7 @@ class Form:
 class Calls:
     """The overloads of one name with the forms seen so far."""
 
-    __slots__ = ("name", "overloads", "plain", "forms")
+    __slots__ = ("forms", "name", "overloads", "plain")
 
     def __init__(self, name: str, overloads: Sequence[Op]) -> None:
         self.name, self.overloads = name, overloads
@@ -121,10 +121,7 @@ def _conversion(op: Op, argument: Argument, kind: type) -> Convert | None:
 
 
 def _are_integers(values: tuple[Any, ...]) -> bool:
-    for v in values:
-        if type(v) is not int:
-            return False
-    return True
+    return all([type(v) is int for v in values])
 
 
 def _surely_refused(op: Op, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
