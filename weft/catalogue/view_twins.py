@@ -184,7 +184,7 @@ def _scatter(op: Op, several: bool, base: Array, src: Array, args: tuple[Any, ..
             f"{op.base}_scatter: unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."
         )
-    target[...] = src
+    target[...] = src.real if src.dtype.kind == "c" and target.dtype.kind != "c" else src  # a gradient of zeros may be complex
     return out
 
 

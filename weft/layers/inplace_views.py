@@ -126,7 +126,8 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 def _grown(tensor: Tensor, count: int) -> Storage:
     """A larger storage with the old bytes in front."""
     old = tensor._storage
-    if sys.getrefcount(old) > 3 or sys.getrefcount(old.array) > 4 or tensor._view is not None:
+    # counted: the tensor, resize_ and this function hold the storage; the storage and the tensor hold the array; the call itself adds one
+    if sys.getrefcount(old) > 4 or sys.getrefcount(old.array) > 3 or tensor._view is not None:
         raise StateError(
             f"Trying to resize storage that is not resizable: resize_ needs {count * tensor.itemsize} bytes, the storage has {old.nbytes}, and another "
             "tensor or array shows it. clone() the tensor first"
