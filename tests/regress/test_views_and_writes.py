@@ -142,6 +142,21 @@ def test_a_history_that_would_outlive_the_call_is_refused():
     assert not s.requires_grad and s._version == 0 and s.tolist() == [0.0, 0.0]
 
 
+def test_returning_one_of_several_views_of_a_parameter_that_was_updated():
+    w = weft.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+
+    @weft.compile(backend="interpret")
+    def step():
+        first, second = w.unbind(0)
+        (second * 0.5).sum().backward()
+        with weft.no_grad():
+            w.sub_(w.grad)
+        w.grad = None
+        return second
+
+    assert step().detach().tolist() == [2.5, 3.5]
+
+
 def test_compile_is_callable_whichever_import_came_first():
     import importlib
     import sys

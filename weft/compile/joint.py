@@ -38,9 +38,19 @@ def unfinished(capture: Capture, leaves: list[Any]) -> list[Tensor]:
     """Returned tensors whose backward the function has not run itself."""
     found: dict[int, Tensor] = {}
     for leaf in leaves:
-        if isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload and leaf.grad_fn is not None and leaf.grad_fn not in capture.evaluator.ran:
-            found[id(leaf)] = leaf
+        if isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload:
+            node = _node_of(leaf)
+            if node is not None and node not in capture.evaluator.ran:
+                found[id(leaf)] = leaf
     return list(found.values())
+
+
+def _node_of(leaf: Tensor) -> Any:
+    """The node of a returned tensor; None where autograd refuses to say (one of several views whose base was written since)."""
+    try:
+        return leaf.grad_fn
+    except StateError:
+        return None
 
 
 def record_backward(capture: Capture, outputs: list[Tensor]) -> tuple[JointRecord, list[Any]]:

@@ -1,0 +1,61 @@
+"""Completeness of the catalogue: each entry has what the rest of weft reads from it. A gap names the operator and the field to write."""
+
+from __future__ import annotations
+
+import weft  # noqa: F401  (defines the operators)
+from weft.ir.opaque import find_opaque, opaque_base, plan_of_opaque
+from weft.ops.backward import plan_of
+from weft.ops.op import OPS, Op
+from weft.ops.schema import parse_schema
+
+WRITTEN = [op for op in list(OPS.values()) if op.schema.namespace not in ("autograd", "prim")]
+
+
+def gaps(question: str, holds) -> None:
+    """Fails with the names of the entries for which something does not hold."""
+    found = [op.name for op in WRITTEN if not holds(op)]
+    assert not found, f"{question}: {', '.join(found)}"
+
+
+def test_schemas_are_their_own_text() -> None:
+    gaps("schema does not come back from its text", lambda op: str(parse_schema(str(op.schema))) == str(op.schema))
+    gaps("listed under another name", lambda op: OPS[op.name] is op)
+
+
+def test_every_operator_says_what_it_computes() -> None:
+    gaps("write doc: a sentence that ends with a full stop", lambda op: op.doc.rstrip().endswith((".", ")")))
+
+
+def test_every_operator_has_types() -> None:
+    gaps("write type (the type rule)", lambda op: op.type is not None or op.view is not None or op.decompose is not None)
+
+
+def test_every_operator_has_a_derivative_or_says_that_there_is_none() -> None:
+    gaps("write vjp (or NOT_DIFFERENTIABLE)", lambda op: op.vjp is not None or op.decompose is not None or op.view is not None)
+
+
+def test_formulas_name_what_exists() -> None:
+    def holds(op: Op) -> bool:
+        plan = plan_of(op)
+        return bool(plan.differentiable) and all(op.schema.arguments[i].is_tensor for i in plan.differentiable)
+
+    gaps("vjp speaks of an input that is no tensor", lambda op: not op.is_differentiable or holds(op))
+
+
+def test_views_have_twins() -> None:
+    names = {op.base for op in OPS.values()}
+    for twin in ("copy", "scatter"):
+        gaps(f"define {twin} twin", lambda op, twin=twin: op.view is None or f"{op.base}_{twin}" in names)
+
+
+def test_in_place_forms_write_self() -> None:
+    gaps("inplace needs a tensor `self` first", lambda op: not op.inplace or op.schema.arguments[0].is_tensor)
+
+
+def test_every_derivative_has_a_name_of_its_own_that_text_can_use() -> None:
+    def holds(op: Op) -> bool:
+        found = find_opaque(f"autograd::{opaque_base(op)}")
+        plan = None if found is None else plan_of_opaque(found)
+        return plan is not None and plan.op is op
+
+    gaps("two derivatives share a name", lambda op: not op.is_differentiable or holds(op))
