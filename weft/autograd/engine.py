@@ -46,6 +46,7 @@ class _Local(threading.local):
     evaluators: tuple[Evaluator, ...] = (Evaluator(),)
     depth: int = 0
     callbacks: list[Callable[[], None]] | None = None
+    walk: _Walk | None = None
 
 
 _local = _Local()
@@ -67,6 +68,11 @@ def queue_callback(callback: Callable[[], None]) -> None:
     if _local.callbacks is None:
         raise StateError("Final callbacks can only be installed during backward pass.")
     _local.callbacks.append(callback)
+
+
+def current_walk() -> _Walk | None:
+    """The backward call that runs on this thread (the innermost one)."""
+    return _local.walk
 
 
 def run_backward(
@@ -108,8 +114,9 @@ seams.run_backward.install(run_backward)
 
 
 def _run(walk: _Walk) -> tuple[Any, ...]:
-    previous_mode, previous_callbacks = modes.grad, _local.callbacks
+    previous_mode, previous_callbacks, previous_walk = modes.grad, _local.callbacks, _local.walk
     _local.depth += 1
+    _local.walk = walk
     modes.grad = walk.create_graph
     _local.callbacks = [] if previous_callbacks is None else previous_callbacks
     try:
@@ -119,7 +126,7 @@ def _run(walk: _Walk) -> tuple[Any, ...]:
                 callback()
         return out
     finally:
-        modes.grad, _local.callbacks = previous_mode, previous_callbacks
+        modes.grad, _local.callbacks, _local.walk = previous_mode, previous_callbacks, previous_walk
         _local.depth -= 1
 
 
@@ -210,6 +217,15 @@ class _Walk:
         self.needed = None if wanted is None else _reaching({n for n, _ in wanted}, self.dependencies)
         self.evaluator = _local.evaluators[-1]
         self.ticket = 0
+        self.notes: dict[Any, Any] = {}  # what hooks remember during this call
+
+    def reaches(self, node: Node) -> bool:
+        """Whether this call computes the gradient that flows into `node`."""
+        if node not in self.dependencies:
+            return False
+        if self.needed is None or self.needed.get(node, False):
+            return True
+        return any(e[0] is node for e in self.wanted or ())
 
     def run(self) -> tuple[Any, ...]:
         for (node, index), seed in zip(self.roots, self.seeds):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections import OrderedDict
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.autograd.accumulate import accumulator_of
+from weft.autograd.engine import current_walk
 from weft.autograd.node import RemovableHandle
 from weft.autograd.record import gradient_edge
 from weft.support import seams
@@ -113,43 +115,41 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., None],
     """Call `fn(grads)` once all gradients of `tensors` were computed in a backward ("all"), or `fn(grad)` with the first ("any")."""
     if mode not in ("all", "any"):
         raise ValueProblem(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    if mode == "any":
-        return _any_hook(tensors, fn)
-    lock = threading.Lock()
-    buffers: list[Any] = [None] * len(tensors)
-    count = [0]
-
-    def make(i: int) -> Callable[[Tensor], None]:
-        def hook(gradient: Tensor) -> None:
-            with lock:
-                buffers[i] = gradient
-                count[0] += 1
-                complete = count[0] == len(tensors)
-                grads = list(buffers)
-                if complete:
-                    count[0] = 0
-                    buffers[:] = [None] * len(tensors)
-            if complete:
-                fn(grads)
-
-        return hook
-
-    return _MultiHandle(tuple(_tensor_hook(t, make(i)) for i, t in enumerate(tensors)))
+    chosen = _FirstHook(fn) if mode == "any" else _AllHook(tensors, fn)
+    return _MultiHandle(tuple(_tensor_hook(t, functools.partial(chosen, i)) for i, t in enumerate(tensors)))
 
 
-def _any_hook(tensors: Sequence[Tensor], fn: Callable[[Tensor], None]) -> _MultiHandle:
-    from weft.autograd.engine import queue_callback  # the engine knows hooks
+class _AllHook:
+    """Calls once per backward, when all gradients that this backward computes are there; the others are None."""
 
-    fired = [False]
+    def __init__(self, tensors: Sequence[Tensor], fn: Callable[[list[Any]], None]) -> None:
+        self.nodes = [edge[0] for edge in map(gradient_edge, tensors) if edge is not None]
+        self.count, self.fn = len(tensors), fn
+        self.lock = threading.Lock()
 
-    def again() -> None:
-        fired[0] = False
+    def __call__(self, i: int, gradient: Tensor) -> None:
+        walk = current_walk()
+        assert walk is not None, "a tensor hook runs within a backward call"
+        with self.lock:
+            note = walk.notes.get(self)
+            if note is None:
+                note = walk.notes[self] = [sum(walk.reaches(n) for n in self.nodes), [None] * self.count]
+            note[0] -= 1
+            note[1][i] = gradient
+            is_complete = note[0] == 0
+        if is_complete:
+            self.fn(note[1])
 
-    def hook(gradient: Tensor) -> None:
-        if fired[0]:
-            return
-        fired[0] = True
-        queue_callback(again)
-        fn(gradient)
 
-    return _MultiHandle(tuple(_tensor_hook(t, hook) for t in tensors))
+class _FirstHook:
+    """Calls once per backward, with the first gradient."""
+
+    def __init__(self, fn: Callable[[Tensor], None]) -> None:
+        self.fn = fn
+
+    def __call__(self, i: int, gradient: Tensor) -> None:
+        walk = current_walk()
+        assert walk is not None, "a tensor hook runs within a backward call"
+        if walk.notes.setdefault(self, i) == i:
+            walk.notes[self] = -1
+            self.fn(gradient)
