@@ -1,9 +1,9 @@
 """Floor 8: the only place where the two columns meet: capture, guards, driver, executables.
 
 symbolic.py   tensors whose value is a graph value: storage, path, functional writes     capture.py   the mode that records
-state.py      concrete storages as inputs                                                evaluator.py backward, recorded as opaque calls
-numbers.py    lifted numbers                                                              guards/      the read-set of Python state
-driver.py     weft.compile: guards, entries, calls                                        executable.py  running a graph on a back end
+state.py      concrete storages as inputs                                              gradients.py  .grad while capturing
+lifted.py     numbers as inputs, numbers.py their arithmetic                            guards/      the read-set of Python state
+driver.py     weft.compile: entries and calls; entry.py one program with its guards     executable.py running a graph on a back end
 Start reading at driver.py.
 
 The package is callable: `weft.compile` is the function weft.compile.api.compile, and stays callable whichever of the two the name shows.

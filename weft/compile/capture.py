@@ -9,7 +9,6 @@ import copy
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,13 @@ import numpy as np
 from weft.autograd import engine
 from weft.autograd.views import write_path
 from weft.compile.evaluator import OpaqueEvaluator
-from weft.compile.guards.values import number_kind
+from weft.compile.gradients import Gradients
+from weft.compile.lifted import LiftedNumbers
 from weft.compile.numbers import SymFloat, operand_of
 from weft.compile.state import StateSlot, choose_base, type_of_array
-from weft.compile.symbolic import Path, SilentStorage, SymbolicPayload, SymbolicStorage
+from weft.compile.symbolic import Path, SymbolicPayload, SymbolicStorage
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Value
-from weft.ir.opaque import ACCUMULATE
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
@@ -32,15 +31,12 @@ from weft.support.errors import CaptureError, ShapeError, WeftError
 from weft.support.locations import Location, user_location
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.types import dtype as dt
 from weft.types import shape_env
-from weft.types.dims import Expr
 from weft.types.shape_env import ShapeEnv
 from weft.types.sym import SymInt
-from weft.types.tensor_type import FLOAT, TensorType, tensor_type
+from weft.types.tensor_type import tensor_type
 
 ndarray = np.ndarray
-UNREAD: Any = object()
 
 
 class _Identities:
@@ -53,60 +49,7 @@ class _Identities:
         return id(value) in self.ids
 
 
-@dataclass(eq=False)
-class NumberInput:
-    """A Python number that is read at every call: its graph parameter (floats) or symbol (integers), and where it comes from."""
-
-    name: str
-    getter: Callable[[], Any]
-    param: int | None
-    symbol: str | None
-    current: Any = None
-
-    def refresh(self) -> Any:
-        """Read the number again."""
-        self.current = self.getter()
-        return self.current
-
-
-@dataclass(eq=False)
-class NumberGuard:
-    """A question about lifted numbers, with the answer that the program depends on."""
-
-    compute: Callable[[], float]
-    question: Callable[[float], bool]
-    answer: bool
-    where: Location | None
-
-    def holds(self) -> bool:
-        return bool(self.question(self.compute())) is self.answer
-
-
-@dataclass(eq=False)
-class StateGuard:
-    """A fact about Python state inside weft (an optimizer's groups) that the program depends on."""
-
-    describe: str
-    check: Callable[[], bool]
-
-
-@dataclass(eq=False)
-class GradSlot:
-    """`.grad` of one leaf as the function leaves it.
-
-    known: whether the function read or set `.grad` before accumulating, so that its presence is guarded.
-    param, has: the buffer that receives an accumulated gradient, and the flag that says whether there is one already.
-    """
-
-    tensor: Tensor
-    current: Any = UNREAD
-    present: bool | None = None
-    param: int | None = None
-    has: int | None = None
-    touched: bool = False
-
-
-class Capture:
+class Capture(LiftedNumbers, Gradients):
     """One run of a function with symbolic tensors."""
 
     def __init__(self, name: str, env: ShapeEnv | None = None) -> None:
@@ -116,18 +59,15 @@ class Capture:
         self.root = self.builder  # has the parameters; `builder` is that of the innermost open block
         self.reads: list[dict[Value, Tensor]] = []  # for each open block, what it reads from outside that requires grad
         self.states: dict[int, StateSlot] = {}
-        self.numbers: list[NumberInput] = []
-        self.number_guards: list[NumberGuard] = []
-        self.state_guards: dict[Any, StateGuard] = {}
         self.wants_grad: dict[int, tuple[Tensor, bool, Location | None]] = {}
-        self.grads: dict[int, GradSlot] = {}
         self.stand_ins: dict[int, Tensor] = {}
         self.evaluator = OpaqueEvaluator(self)
-        self._lifted: dict[tuple[int, Any], Any] = {}
         self._versions: list[tuple[Any, int]] = []
         self._histories: list[tuple[Tensor, Any, Location | None]] = []
         self._undo: list[Callable[[], None]] = []
         self._keep: list[Any] = []
+        LiftedNumbers.__init__(self)
+        Gradients.__init__(self)
 
     # ---- the mode
     @contextmanager
@@ -408,119 +348,6 @@ class Capture:
         self.stand_ins[id(out)] = tensor
         self._keep.append(out)
         return out
-
-    # ---- numbers
-    def lift(self, container: Any, key: Any, name: str) -> Any:
-        """A number of a container (an optimizer's parameter group) as a runtime input; anything else as it is."""
-        value = container[key]
-        if number_kind(value) is None:
-            return value
-        found = self._lifted.get((id(container), key))
-        if found is None:
-            found = self.lift_number(name, lambda: container[key], float(value), True)
-            self._lifted[(id(container), key)] = found
-            self._keep.append(container)
-        return found
-
-    def lift_item(self, container: Any, key: Any, index: int, name: str) -> Any:
-        """A number of a tuple in a container (betas of a parameter group), read anew from the container's current tuple at every call."""
-        value = container[key][index]
-        if number_kind(value) is None:
-            return value
-        found = self._lifted.get((id(container), (key, index)))
-        if found is None:
-            found = self.lift_number(name, lambda: container[key][index], float(value), True)
-            self._lifted[(id(container), (key, index))] = found
-            self._keep.append(container)
-        return found
-
-    def guard(self, key: Any, describe: str, check: Callable[[], bool]) -> None:
-        """The program holds only while `check()` does. A later guard under the same key takes the place of an earlier one."""
-        self.state_guards[key] = StateGuard(describe, check)
-
-    def keep(self, value: Any) -> None:
-        """Keep objects alive as long as the program, so that nothing else takes an identity that its guards compare."""
-        self._keep.append(value)
-
-    def lift_number(self, name: str, getter: Callable[[], Any], example: Any, as_float: bool) -> Any:
-        """A Python number read at every call."""
-        if as_float:
-            value = self.root.param(FLOAT, name)
-            number = NumberInput(name, getter, len(self.root.params) - 1, None, example)
-            self.numbers.append(number)
-            return SymFloat(value, self, lambda: float(number.current))
-        symbol = self.env.fresh("i", int(example))
-        assert isinstance(symbol, Expr)
-        self.numbers.append(NumberInput(name, getter, None, symbol.symbol_name, example))
-        return SymInt(symbol, self.env)
-
-    def ask_number(self, number: SymFloat, question: Callable[[float], bool]) -> bool:
-        """Answer a question about a lifted number from its value now, and guard the answer."""
-        answer = bool(question(number.compute()))
-        self.number_guards.append(NumberGuard(number.compute, question, answer, user_location(3)))
-        return answer
-
-    # ---- .grad
-    def _grad_slot(self, tensor: Tensor) -> GradSlot:
-        found = self.grads.get(id(tensor))
-        if found is None:
-            found = self.grads[id(tensor)] = GradSlot(tensor)
-        return found
-
-    def real(self, tensor: Tensor) -> Tensor:
-        """The user's tensor behind a stand-in."""
-        return self.stand_ins.get(id(tensor), tensor)
-
-    def grad_of(self, tensor: Tensor) -> Tensor | None:
-        """`.grad` as the function sees it; reading it before it was set guards whether there is one."""
-        if type(tensor._data) is SymbolicPayload and id(tensor) not in self.stand_ins:
-            return None if tensor._autograd is None else tensor._autograd.grad
-        slot = self._grad_slot(tensor)
-        if slot.current is UNREAD:
-            state = self.real(tensor)._autograd
-            concrete = None if state is None else state.grad
-            slot.present = concrete is not None
-            slot.current = concrete
-            if concrete is not None:
-                self.payload_of(concrete).storage.slot.provider = lambda: self.real(tensor)._autograd.grad  # type: ignore[union-attr]
-        return slot.current
-
-    def set_grad(self, tensor: Tensor, value: Tensor | None) -> None:
-        """`tensor.grad = value` inside the function."""
-        if type(tensor._data) is SymbolicPayload and id(tensor) not in self.stand_ins:
-            tensor._state().grad = value
-            return
-        slot = self._grad_slot(tensor)
-        slot.current, slot.touched = value, True
-
-    def accumulate(self, variable: Tensor, gradient: Tensor) -> None:
-        """AccumulateGrad inside the function."""
-        if self.reads:
-            raise self.refuse("backward() inside of a branch or loop body; call it on what weft.cond or weft.while_loop returns")
-        if type(variable._data) is SymbolicPayload and id(variable) not in self.stand_ins:
-            state = variable._state()
-            state.grad = gradient.detach() if state.grad is None else state.grad + gradient
-            return
-        slot = self._grad_slot(variable)
-        if slot.current is UNREAD:
-            self._accumulate_optional(slot, gradient)
-        elif slot.current is None:
-            slot.current, slot.touched = (gradient if modes.grad else gradient.detach()), True
-        elif modes.grad:
-            slot.current, slot.touched = slot.current + gradient, True
-        else:
-            slot.current.add_(gradient)
-
-    def _accumulate_optional(self, slot: GradSlot, gradient: Tensor) -> None:
-        """Whether there is a gradient already is decided when the program runs."""
-        kind: TensorType = self.payload_of(slot.tensor).type
-        name = f"grad{len(self.grads) - 1}"
-        present = self.builder.param(kind, name)
-        slot.param = len(self.builder.params) - 1
-        has = self.builder.param(tensor_type(dt.bool_, ()), f"has_{name}")
-        slot.has = len(self.builder.params) - 1
-        node = self.builder.emit_raw(ACCUMULATE, (present, has, self.operand(gradient)), (kind,))
-        slot.current, slot.touched = self.fresh(node.output), True
 
     def locate(self, error: WeftError) -> None:
         """Put the user's line before an error's text, and what its symbols stand for behind it."""

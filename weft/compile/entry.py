@@ -12,10 +12,10 @@ import numpy as np
 from weft.autograd.hooks import hooks_on
 from weft.autograd.node import RemovableHandle
 from weft.compile.arguments import TensorFacts, facts_of, layout_of, leaf_of, sharing_pattern, strides_of
+from weft.compile.call_plan import Effects, Inputs, Symbols, number_of, present_grad
 from weft.compile.capture import Capture
 from weft.compile.executable import Compiled, Interpreted, make_executable
 from weft.compile.joint import JointProgram
-from weft.compile.call_plan import Effects, Inputs, Symbols, number_of, present_grad
 from weft.compile.program_io import (
     ArgumentSource,
     GradEffect,

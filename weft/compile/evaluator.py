@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from weft.autograd.engine import Evaluator
 from weft.autograd.node import InputMetadata, Node, OpNode
 from weft.compile.symbolic import SymbolicPayload
-from weft.layers.walk import unwatched
 from weft.ir.opaque import VALIDATE, opaque_op
+from weft.layers.walk import unwatched
 from weft.support.locations import user_location
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor

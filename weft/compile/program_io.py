@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.compile.capture import GradSlot, NumberInput
+from weft.compile.gradients import GradSlot
+from weft.compile.lifted import NumberInput
 from weft.compile.state import StateSlot
 from weft.ops.geometry import Geometry
 from weft.tensor.tensor import Tensor

@@ -12,8 +12,9 @@ import numpy as np
 from weft.autograd.hooks import hooks_on
 from weft.compile import guards
 from weft.compile.arguments import NO_HOOKS, TensorFacts, facts_of, leaf_of, strides_of, symbolic_dims
-from weft.compile.capture import Capture, GradSlot
+from weft.compile.capture import Capture
 from weft.compile.entry import Entry
+from weft.compile.gradients import GradSlot
 from weft.compile.joint import JointRecord, record_backward, unfinished
 from weft.compile.numbers import SymFloat, operand_of
 from weft.compile.program_io import (

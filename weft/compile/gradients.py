@@ -1,0 +1,124 @@
+"""`.grad` while a function is captured: read, set and accumulated as graph values; whether one is there already may be decided at run time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from weft.compile.symbolic import SymbolicPayload
+from weft.ir.opaque import ACCUMULATE
+from weft.support.errors import CaptureError
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
+from weft.types.tensor_type import TensorType, tensor_type
+
+if TYPE_CHECKING:
+    from weft.ir.builder import Builder
+    from weft.ir.graph import Value
+
+UNREAD: Any = object()
+
+
+@dataclass(eq=False)
+class GradSlot:
+    """`.grad` of one leaf as the function leaves it.
+
+    known: whether the function read or set `.grad` before accumulating, so that its presence is guarded.
+    param, has: the buffer that receives an accumulated gradient, and the flag that says whether there is one already.
+    """
+
+    tensor: Tensor
+    current: Any = UNREAD
+    present: bool | None = None
+    param: int | None = None
+    has: int | None = None
+    touched: bool = False
+
+
+class Gradients:
+    """The part of a capture that knows `.grad` of leaves."""
+
+    builder: Builder
+    reads: list[dict[Value, Tensor]]
+    stand_ins: dict[int, Tensor]
+
+    def __init__(self) -> None:
+        self.grads: dict[int, GradSlot] = {}
+
+    def payload_of(self, tensor: Tensor) -> SymbolicPayload:
+        """The symbolic payload of a tensor (the capture's)."""
+        raise AssertionError("the capture says")
+
+    def operand(self, value: Any) -> Any:
+        """The operand of a Python argument (the capture's)."""
+        raise AssertionError("the capture says")
+
+    def fresh(self, value: Value) -> Tensor:
+        """A tensor around a new graph value (the capture's)."""
+        raise AssertionError("the capture says")
+
+    def refuse(self, what: str) -> CaptureError:
+        """The error for what a compiled function may not do (the capture's)."""
+        raise AssertionError("the capture says")
+
+    def _grad_slot(self, tensor: Tensor) -> GradSlot:
+        found = self.grads.get(id(tensor))
+        if found is None:
+            found = self.grads[id(tensor)] = GradSlot(tensor)
+        return found
+
+    def real(self, tensor: Tensor) -> Tensor:
+        """The user's tensor behind a stand-in."""
+        return self.stand_ins.get(id(tensor), tensor)
+
+    def grad_of(self, tensor: Tensor) -> Tensor | None:
+        """`.grad` as the function sees it; reading it before it was set guards whether there is one."""
+        if type(tensor._data) is SymbolicPayload and id(tensor) not in self.stand_ins:
+            return None if tensor._autograd is None else tensor._autograd.grad
+        slot = self._grad_slot(tensor)
+        if slot.current is UNREAD:
+            state = self.real(tensor)._autograd
+            concrete = None if state is None else state.grad
+            slot.present = concrete is not None
+            slot.current = concrete
+            if concrete is not None:
+                self.payload_of(concrete).storage.slot.provider = lambda: self.real(tensor)._autograd.grad  # type: ignore[union-attr]
+        return slot.current
+
+    def set_grad(self, tensor: Tensor, value: Tensor | None) -> None:
+        """`tensor.grad = value` inside the function."""
+        if type(tensor._data) is SymbolicPayload and id(tensor) not in self.stand_ins:
+            tensor._state().grad = value
+            return
+        slot = self._grad_slot(tensor)
+        slot.current, slot.touched = value, True
+
+    def accumulate(self, variable: Tensor, gradient: Tensor) -> None:
+        """AccumulateGrad inside the function."""
+        if self.reads:
+            raise self.refuse("backward() inside of a branch or loop body; call it on what weft.cond or weft.while_loop returns")
+        if type(variable._data) is SymbolicPayload and id(variable) not in self.stand_ins:
+            state = variable._state()
+            state.grad = gradient.detach() if state.grad is None else state.grad + gradient
+            return
+        slot = self._grad_slot(variable)
+        if slot.current is UNREAD:
+            self._accumulate_optional(slot, gradient)
+        elif slot.current is None:
+            slot.current, slot.touched = (gradient if modes.grad else gradient.detach()), True
+        elif modes.grad:
+            slot.current, slot.touched = slot.current + gradient, True
+        else:
+            slot.current.add_(gradient)
+
+    def _accumulate_optional(self, slot: GradSlot, gradient: Tensor) -> None:
+        """Whether there is a gradient already is decided when the program runs."""
+        kind: TensorType = self.payload_of(slot.tensor).type
+        name = f"grad{len(self.grads) - 1}"
+        present = self.builder.param(kind, name)
+        slot.param = len(self.builder.params) - 1
+        has = self.builder.param(tensor_type(dt.bool_, ()), f"has_{name}")
+        slot.has = len(self.builder.params) - 1
+        node = self.builder.emit_raw(ACCUMULATE, (present, has, self.operand(gradient)), (kind,))
+        slot.current, slot.touched = self.fresh(node.output), True

@@ -1,0 +1,119 @@
+"""Numbers and facts of Python state that a capture depends on: lifted numbers as runtime inputs, questions about them, and extra guards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from weft.compile.guards.values import number_kind
+from weft.compile.numbers import SymFloat
+from weft.support.locations import Location, user_location
+from weft.types.dims import Expr
+from weft.types.sym import SymInt
+from weft.types.tensor_type import FLOAT
+
+if TYPE_CHECKING:
+    from weft.ir.builder import Builder
+    from weft.types.shape_env import ShapeEnv
+
+
+@dataclass(eq=False)
+class NumberInput:
+    """A Python number that is read at every call: its graph parameter (floats) or symbol (integers), and where it comes from."""
+
+    name: str
+    getter: Callable[[], Any]
+    param: int | None
+    symbol: str | None
+    current: Any = None
+
+    def refresh(self) -> Any:
+        """Read the number again."""
+        self.current = self.getter()
+        return self.current
+
+
+@dataclass(eq=False)
+class NumberGuard:
+    """A question about lifted numbers, with the answer that the program depends on."""
+
+    compute: Callable[[], float]
+    question: Callable[[float], bool]
+    answer: bool
+    where: Location | None
+
+    def holds(self) -> bool:
+        return bool(self.question(self.compute())) is self.answer
+
+
+@dataclass(eq=False)
+class StateGuard:
+    """A fact about Python state inside weft (an optimizer's groups) that the program depends on."""
+
+    describe: str
+    check: Callable[[], bool]
+
+
+class LiftedNumbers:
+    """The part of a capture that knows Python numbers."""
+
+    env: ShapeEnv
+    root: Builder
+    _keep: list[Any]
+
+    def __init__(self) -> None:
+        self.numbers: list[NumberInput] = []
+        self.number_guards: list[NumberGuard] = []
+        self.state_guards: dict[Any, StateGuard] = {}
+        self._lifted: dict[tuple[int, Any], Any] = {}
+
+    def lift(self, container: Any, key: Any, name: str) -> Any:
+        """A number of a container (an optimizer's parameter group) as a runtime input; anything else as it is."""
+        value = container[key]
+        if number_kind(value) is None:
+            return value
+        found = self._lifted.get((id(container), key))
+        if found is None:
+            found = self.lift_number(name, lambda: container[key], float(value), True)
+            self._lifted[(id(container), key)] = found
+            self._keep.append(container)
+        return found
+
+    def lift_item(self, container: Any, key: Any, index: int, name: str) -> Any:
+        """A number of a tuple in a container (betas of a parameter group), read anew from the container's current tuple at every call."""
+        value = container[key][index]
+        if number_kind(value) is None:
+            return value
+        found = self._lifted.get((id(container), (key, index)))
+        if found is None:
+            found = self.lift_number(name, lambda: container[key][index], float(value), True)
+            self._lifted[(id(container), (key, index))] = found
+            self._keep.append(container)
+        return found
+
+    def guard(self, key: Any, describe: str, check: Callable[[], bool]) -> None:
+        """The program holds only while `check()` does. A later guard under the same key takes the place of an earlier one."""
+        self.state_guards[key] = StateGuard(describe, check)
+
+    def keep(self, value: Any) -> None:
+        """Keep objects alive as long as the program, so that nothing else takes an identity that its guards compare."""
+        self._keep.append(value)
+
+    def lift_number(self, name: str, getter: Callable[[], Any], example: Any, as_float: bool) -> Any:
+        """A Python number read at every call."""
+        if as_float:
+            value = self.root.param(FLOAT, name)
+            number = NumberInput(name, getter, len(self.root.params) - 1, None, example)
+            self.numbers.append(number)
+            return SymFloat(value, self, lambda: float(number.current))
+        symbol = self.env.fresh("i", int(example))
+        assert isinstance(symbol, Expr)
+        self.numbers.append(NumberInput(name, getter, None, symbol.symbol_name, example))
+        return SymInt(symbol, self.env)
+
+    def ask_number(self, number: SymFloat, question: Callable[[float], bool]) -> bool:
+        """Answer a question about a lifted number from its value now, and guard the answer."""
+        answer = bool(question(number.compute()))
+        self.number_guards.append(NumberGuard(number.compute, question, answer, user_location(3)))
+        return answer
