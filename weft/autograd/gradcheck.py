@@ -120,7 +120,7 @@ class _Check:
                     f"Input #{i} requires gradient and is not a double precision floating point or complex. This check will likely fail if all the "
                     "inputs are not of double precision floating point or complex.", stacklevel=4,
                 )
-            if any(s == 0 and d > 1 for s, d in zip(tensor.stride(), tensor.shape)):
+            if tensor.numel() and any(s == 0 and d > 1 for s, d in zip(tensor.stride(), tensor.shape)):
                 raise StateError(
                     f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able to compute the "
                     "numerical gradients correctly. You should call .contiguous on the input before passing it to gradcheck."

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.compile.program_cache import load_guards, program_key, store_guards
+from weft.compile.program_cache import find_program, program_key, store_guards
 from weft.ir.graph import Graph
 from weft.ir.interpreter import interpret
 from weft.passes.pipeline import optimize
@@ -71,7 +71,8 @@ class Compiled:
             self.program = compile_program(self.optimized, backend=backend)
             return
         cache, key, before = user_cache(), program_key(graph), frozenset(graph.env.guards)
-        if load_guards(cache, key, graph.env):
+        key, is_kept = find_program(cache, key, graph.env)
+        if is_kept:
             self.program = compile_program(self.optimized, cache=cache, cache_key=key)
             return
         self.program = compile_program(self.optimized, cache=cache, cache_key=key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from typing import Any
 
@@ -32,18 +33,35 @@ def store_guards(cache: Cache, key: str, env: ShapeEnv, before: frozenset[Relati
     cache.put(_name(key), json.dumps(added).encode())
 
 
-def load_guards(cache: Cache, key: str, env: ShapeEnv) -> bool:
-    """Add the kept guards to the environment; False when there are none kept (or they cannot be read)."""
+def find_program(cache: Cache, key: str, env: ShapeEnv) -> tuple[str, bool]:
+    """The key of the kept program that fits the example sizes, whose guards are added; or a free key and False.
+
+    The passes ask questions that the captured graph does not settle, so one graph may have several programs: `key`, `key` variant 1, ...
+    """
+    for number in itertools.count():
+        name = key if number == 0 else f"{key}\nvariant {number}"
+        guards = _kept_guards(cache, name, env)
+        if guards is None:
+            return name, False
+        if all(_holds(g, env) for g in guards):
+            for guard in guards:
+                env.guards.setdefault(guard.relation, guard)
+            return name, True
+    raise AssertionError("the search ends at the first free key")
+
+
+def _kept_guards(cache: Cache, key: str, env: ShapeEnv) -> list[ShapeGuard] | None:
     data = cache.get(_name(key))
     if data is None:
-        return False
+        return None
     try:
-        guards = [ShapeGuard(Relation(op, _expression(text, env)), bool(answer), None) for op, text, answer in json.loads(data)]
+        return [ShapeGuard(Relation(op, _expression(text, env)), bool(answer), None) for op, text, answer in json.loads(data)]
     except (ValueError, TypeError, NameError, SyntaxError, WeftError):
-        return False
-    for guard in guards:
-        env.guards.setdefault(guard.relation, guard)
-    return True
+        return None
+
+
+def _holds(guard: ShapeGuard, env: ShapeEnv) -> bool:
+    return env.examples.keys() >= set(guard.relation.expr.symbols()) and guard.holds(env.examples)
 
 
 def _expression(text: str, env: ShapeEnv) -> Expr:
