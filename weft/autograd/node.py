@@ -12,6 +12,7 @@ from weft.ops.backward import ARG, DIMS, RESULT, Plan, apply_functional, plan_of
 from weft.autograd.saved import FREED, SavedTensor
 from weft.ops.op import Op
 from weft.support.errors import StateError
+from weft.support.locations import Location, located
 from weft.tensor import replayed
 from weft.tensor.modes import modes
 from weft.types.dtype import DType
@@ -73,6 +74,7 @@ class Node:
     where: Any = None
     extra: dict[str, Any] | None = None
     forward_trace: str | None = None
+    mark: Any = None
 
     def __init__(self, edges: tuple[Edge | None, ...]) -> None:
         self.edges = edges
@@ -82,6 +84,11 @@ class Node:
     def name(self) -> str:
         """`MulBackward0`."""
         return type(self).__name__
+
+    @property
+    def forward_line(self) -> Location | None:
+        """The user's line that made the node."""
+        return self.where or located(self.mark)
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:

@@ -18,6 +18,7 @@ from weft.ops.scalar_numpy import run_body as run_whole
 from weft.runtime.storage import root_of
 from weft.support.errors import DTypeError, ShapeError, StateError
 from weft.tensor import replayed
+from weft.support.locations import user_mark
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor, ViewOf
 from weft.types import dtype as dt
@@ -226,7 +227,9 @@ def _view_of(source: Tensor, storage: Any, array: Any, op: Op, rest: tuple[Any, 
     if parent is None:
         out._view = ViewOf(source, (step,), creation)
     else:
-        out._view = ViewOf(parent.base, (*parent.path, step), creation if creation != "default" else parent.creation)
+        out._view = ViewOf(parent.base, (*parent.path, step), creation if creation != "default" else parent.creation, parent.array)
+    if storage.version and creation in ("no_grad", "inference"):
+        out._state().version = storage.version  # it has no history, whatever was written before
     return out
 
 
@@ -243,7 +246,9 @@ def write(target: Tensor, op: Op, args: tuple[Any, ...]) -> None:
     if ufunc is None or not _write_ufunc(ufunc, data, args):
         value = run(op, args)
         store(data, value._data)
-    target.storage().version += 1
+    storage = target.storage()
+    storage.version += 1
+    storage.written = (storage.version, user_mark(2))
 
 
 def _write_ufunc(ufunc: Any, data: Array, args: tuple[Any, ...]) -> bool:
