@@ -98,9 +98,9 @@ xlog1py = pointwise(
 def _log_add(s: Any, a: Any, b: Any, exp: Any, log1p: Any) -> Any:
     """The greater plus a correction; equal infinities stay."""
     if s.dtype(a).is_complex:
-        greater = s.maximum(s.real(a), s.real(b))
-        shift = s.complex(greater, s.sub(greater, greater))
-        return s.add(s.log(s.add(exp(s.sub(a, shift)), exp(s.sub(b, shift)))), shift)
+        is_less = s.lt(s.real(a), s.real(b))
+        small, great = s.where(is_less, a, b), s.where(is_less, b, a)
+        return s.add(log1p(exp(s.sub(small, great))), great)  # the angle goes on from the greater's, as in PyTorch
     zero = s.const(0, s.dtype(a))
     sum_ = s.add(s.maximum(a, b), log1p(exp(s.neg(s.abs(s.sub(a, b))))))
     return s.where(s.bit_and(s.eq(a, b), s.isinf(a)), s.add(a, zero), sum_)

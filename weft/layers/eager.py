@@ -278,6 +278,8 @@ def store(data: Array, value: Array) -> None:
         raise DTypeError(f"result type {_name(source)} can't be cast to the desired output type {_name(target)}")
     if value.shape != data.shape:
         raise ShapeError(f"output with shape {list(data.shape)} doesn't match the broadcast shape {list(value.shape)}")
+    if not data.flags.writeable:
+        raise StateError("the tensor shares memory that its owner made read-only; clone() it before writing")
     data[...] = NUMPY.cast(value, target) if value.dtype != data.dtype else value
 
 

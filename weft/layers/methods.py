@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from weft.layers import factories
+from weft.layers.walk import owned
 from weft.ops.packet import aten
-from weft.support.errors import ArgumentError, Unsupported
+from weft.support.errors import ArgumentError, ShapeError, Unsupported, ValueProblem
 from weft.tensor import indexing
 from weft.tensor.device import Device
 from weft.tensor.meta import DEVICE as META
@@ -24,6 +25,8 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
 
     To "meta" the type goes and the value is left behind; from "meta" nothing comes back (Unsupported).
     """
+    flags = [a for a in args if isinstance(a, bool)]
+    copy = copy or (len(flags) > 1 and flags[1])  # by position: non_blocking, then copy
     for a in args:
         if isinstance(a, Tensor):
             dtype = a.dtype
@@ -40,8 +43,8 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
         self = _moved(self, Device(device))
     wanted = self.dtype if dtype is None else dt.as_dtype(dtype)
     if wanted is not self.dtype:
-        return aten._to_copy(self, wanted)
-    return aten.clone(self) if copy else self
+        return in_format(aten._to_copy(self, wanted), memory_format)
+    return in_format(aten.clone(self) if copy else self, memory_format)
 
 
 def _moved(self: Tensor, device: Device) -> Tensor:
@@ -62,22 +65,35 @@ def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
 
 def clone(self: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy with memory of its own, laid out as the tensor is, or row-major with memory_format=weft.contiguous_format."""
-    if memory_format == "contiguous_format" and not self.is_contiguous():
-        return aten._contiguous_copy(self)
-    return aten.clone(self)
+    if memory_format in (None, "preserve_format") or self.is_contiguous(memory_format):
+        return aten.clone(self)
+    return in_format(self, memory_format)
+
+
+def in_format(tensor: Tensor, memory_format: Any) -> Tensor:
+    """The tensor, or a copy whose elements lie as the memory format says: "contiguous_format", "channels_last", None or "preserve_format"."""
+    if memory_format in (None, "preserve_format") or tensor.is_contiguous(memory_format):
+        return tensor
+    if memory_format == "contiguous_format":
+        return aten._contiguous_copy(tensor)
+    if memory_format != "channels_last":
+        raise ValueProblem(f"unknown memory format {memory_format!r}; there are contiguous_format, preserve_format and channels_last")
+    if tensor.ndim != 4:
+        raise ShapeError(f"required rank 4 tensor to use channels_last format, got rank {tensor.ndim}")
+    return owned(aten.permute(aten._contiguous_copy(aten.permute(tensor, (0, 2, 3, 1))), (0, 3, 1, 2)))
 
 
 def _caster(dtype: DType) -> Any:
     def method(self: Tensor, memory_format: Any = None) -> Tensor:
-        return to(self, dtype)
+        return to(self, dtype, memory_format=memory_format)
 
     method.__doc__ = f"The tensor as {dtype}."
     return method
 
 
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
-    """Self if its elements lie row-major, else a row-major copy."""
-    return self if self.is_contiguous() else aten._contiguous_copy(self)
+    """Self if its elements lie row-major (or as the memory format says), else a copy that does."""
+    return in_format(self, memory_format or "contiguous_format")
 
 
 def type_(self: Tensor, dtype: Any = None) -> Any:
@@ -164,6 +180,39 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     return aten.reshape(self, other.dims)
 
 
+def dlpack(self: Tensor, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: Any = None, copy: bool | None = None) -> Any:
+    """A DLPack capsule of the tensor's memory (of a copy with copy=True). Raises BufferError for what cannot be shared."""
+    if self.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if stream is not None:
+        raise BufferError("__dlpack__: a tensor on the cpu has no stream; pass stream=None")
+    if dl_device is not None and tuple(dl_device) != _CPU:
+        raise BufferError(f"__dlpack__: the tensor is on the cpu {_CPU}, not on {tuple(dl_device)}")
+    array = self.numpy()
+    if copy:
+        array = array.copy(order="K")
+    if self.dtype is dt.bfloat16:
+        raise BufferError("__dlpack__: NumPy has no bfloat16 to share; x.view(weft.int16) shares its bits")
+    return array.__dlpack__() if max_version is None else array.__dlpack__(max_version=max_version)
+
+
+_CPU = (1, 0)  # DLPack's device type and index
+
+
+def dlpack_device(self: Tensor) -> tuple[int, int]:
+    """DLPack's device type and index: the cpu is (1, 0)."""
+    if self.device.type != "cpu":
+        raise BufferError(f"__dlpack_device__: a tensor on {self.device} has no memory to share")
+    return _CPU
+
+
+def array_interface(self: Tensor) -> Any:
+    """NumPy's description of the memory. AttributeError, as NumPy expects it, where there is none to show."""
+    if self.requires_grad or self.device.type != "cpu" or self.dtype is dt.bfloat16:
+        raise AttributeError("__array_interface__")
+    return self.numpy().__array_interface__
+
+
 def install() -> None:
     """Put the methods on Tensor."""
     for name, dtype in (("float", dt.float32), ("double", dt.float64), ("half", dt.float16), ("bfloat16", dt.bfloat16), ("int", dt.int32),
@@ -177,4 +226,7 @@ def install() -> None:
     Tensor.mT = property(_matrix_transposed)  # type: ignore[attr-defined]
     Tensor.mH = property(_matrix_conj_transposed)  # type: ignore[attr-defined]
     Tensor.H = property(_conj_transposed)  # type: ignore[attr-defined]
+    setattr(Tensor, "__dlpack__", dlpack)  # noqa: B010
+    setattr(Tensor, "__dlpack_device__", dlpack_device)  # noqa: B010
+    setattr(Tensor, "__array_interface__", property(array_interface))  # noqa: B010
     factories.install()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from weft.ops.op import Op
 
 
-@lru_cache(maxsize=None)
+@cache
 def result_class(op: Op) -> type[tuple[Any, ...]] | None:
     """The class of an operator's results: a tuple whose fields are named as in the schema; None if they have no names."""
     names = [r.name for r in op.schema.returns]
@@ -22,7 +22,7 @@ def result_class(op: Op) -> type[tuple[Any, ...]] | None:
 def named(op: Op, results: tuple[Any, ...]) -> tuple[Any, ...]:
     """The results, with their names if the schema gives any."""
     made = result_class(op)
-    return results if made is None else made(*results)  # type: ignore[call-arg]
+    return results if made is None else made(*results)
 
 
 def _text(self: Any) -> str:

@@ -37,7 +37,7 @@ def like_strides(g: Geometry) -> Dims:
 def is_dense(g: Geometry) -> bool:
     """Whether the elements fill one block of memory without gaps or overlaps, in any order of dims. Sizes are integers."""
     expected: Dim = 1
-    for stride, size in sorted((s, d) for s, d in zip(g.strides, g.dims) if d != 1):  # type: ignore[type-var]
+    for stride, size in sorted((s, d) for s, d in zip(g.strides, g.dims, strict=True) if d != 1):
         if stride != expected:
             return 0 in g.dims
         expected = expected * size
@@ -47,7 +47,7 @@ def is_dense(g: Geometry) -> bool:
 def _aligned(g: Geometry, dims: Dims) -> Dims:
     """Strides over the result's dims; 0 where the operand broadcasts."""
     missing = len(dims) - g.ndim
-    own = tuple(0 if d == 1 and n != 1 else s for d, s, n in zip(g.dims, g.strides, dims[missing:]))
+    own = tuple(0 if d == 1 and n != 1 else s for d, s, n in zip(g.dims, g.strides, dims[missing:], strict=True))
     return (0,) * missing + own
 
 

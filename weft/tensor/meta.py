@@ -15,7 +15,7 @@ DEVICE = "meta"
 class MetaStorage:
     """What the aliases of a meta tensor share: nothing but a version counter."""
 
-    __slots__ = ("version", "__weakref__")
+    __slots__ = ("__weakref__", "version")
     address = 0
     nbytes = 0
 
@@ -34,7 +34,7 @@ class MetaStorage:
 class MetaPayload(Payload):
     """A value of which only the type and the geometry are known. Sizes are integers."""
 
-    __slots__ = ("type", "_geometry")
+    __slots__ = ("_geometry", "type")
     env = None  # no symbols
 
     def __init__(self, type: TensorType, geometry: Geometry | None = None) -> None:

@@ -205,8 +205,12 @@ class Tensor(OperatorMethods):
         return self._data.geometry().offset
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Whether elements lie row-major without gaps."""
+        """Whether elements lie row-major without gaps; with "channels_last", whether those of images do with the channels innermost."""
         data = self._data
+        if memory_format == "channels_last":
+            g = self.geometry()
+            last = (0, 2, 3, 1)
+            return g.ndim == 4 and is_contiguous(Geometry(tuple(g.dims[i] for i in last), tuple(g.strides[i] for i in last)))
         if type(data) is ndarray:
             return bool(data.flags.c_contiguous)
         return is_contiguous(data.geometry())

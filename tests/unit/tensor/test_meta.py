@@ -73,7 +73,7 @@ def test_meta_says_what_the_cpu_gives(name: str) -> None:
     x = weft.randn(sizes(2))
     expected, found = flat(program(x)), flat(program(x.to("meta")))
     assert len(expected) == len(found)
-    for a, b in zip(expected, found):
+    for a, b in zip(expected, found, strict=True):
         assert b.device == "meta"
         assert (tuple(a.shape), a.dtype, a.stride(), a.storage_offset()) == (tuple(b.shape), b.dtype, b.stride(), b.storage_offset())
 
@@ -83,7 +83,7 @@ def test_layouts_follow_the_operands() -> None:
     for program in (lambda t: t + 1, lambda t: t * t[:1], weft.zeros_like, weft.clone, lambda t: t[::2].neg()):
         cpu, meta = program(x), program(x.to("meta"))
         counted = [n > 1 for n in cpu.shape]  # strides of dims of size 1 mean nothing
-        assert [s for s, c in zip(cpu.stride(), counted) if c] == [s for s, c in zip(meta.stride(), counted) if c]
+        assert [s for s, c in zip(cpu.stride(), counted, strict=True) if c] == [s for s, c in zip(meta.stride(), counted, strict=True) if c]
 
 
 REFUSED = {

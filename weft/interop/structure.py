@@ -1,0 +1,197 @@
+"""Objects as JSON and arrays: what weft.save writes around the tensors.
+
+Numbers, texts, None and lists of nothing special are written as JSON has them; everything else is an object with one key that says what it is.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.nn.parameter import Parameter
+from weft.support.errors import ArgumentError, ParseError, ValueProblem
+from weft.tensor.creation import from_payload
+from weft.tensor.device import Device
+from weft.tensor.size import Size
+from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
+from weft.types.dtype import DType
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+def take_apart(value: Any) -> tuple[Any, Arrays]:
+    """The JSON tree of an object and the arrays that it refers to. Raises ArgumentError, ValueProblem."""
+    writer = _Writer()
+    return writer.tree(value, ()), writer.arrays
+
+
+def put_together(tree: Any, arrays: Arrays) -> Any:
+    """The object of a JSON tree. Raises ParseError."""
+    try:
+        return _Reader(arrays).value(tree)
+    except (KeyError, TypeError, ValueError, IndexError) as problem:
+        raise ParseError(f"load: the file's structure does not fit its tensors: {problem!r}") from None
+
+
+def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """The same containers with every tensor changed."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if type(value) in (list, tuple, set):
+        return type(value)(map_tensors(v, change) for v in value)
+    if isinstance(value, dict):
+        made = type(value)((k, map_tensors(v, change)) for k, v in value.items())
+        if hasattr(value, "_metadata"):
+            made._metadata = value._metadata  # type: ignore[attr-defined]
+        return made
+    return value
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.arrays: Arrays = {}
+        self._names: dict[int, tuple[str, Any]] = {}  # storage -> entry, and the storage itself so that its id stays taken
+        self._open: set[int] = set()
+
+    def tree(self, value: Any, path: tuple[str, ...]) -> Any:
+        if value is None or type(value) in (bool, int, str):
+            return value
+        if type(value) is float:
+            return value if math.isfinite(value) else {"float": str(value)}
+        if isinstance(value, Tensor):
+            return self._tensor(value, path)
+        if isinstance(value, (dict, list, tuple, set)):
+            return self._container(value, path)
+        return self._plain(value, path)
+
+    def _plain(self, value: Any, path: tuple[str, ...]) -> Any:
+        if isinstance(value, complex):
+            return {"complex": [value.real.hex(), value.imag.hex()]}
+        if isinstance(value, (bytes, bytearray)):
+            return {"bytes": base64.b64encode(value).decode()}
+        if isinstance(value, Device):
+            return {"device": str(value)}
+        if isinstance(value, DType):
+            return {"dtype": value.name}
+        if isinstance(value, np.generic):
+            return {"number": [value.dtype.name, self.tree(value.item(), path)]}
+        if isinstance(value, np.ndarray):
+            return {"array": self.tree(Tensor(np.ascontiguousarray(value)), path)}
+        raise ArgumentError(
+            f"save: {'.'.join(path) or 'the object'} is a {type(value).__name__}, which needs code to be loaded again; files hold tensors in dicts, lists "
+            "and tuples of plain data (for a module: its state_dict())"
+        )
+
+    def _container(self, value: Any, path: tuple[str, ...]) -> Any:
+        if id(value) in self._open:
+            raise ValueProblem(f"save: {'.'.join(path)} holds itself")
+        self._open.add(id(value))
+        try:
+            if isinstance(value, dict):
+                return self._mapping(value, path)
+            items = [self.tree(v, (*path, str(i))) for i, v in enumerate(value)]
+        finally:
+            self._open.discard(id(value))
+        if type(value) is list:
+            return items
+        kind = "size" if isinstance(value, Size) else "set" if isinstance(value, set) else "tuple"
+        return {kind: items}
+
+    def _mapping(self, value: dict[Any, Any], path: tuple[str, ...]) -> Any:
+        items = [[self.tree(k, path), self.tree(v, (*path, str(k)))] for k, v in value.items()]
+        if not isinstance(value, OrderedDict):
+            return {"dict": items}
+        made: dict[str, Any] = {"ordered": items}
+        if hasattr(value, "_metadata"):  # the versions that Module.state_dict leaves
+            made["metadata"] = self.tree(value._metadata, (*path, "_metadata"))
+        return made
+
+    def _tensor(self, tensor: Tensor, path: tuple[str, ...]) -> Any:
+        if tensor.device.type == "meta":
+            raise ArgumentError(f"save: {'.'.join(path) or 'the tensor'} is on device meta and has no data")
+        data = tensor.detach().numpy()
+        storage = tensor.storage()
+        facts: dict[str, Any] = {"dtype": tensor.dtype.name}
+        if id(storage.array) not in self._names:
+            self._names[id(storage.array)] = (self._store(tensor, data, storage, path), storage)
+        facts["in"] = self._names[id(storage.array)][0]
+        g = tensor.geometry()
+        facts["at"] = [list(g.dims), list(g.strides), storage.offset_of(data)]
+        if tensor.requires_grad:
+            facts["grad"] = True
+        if isinstance(tensor, Parameter):
+            facts["parameter"] = True
+        return {"tensor": facts}
+
+    def _store(self, tensor: Tensor, data: np.ndarray[Any, Any], storage: Any, path: tuple[str, ...]) -> str:
+        """Put a storage among the arrays: as the tensor, where that shows all of it in order, else as one row."""
+        name = ".".join(path) or "tensor"
+        while name in self.arrays:
+            name += "_"
+        whole = data if tensor.is_contiguous() and data.nbytes == storage.array.nbytes else storage.array.reshape(-1)
+        if whole.dtype.kind == "c":
+            whole = np.ascontiguousarray(whole)[..., None].view(dt.from_numpy(whole.dtype).to_real().numpy)
+        self.arrays[name] = whole
+        return name
+
+
+class _Reader:
+    def __init__(self, arrays: Arrays) -> None:
+        self.arrays = arrays
+        self._bases: dict[str, Tensor] = {}
+        self._build: dict[str, Callable[[Any], Any]] = {
+            "float": float, "complex": lambda v: complex(float.fromhex(v[0]), float.fromhex(v[1])), "bytes": base64.b64decode, "dtype": dt.by_name,
+            "device": Device, "number": lambda v: np.dtype(v[0]).type(self.value(v[1])), "array": lambda v: self.value(v).numpy(),
+            "size": lambda v: Size(self.value(v)), "set": lambda v: set(self.value(v)), "tuple": lambda v: tuple(self.value(v)),
+            "dict": lambda v: {self.value(k): self.value(x) for k, x in v}, "tensor": self._tensor,
+        }
+
+    def value(self, tree: Any) -> Any:
+        if isinstance(tree, list):
+            return [self.value(v) for v in tree]
+        if not isinstance(tree, dict):
+            return tree
+        if "ordered" in tree:
+            return self._ordered(tree)
+        ((kind, content),) = tree.items()
+        return self._build[kind](content)
+
+    def _ordered(self, tree: dict[str, Any]) -> OrderedDict[Any, Any]:
+        made = OrderedDict((self.value(k), self.value(v)) for k, v in tree["ordered"])
+        if "metadata" in tree:
+            made._metadata = self.value(tree["metadata"])  # type: ignore[attr-defined]
+        return made
+
+    def _tensor(self, facts: dict[str, Any]) -> Tensor:
+        dims, strides, offset = facts["at"]
+        base = self._base(facts["in"])
+        dtype = dt.by_name(facts["dtype"])
+        made = tensor_over(base, dtype, dims, strides, offset)
+        if facts.get("parameter"):
+            return Parameter(made, requires_grad=bool(facts.get("grad")))
+        return made.requires_grad_() if facts.get("grad") else made
+
+    def _base(self, name: str) -> Tensor:
+        found = self._bases.get(name)
+        if found is None:
+            found = self._bases[name] = Tensor(self.arrays[name].reshape(-1))
+        return found
+
+
+def tensor_over(base: Tensor, dtype: DType, dims: Any, strides: Any, offset: int) -> Tensor:
+    """A tensor over the bytes of `base` (one row), which it shares with its version. Raises ValueError when they do not reach."""
+    memory = base.numpy()
+    size = dtype.itemsize
+    if offset < 0 or any(int(s) < 0 for s in (*dims, *strides)):
+        raise ValueError("negative sizes, strides and offsets do not occur")
+    shape = tuple(int(d) for d in dims)
+    if 0 in shape:
+        return Tensor(np.empty(shape, dtype.numpy))
+    array: np.ndarray[Any, Any] = np.ndarray(shape, dtype.numpy, memory, int(offset) * size, tuple(int(s) * size for s in strides))
+    return from_payload(array, base.storage())
