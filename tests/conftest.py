@@ -7,11 +7,15 @@ import random
 import tempfile
 import zlib
 
-import numpy as np
-import pytest
-from hypothesis import HealthCheck, settings
+# Before NumPy is loaded: tests run in one process per core, and BLAS threads of each would stand in the others' way.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
 
 SEED = int(os.environ.get("WEFT_TEST_SEED") or random.SystemRandom().randrange(2**32))
+os.environ["WEFT_TEST_SEED"] = str(SEED)  # the processes of one run draw from one seed
 
 # Set before weft is imported, so that a run neither reads nor fills the user's own cache.
 _cache = tempfile.TemporaryDirectory(prefix="weft-test-cache-", ignore_cleanup_errors=True)
