@@ -9,6 +9,7 @@ import numpy as np
 from weft.autograd.node import Edge, InputMetadata, Node, OpNode
 from weft.autograd.record import gradient_edge
 from weft.autograd.validate import validate
+from weft.ops import compute
 from weft.ops.geometry import Geometry, is_contiguous
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
@@ -19,6 +20,7 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import AutogradState, Tensor
 
 ndarray = np.ndarray
+Array = np.ndarray[Any, Any]
 Path = tuple[tuple[Op, tuple[Any, ...], int], ...]
 
 
@@ -64,6 +66,22 @@ def _gradient_of_view(gradient: Any, path: Path) -> Any:
     return gradient
 
 
+def _opened(gradient: Any, path: Path) -> tuple[Array, Array] | None:
+    """A copy of the gradient and the view of it at the end of the path, by NumPy alone; None where history or a capture needs the operators."""
+    data = gradient._data
+    if modes.grad or modes.capture is not None or modes.special is not None or type(data) is not ndarray:
+        return None
+    whole = np.array(data, order="C")
+    view: Any = whole
+    for op, args, index in path:
+        if op.base == "as_strided":
+            return None
+        view = compute.evaluate(op, (view, *args))
+        if type(view) in (tuple, list):
+            view = view[index]
+    return (whole, view) if compute.root_of(view) is whole else None
+
+
 class CopySlices(Node):
     """The history of a base after an in-place write through one of its views: the write's node, seen from the base."""
 
@@ -82,11 +100,18 @@ class CopySlices(Node):
         g = grads[0]
         if g is None:
             return (None,) * len(self.edges)
-        g_view = _gradient_of_view(g, self.path)
+        found = _opened(g, self.path) if needs[0] else None
+        g_view = _gradient_of_view(g, self.path) if found is None else Tensor(found[1].copy())
         out = list(self.inner.apply((g_view,), self._inner_needs(needs)))
         into_self = out.pop(self.self_slot) if self.self_slot is not None else None
-        into_base = self._into_base(g, g_view, into_self) if needs[0] else None
-        return (into_base, *out)
+        if not needs[0]:
+            return (None, *out)
+        return (self._into_base(g, g_view, into_self) if found is None else self._into_copy(*found, into_self), *out)
+
+    def _into_copy(self, whole: Array, view: Array, into_self: Any) -> Tensor:
+        """The gradient of the base without history: a copy of the incoming one, written where the view lies."""
+        view[...] = 0 if into_self is None else validate(self.inner.name(), 0, into_self, self.view_metadata)._data
+        return Tensor(whole)
 
     def _inner_needs(self, needs: tuple[bool, ...]) -> tuple[bool, ...]:
         listed = list(needs[1:])

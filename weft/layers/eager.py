@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from weft.ops import compute
 from weft.ops.compute import is_default
 from weft.ops.geometry import contiguous_strides
 from weft.ops.op import Op
-from weft.ops.quiet import quiet
+from weft.ops.quiet import SILENT, quiet, reset, set_silent
 from weft.ops.rules import Pointwise
 from weft.ops.scalar_numpy import NUMPY
 from weft.ops.scalar_numpy import run_body as run_whole
@@ -72,34 +73,40 @@ def wrap(value: Any) -> Any:
 
 
 # ---- pointwise: one plan per operand kinds
+_NUMBERS = frozenset((int, float, complex, bool))
 PointwisePlan = tuple[Any, tuple[Callable[[Any], Any] | None, ...], Any]
 _PLANS: dict[Any, PointwisePlan] = {}
 
 
 def pointwise(op: Op, args: tuple[Any, ...]) -> Array:
     """The array of a pointwise call."""
-    key = (op, tuple([_kind(a) for a in args]))
+    kinds: list[Any] = [op]
+    for a in args:
+        if isinstance(a, Tensor):
+            data = a._data
+            if type(data) is not ndarray:
+                raise NotDense(f"an operator got a tensor on {a.device} where bytes are needed")
+            kinds.append(data.dtype)
+            kinds.append(data.ndim == 0)
+        else:
+            kind = type(a)
+            kinds.append(kind)
+            if kind not in _NUMBERS:
+                kinds.append(a)
+    key = tuple(kinds)
     plan = _PLANS.get(key)
-    if plan is None or not isinstance(dt.get_default(), DType) or plan[2] is not dt.get_default():
+    if plan is None or plan[2] is not dt.get_default():
         plan = _PLANS[key] = _make_plan(op, args)
     body, casts, _ = plan
-    operands = [a if c is None else c(a) for a, c in zip(args, casts)]
+    token = set_silent(SILENT)
     try:
-        out = quiet(body, *operands)
+        out = body(*[a if c is None else a._data if c is _data_of else c(a) for a, c in zip(args, casts)])
     except (ValueError, TypeError):
         op.type(*[compute.type_of(unwrap(a)) for a in args])  # type: ignore[misc]
         raise
+    finally:
+        reset(token)
     return out if type(out) is ndarray else np.asarray(out)
-
-
-def _kind(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        data = value._data
-        if type(data) is not ndarray:
-            raise NotDense(f"an operator got a tensor on {value.device} where bytes are needed")
-        return (data.dtype, data.ndim == 0)
-    kind = type(value)
-    return kind if kind in (int, float, complex, bool) else (kind, value)
 
 
 def _make_plan(op: Op, args: tuple[Any, ...]) -> PointwisePlan:
@@ -199,18 +206,36 @@ def run_view(op: Op, args: tuple[Any, ...]) -> Any:
     return _view_of(source, storage, made, op, rest, 0)
 
 
+_RESHAPES: dict[Any, tuple[int, ...] | None] = {}  # views of row-major arrays that NumPy's reshape gives; None for those that it does not
+
+
 def _by_geometry(op: Op, data: Array, rest: tuple[Any, ...]) -> Any:
+    if not data.flags.c_contiguous:
+        return _strided(op, data, rest)
+    key = (op, data.shape, rest)
+    if key not in _RESHAPES:
+        if len(_RESHAPES) > 4096:
+            _RESHAPES.clear()
+        _RESHAPES[key] = _reshaped(op, data, rest)
+    dims = _RESHAPES[key]
+    return _strided(op, data, rest) if dims is None else data.reshape(dims)
+
+
+def _reshaped(op: Op, data: Array, rest: tuple[Any, ...]) -> tuple[int, ...] | None:
+    """The dims of a view that shows a row-major array's elements in order."""
+    assert op.view is not None
+    shape = op.view.geometry(compute.geometry_of(data), *rest)
+    if shape is None or isinstance(shape, tuple) or shape.offset or not data.size:
+        return None
+    return shape.dims if shape.strides == contiguous_strides(shape.dims) else None
+
+
+def _strided(op: Op, data: Array, rest: tuple[Any, ...]) -> Any:
     assert op.view is not None
     shape = op.view.geometry(compute.geometry_of(data), *rest)
     if shape is None:
         return None
-    if isinstance(shape, tuple):
-        return tuple(compute.strided(data, g) for g in shape)
-    dtype_size = data.dtype.itemsize
-    if shape.offset == 0 and data.flags.c_contiguous and shape.strides == contiguous_strides(shape.dims) and data.size:
-        return data.reshape(shape.dims)
-    del dtype_size
-    return compute.strided(data, shape)
+    return tuple([compute.strided(data, g) for g in shape]) if isinstance(shape, tuple) else compute.strided(data, shape)
 
 
 def _view_of(source: Tensor, storage: Any, array: Any, op: Op, rest: tuple[Any, ...], index: int) -> Tensor:
@@ -234,6 +259,7 @@ def _view_of(source: Tensor, storage: Any, array: Any, op: Op, rest: tuple[Any, 
 
 
 # ---- writes
+_EXACT = frozenset((np.dtype(np.float32), np.dtype(np.float64)))  # computed in themselves: a number is rounded once, to them
 _ONE_VALUE = frozenset(("fill", "zero"))  # every element gets the same value, so that elements may share memory
 
 
@@ -243,7 +269,7 @@ def write(target: Tensor, op: Op, args: tuple[Any, ...]) -> None:
     if op.base not in _ONE_VALUE:
         _check_overlap(data)
     ufunc = compute.single_ufunc(op) if op.scalar is not None else None
-    if ufunc is None or not _write_ufunc(ufunc, data, args):
+    if ufunc is None or not _write_ufunc(op, ufunc, data, args):
         value = run(op, args)
         store(data, value._data)
     storage = target.storage()
@@ -251,22 +277,30 @@ def write(target: Tensor, op: Op, args: tuple[Any, ...]) -> None:
     storage.written = (storage.version, user_mark(2))
 
 
-def _write_ufunc(ufunc: Any, data: Array, args: tuple[Any, ...]) -> bool:
-    """The write as one ufunc call with out=, when every operand has the target's dtype and the result its shape."""
-    operands = []
-    for a in args:
+@lru_cache(maxsize=None)
+def _answers(ufunc: Any) -> bool:
+    """Whether a ufunc gives bools for all dtypes, as comparisons do."""
+    return all(types.endswith("?") for types in ufunc.types)
+
+
+def _write_ufunc(op: Op, ufunc: Any, data: Array, args: tuple[Any, ...]) -> bool:
+    """The write as one ufunc call with out=, when every operand has the target's dtype (or is a number) and the result its shape."""
+    operands: list[Any] = []
+    for argument, a in zip(op.schema.arguments, args, strict=True):
         if isinstance(a, Tensor):
             other = a._data
             if other.dtype != data.dtype or other.ndim > data.ndim or (other is not data and np.may_share_memory(other, data)):
                 return False
             operands.append(other)
-        else:
+        elif argument.kind == "Tensor" and type(a) in (int, float) and data.dtype in _EXACT:
+            operands.append(a)
+        elif not is_default(a, argument.default):
             return False
-    if ufunc.types[0].endswith("?") or data.dtype.kind not in "fc":
+    if len(operands) != ufunc.nin or _answers(ufunc) or data.dtype.kind not in "fc":
         return False
     try:
         quiet(ufunc, *operands, data)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return False
     return True
 

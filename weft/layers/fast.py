@@ -39,9 +39,24 @@ def _fast_binary(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
     local = modes
     record = _recorder(op)
 
+    def with_number(self: Any, number: Any) -> Any:
+        data = self._data
+        if type(data) is not ndarray or data.dtype not in _FAST_DTYPES or local.special is not None or local.capture is not None or (
+            (self._autograd is not None or self._view is not None) and local.grad
+        ):
+            return slow(self, number)
+        token = set_silent(SILENT)
+        try:
+            found = ufunc(data, number)
+        except OverflowError:
+            return slow(self, number)  # an integer beyond NumPy's
+        finally:
+            reset(token)
+        return Tensor(found if type(found) is ndarray else np.asarray(found))
+
     def method(self: Any, other: Any) -> Any:
         if not isinstance(other, Tensor):
-            return slow(self, other)
+            return with_number(self, other) if type(other) is float or type(other) is int else slow(self, other)
         a, b = self._data, other._data
         if type(a) is not ndarray or type(b) is not ndarray or a.dtype is not b.dtype or a.dtype not in _FAST_DTYPES or local.special is not None:
             return slow(self, other)
@@ -117,6 +132,22 @@ def _edge(tensor: Any) -> Any:
     return (state.accumulate or accumulator_of(tensor), 0)
 
 
+def _fast_getitem(slow: Callable[..., Any]) -> Callable[..., Any]:
+    """`self[i]` for an integer within bounds."""
+    select = OPS["aten::select.int"]
+    walk = walk_module.walk
+
+    def method(self: Any, index: Any) -> Any:
+        data = self._data
+        if type(index) is int and type(data) is ndarray and data.ndim and -data.shape[0] <= index < data.shape[0]:
+            return walk(select, (self, 0, index))
+        return slow(self, index)
+
+    method.__name__ = method.__qualname__ = slow.__name__
+    method.__doc__ = slow.__doc__
+    return method
+
+
 def install() -> None:
     """Put the short ways on Tensor (after the catalogue is complete)."""
     for syntax, name in (("__add__", "aten::add.Tensor"), ("__sub__", "aten::sub.Tensor"), ("__mul__", "aten::mul.Tensor"),
@@ -124,3 +155,5 @@ def install() -> None:
         op = OPS.get(name)
         if op is not None and compute.single_ufunc(op) is not None:
             setattr(Tensor, syntax, _fast_binary(op, getattr(OperatorMethods, syntax)))
+    for syntax in ("__getitem__",):
+        setattr(Tensor, syntax, _fast_getitem(getattr(Tensor, syntax)))

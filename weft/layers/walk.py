@@ -31,7 +31,13 @@ def walk(op: Op, args: tuple[Any, ...]) -> Any:
     """Run an operator on bound arguments, from the top layer down."""
     capture = modes.capture
     if capture is None:
-        out = walk_layers(op, args)
+        if op.decompose is None and modes.special is None and not (modes.grad and op.is_differentiable and record.wants_gradient(op, args)):
+            try:  # what the layers below come to where none of them has anything to do
+                out = eager.run(op, args)
+            except eager.NotDense:
+                out = abstract.run(op, args)
+        else:
+            out = walk_layers(op, args)
         return named(op, out) if type(out) is tuple else out
     try:
         out = unwatched(walk_layers, op, args)
@@ -108,11 +114,14 @@ def below(op: Op, args: tuple[Any, ...]) -> Any:
 
 def opened_or_replayed(op: Op, args: tuple[Any, ...]) -> Any:
     """A composite without history: its NumPy calls are repeated where they are known, else it is opened."""
-    if modes.capture is None and not (modes.grad and record.wants_gradient(op, args)):
+    if modes.capture is not None:
+        return opened(op, args)
+    if not (modes.grad and record.wants_gradient(op, args)):
         out = replayed.run(op, args)
         if out is not replayed.NOT_REPLAYED:
             return out
-    return opened(op, args)
+    out = opened(op, args)
+    return out if op.tensor_positions or op.tensor_list_positions else owned(out)
 
 
 def opened(op: Op, args: tuple[Any, ...]) -> Any:

@@ -54,19 +54,25 @@ class Calls:
 
     def resolve(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Op, tuple[Any, ...]]:
         """The overload that fits, with its bound arguments. Raises ArgumentError that lists the candidates."""
-        if not kwargs:
-            found = self.plain_form(args)
-            if found is not None:
-                return found[0], args + found[1]
-        key = (tuple(map(type, args)), tuple(kwargs), tuple(map(type, kwargs.values())))
+        kinds = tuple(map(type, args))
+        plain = None if kwargs else self.plain.get(kinds)
+        if plain is not None:
+            return plain[0], args + plain[1]
+        key = (kinds, tuple(kwargs), tuple(map(type, kwargs.values()))) if kwargs else kinds
         form = self.forms.get(key)
         if form is not None:
             try:
                 return form.op, form.bind(args, kwargs)
             except Mismatch:
                 pass  # the full search has the words
+        return self._search(key, args, kwargs)
+
+    def _search(self, key: Key, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Op, tuple[Any, ...]]:
+        plain = None if kwargs else self.plain_form(args)
+        if plain is not None:
+            return plain[0], args + plain[1]
         op, bound = binding.bind_any(self.name, self.overloads, args, kwargs)
-        if form is None:
+        if key not in self.forms:
             made = _form(self.overloads, op, args, kwargs)
             if made is not None:
                 self.forms[key] = made

@@ -35,29 +35,30 @@ class Untraceable(Exception):
     """The rule does something that cannot be repeated blindly."""
 
 
-def signature(args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """What a program depends on, and the arrays in order: dtypes and shapes of arrays, types and values of everything else."""
-    key: list[Any] = []
-    arrays: list[Any] = []
+def sign(args: Sequence[Any], key: list[Any], arrays: list[Any], holders: list[Any]) -> None:
+    """Add to `key` what a program depends on: dtypes and shapes of arrays, types and values of everything else.
+
+    Arrays, found in an attribute `_data` or as they are, go to `arrays`, and what held them to `holders`. Raises Untraceable.
+    """
     for a in args:
         kind = type(a)
-        if kind is ndarray:
-            key.append(a.dtype)
-            key.append(a.shape)
-            arrays.append(a)
-        elif kind is tuple:
-            inner, found = signature(a)
-            key.append(len(a))
-            key.extend(inner)
-            arrays.extend(found)
-        elif kind in _EXACT:
+        if kind in _EXACT:
             key.append(kind)
             key.append(a)
+            continue
+        data = getattr(a, "_data", a)
+        if type(data) is ndarray:
+            key.append(data.dtype)
+            key.append(data.shape)
+            arrays.append(data)
+            holders.append(a)
+        elif kind is tuple:
+            key.append(len(a))
+            sign(a, key, arrays, holders)
         elif kind is float or kind is complex:
             key.append(repr(a))  # 0.0 equals -0.0, and a NaN nothing
         else:
             raise Untraceable(f"a {kind.__name__} among the arguments")
-    return key, arrays
 
 
 class Program:
@@ -240,31 +241,33 @@ _PROGRAMS: dict[Any, dict[Key, Program | None]] = {}
 
 
 def replay(owner: Any, rule: Rule, args: Sequence[Any]) -> Any:
-    """`rule(*args)` on ndarrays: (outputs, registers), or NOT_REPLAYED where the long way must be taken, errors of operators included.
+    """`rule(*args)` by NumPy: (outputs, registers, holders), or NOT_REPLAYED where the long way must be taken, errors of operators included.
 
-    owner: what the programs are kept under. Outputs name registers, in the structure of the rule's result (None where it gives None); a
-    register below the number of arrays in `args` is that array itself.
+    owner: what the programs are kept under. args: arrays, holders of arrays (see `sign`), other values, and tuples of these. Outputs name
+    registers, in the structure of the rule's result (None where it gives None); a register below len(holders) is that argument itself.
     """
     programs = _PROGRAMS.get(owner)
     if programs is None:
         programs = _PROGRAMS[owner] = {}
+    listed: list[Any] = [dt.get_default()]
+    arrays: list[Any] = []
+    holders: list[Any] = []
     try:
-        listed, arrays = signature(args)
+        sign(args, listed, arrays, holders)
     except Untraceable:
         return NOT_REPLAYED
-    listed.append(dt.get_default())
     key = tuple(listed)
     program: Any = programs.get(key, NOT_REPLAYED)
     if program is None:
         return NOT_REPLAYED
     try:
         if program is not NOT_REPLAYED:
-            return program.outputs, program.run(arrays)
+            return program.outputs, program.run(arrays), holders
         if len(programs) >= LIMIT:
             programs.clear()
         recorder = _Recorder(arrays)
         made = programs[key] = _trace(recorder, rule, args)
-        return made.outputs, recorder.registers
+        return made.outputs, recorder.registers, holders
     except (Untraceable, AttributeError, TypeError):
         programs[key] = None
     except Exception:  # an operator's refusal: the long way says it again, with what it knows of the call
@@ -276,9 +279,10 @@ def _trace(recorder: _Recorder, rule: Rule, args: Sequence[Any]) -> Program:
     at = iter(range(len(recorder.registers)))
 
     def traced(value: Any) -> Any:
-        if type(value) is ndarray:
+        data = getattr(value, "_data", value)
+        if type(data) is ndarray:
             register = next(at)
-            return Traced(value, register, register)
+            return Traced(data, register, register)
         return tuple([traced(v) for v in value]) if type(value) is tuple else value
 
     previous = _current.recorder

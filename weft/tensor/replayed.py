@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from weft.ops.op import Op
 from weft.ops.replay import NOT_REPLAYED as NOT_REPLAYED
 from weft.ops.replay import Traced, replay
 from weft.tensor.tensor import Tensor
 
-ndarray = np.ndarray
 _RULES: dict[Op, Callable[..., Any]] = {}
 
 
@@ -33,29 +30,11 @@ def _rule_of(op: Op) -> Callable[..., Any]:
 
 def run_rule(owner: Any, rule: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """`rule(*args)` on tensors, or NOT_REPLAYED. Where the rule gives an argument back, so does this."""
-    tensors: list[Tensor] = []
-    try:
-        values = [_array(a, tensors) if isinstance(a, Tensor) or type(a) is tuple else a for a in args]
-    except _NotDense:
-        return NOT_REPLAYED
-    found = replay(owner, rule, values)
-    return found if found is NOT_REPLAYED else _results(found[0], found[1], tensors)
+    found = replay(owner, rule, args)
+    return found if found is NOT_REPLAYED else _results(*found)
 
 
-class _NotDense(Exception):
-    """A tensor without bytes here."""
-
-
-def _array(value: Any, tensors: list[Tensor]) -> Any:
-    if isinstance(value, Tensor):
-        if type(value._data) is not ndarray:
-            raise _NotDense
-        tensors.append(value)
-        return value._data
-    return tuple([_array(v, tensors) for v in value]) if type(value) is tuple else value
-
-
-def _results(outputs: Any, registers: list[Any], tensors: list[Tensor]) -> Any:
+def _results(outputs: Any, registers: list[Any], tensors: list[Any]) -> Any:
     if outputs is None:
         return None
     if type(outputs) is int:
