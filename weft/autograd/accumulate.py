@@ -60,7 +60,7 @@ def accumulator_of(variable: Tensor) -> AccumulateGrad:
             node = state.accumulate
             if node is None:
                 node = state.accumulate = AccumulateGrad(variable)
-    return node
+    return node  # type: ignore[no-any-return]
 
 
 def accumulate(variable: Tensor, gradient: Tensor) -> None:

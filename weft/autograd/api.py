@@ -54,7 +54,7 @@ def grad(
 
 def _complete(found: Sequence[Any], wanted: Sequence[Tensor], allow_unused: bool, materialize: bool) -> tuple[Any, ...]:
     out = []
-    for gradient, tensor in zip(found, wanted):
+    for gradient, tensor in zip(found, wanted, strict=False):
         if gradient is None and materialize:
             gradient = aten.zeros_like(tensor)
         if gradient is None and not allow_unused:
@@ -66,13 +66,13 @@ def _complete(found: Sequence[Any], wanted: Sequence[Tensor], allow_unused: bool
 
 
 def _batched(
-    roots: Sequence[Tensor], wanted: Sequence[Tensor], seeds: Sequence[Tensor], retain: bool | None, create: bool, allow_unused: bool
+    roots: Sequence[Tensor], wanted: Sequence[Tensor], seeds: Sequence[Tensor | None], retain: bool | None, create: bool, allow_unused: bool
 ) -> tuple[Any, ...]:
     """One walk per entry of the leading dim of the seeds; results stacked."""
-    count = int(seeds[0].shape[0])
+    count = next((int(s.shape[0]) for s in seeds if s is not None), 1)
     rows = []
     for i in range(count):
         last = i == count - 1
-        rows.append(run_backward(roots, [s[i] for s in seeds], bool(retain) or create or not last, create, wanted, False))
-    stacked = [None if any(g is None for g in column) else aten.stack(tuple(column)) for column in zip(*rows)]
+        rows.append(run_backward(roots, [None if s is None else aten.select(s, 0, i) for s in seeds], bool(retain) or create or not last, create, wanted, False))
+    stacked = [None if any(g is None for g in column) else aten.stack(tuple(column)) for column in zip(*rows, strict=False)]
     return _complete(stacked, wanted, allow_unused, False)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from weft.autograd.function import Function
 from weft.autograd.engine import run_backward
+from weft.autograd.function import Function
 from weft.autograd.saved import saved_tensors_hooks
 from weft.runtime.generator import default_generator
 from weft.support.errors import StateError, ValueProblem
@@ -158,11 +158,11 @@ class _Reentrant(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         saved = ctx.saved_tensors
-        args = tuple(_cut(t) if t is not None else p for t, p in zip(saved, ctx.plain))
+        args = tuple(_cut(t) if t is not None else p for t, p in zip(saved, ctx.plain, strict=False))
         with enable_grad(), _random_state(ctx.random):
             outputs = ctx.function(*args)
         listed = outputs if isinstance(outputs, tuple) else (outputs,)
-        pairs = [(o, g) for o, g in zip(listed, grads) if isinstance(o, Tensor) and o.requires_grad]
+        pairs = [(o, g) for o, g in zip(listed, grads, strict=False) if isinstance(o, Tensor) and o.requires_grad]
         if not pairs:
             raise StateError("none of output has requires_grad=True, this checkpoint() is not necessary")
         run_backward([o for o, _ in pairs], [g for _, g in pairs], False, False, None, True)

@@ -155,7 +155,7 @@ def _on_fresh_thread(walk: _Walk) -> tuple[Any, ...]:
     result, error = outcome[0]
     if error is not None:
         raise error
-    return result
+    return result  # type: ignore[no-any-return]
 
 
 def _input_edge(value: Any) -> Edge:
@@ -197,7 +197,7 @@ def _seed(root: Tensor, grad: Tensor | None, i: int) -> Tensor:
     previous = modes.grad
     modes.grad = False
     try:
-        return aten.ones_like(root)
+        return aten.ones_like(root)  # type: ignore[no-any-return]
     finally:
         modes.grad = previous
 
@@ -228,7 +228,7 @@ class _Walk:
         return any(e[0] is node for e in self.wanted or ())
 
     def run(self) -> tuple[Any, ...]:
-        for (node, index), seed in zip(self.roots, self.seeds):
+        for (node, index), seed in zip(self.roots, self.seeds, strict=False):
             metadata = node.metadata_of_inputs[index] if index < len(node.metadata_of_inputs) else None
             checked = seed if metadata is None else validate("root", index, seed, metadata)
             self._deliver(node, index, checked)

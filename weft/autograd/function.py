@@ -168,6 +168,7 @@ class Function:
     """
 
     generate_vmap_rule = False
+    _backward_class: type[FunctionNode] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
@@ -241,9 +242,13 @@ class Function:
             modes.grad = previous
 
 
-@functools.lru_cache(maxsize=None)
 def _node_class(function: type[Function]) -> type[FunctionNode]:
-    return type(f"{function.__name__}Backward", (FunctionNode,), {"function": function, "__module__": "weft.autograd.function"})
+    """The node class of a Function, kept on it: it lives as long as the Function does."""
+    found: type[FunctionNode] | None = function.__dict__.get("_backward_class")
+    if found is None:
+        found = type(f"{function.__name__}Backward", (FunctionNode,), {"function": function, "__module__": "weft.autograd.function"})
+        function._backward_class = found
+    return found
 
 
 def _is_among(tensor: Tensor, tensors: Any) -> bool:

@@ -30,7 +30,7 @@ def _as_tuple(value: Tensors, what: str) -> tuple[bool, tuple[Tensor, ...]]:
 
 def _prepared(inputs: tuple[Tensor, ...], create_graph: bool) -> tuple[Tensor, ...]:
     """Inputs of their own for the function: views of the given ones when a graph is wanted, else fresh leaves."""
-    return tuple(t.view_as(t) if create_graph and t.requires_grad else t.detach().requires_grad_() for t in inputs)
+    return tuple(aten.alias(t) if create_graph and t.requires_grad else t.detach().requires_grad_() for t in inputs)
 
 
 def _finished(tensors: tuple[Any, ...], is_tuple: bool, create_graph: bool) -> Any:
@@ -51,7 +51,7 @@ def _gradients(
     outputs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], seeds: tuple[Any, ...], create_graph: bool, strict: bool, keep: bool = True
 ) -> tuple[Tensor, ...]:
     """Gradients with zeros for what does not depend. `strict` refuses that."""
-    pairs = [(o, s) for o, s in zip(outputs, seeds) if o.requires_grad]
+    pairs = [(o, s) for o, s in zip(outputs, seeds, strict=False) if o.requires_grad]
     if pairs:
         found = grad([o for o, _ in pairs], inputs, [s for _, s in pairs], create_graph=create_graph, retain_graph=keep, allow_unused=True)
     else:
@@ -59,7 +59,7 @@ def _gradients(
     for i, gradient in enumerate(found):
         if strict and gradient is None:
             raise StateError(f"The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.")
-    return tuple(aten.zeros_like(t) if g is None else g for g, t in zip(found, inputs))
+    return tuple(aten.zeros_like(t) if g is None else g for g, t in zip(found, inputs, strict=False))
 
 
 def _directions(v: Any, like: tuple[Tensor, ...], what: str) -> tuple[Tensor, ...]:
@@ -70,7 +70,7 @@ def _directions(v: Any, like: tuple[Tensor, ...], what: str) -> tuple[Tensor, ..
     _, listed = _as_tuple(v, "v")
     if len(listed) != len(like):
         raise StateError(f"v is a tuple of invalid length: should be {len(like)} but got {len(listed)}.")
-    for i, (a, b) in enumerate(zip(listed, like)):
+    for i, (a, b) in enumerate(zip(listed, like, strict=False)):
         if a.shape != b.shape:
             raise StateError(f"Entry {i} in v has invalid size: should be {list(b.shape)} but got {list(a.shape)}.")
     return listed
@@ -124,14 +124,14 @@ def jacobian(
 
 def _jacobian_of(out: Tensor, points: tuple[Tensor, ...], many: bool, create_graph: bool, strict: bool) -> Any:
     columns: list[list[Tensor]] = [[] for _ in points]
-    flat = out.reshape(-1) if out.requires_grad else None
+    flat = aten.reshape(out, (-1,)) if out.requires_grad else None
     for k in range(int(out.numel())):
         found = _gradients((flat[k],) if flat is not None else (), points, (None,), create_graph, strict)
-        for column, gradient in zip(columns, found):
+        for column, gradient in zip(columns, found, strict=False):
             column.append(gradient)
     shaped = [
         aten.stack(tuple(c)).reshape((*out.shape, *p.shape)) if c else aten.zeros((*out.shape, *p.shape), dtype=p.dtype)
-        for c, p in zip(columns, points)
+        for c, p in zip(columns, points, strict=False)
     ]
     return _finished(tuple(shaped), many, create_graph)
 

@@ -120,7 +120,7 @@ class _Check:
                     f"Input #{i} requires gradient and is not a double precision floating point or complex. This check will likely fail if all the "
                     "inputs are not of double precision floating point or complex.", stacklevel=4,
                 )
-            if tensor.numel() and any(s == 0 and d > 1 for s, d in zip(tensor.stride(), tensor.shape)):
+            if tensor.numel() and any(s == 0 and d > 1 for s, d in zip(tensor.stride(), tensor.shape, strict=False)):
                 raise StateError(
                     f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able to compute the "
                     "numerical gradients correctly. You should call .contiguous on the input before passing it to gradcheck."
@@ -189,7 +189,7 @@ class _Check:
         size = _flat(out).size
         v = self.random.standard_normal(size)
         numbers = _numbers(tensor)
-        u = self.random.standard_normal(numbers.shape)
+        u: Array = np.asarray(self.random.standard_normal(numbers.shape))
         u = u / (np.linalg.norm(u) or 1.0)
         numerical = np.dot(self._along(numbers, u, self._value(i)), v)
         analytical = np.dot(self._row(i, tensor, v), u.reshape(-1))
@@ -222,7 +222,7 @@ class _Check:
             alone = grad((outs[i],), self.checked, (seeds[i],), retain_graph=True, allow_unused=True)
             zeros = [s if k == i else s * 0 for k, s in enumerate(seeds)]
             together = grad(outs, self.checked, zeros, allow_unused=True)
-            for a, b in zip(alone, together):
+            for a, b in zip(alone, together, strict=False):
                 left, right = _flat_or_zero(a), _flat_or_zero(b)
                 if not np.allclose(left, right, self.rtol, self.atol):
                     raise GradcheckError("Expected backward function to handle undefined output grads.")

@@ -11,6 +11,7 @@ from weft.autograd.hooks import register_multi_grad_hook
 from weft.autograd.node import Node
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import save_on_cpu, saved_tensors_hooks
+from weft.ops.packet import aten
 from weft.support.errors import StateError
 from weft.tensor.tensor import Tensor
 
@@ -58,5 +59,5 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 @contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[None]:
     """Within the block, tensors that were saved may be written: backward sees the values that were saved (a copy of each is kept)."""
-    with saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t):
+    with saved_tensors_hooks(lambda t: aten.clone(t.detach()), lambda t: t):
         yield

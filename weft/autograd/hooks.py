@@ -13,6 +13,7 @@ from weft.autograd.accumulate import accumulator_of
 from weft.autograd.engine import current_walk
 from weft.autograd.node import RemovableHandle
 from weft.autograd.record import gradient_edge
+from weft.ops.packet import aten
 from weft.support import seams
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.tensor import Tensor
@@ -82,7 +83,7 @@ def _retain(tensor: Tensor, _: Any) -> None:
         if target is None:
             return
         kept = target._state()
-        kept.grad = gradient.clone() if kept.grad is None else kept.grad + gradient
+        kept.grad = aten.clone(gradient) if kept.grad is None else kept.grad + gradient
 
     if node.retain_hooks is None:
         node.retain_hooks = {}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 
-from weft.ops.backward import ARG, DIMS, RESULT, Plan, apply_functional, plan_of
 from weft.autograd.saved import FREED, SavedTensor
+from weft.ops.backward import ARG, DIMS, RESULT, Plan, apply_functional, plan_of
 from weft.ops.op import Op
 from weft.support.errors import StateError
 from weft.support.locations import Location, located
@@ -189,7 +189,7 @@ class OpNode(Node):
             if not listed:
                 return result
         out: list[Any] = []
-        for count, r in zip(counts, result):
+        for count, r in zip(counts, result, strict=False):
             if type(r) in (tuple, list):
                 out.extend(r)
             else:
@@ -212,7 +212,7 @@ class OpNode(Node):
         plan = self.plan
         if self.packed is None:
             raise StateError(FREED)
-        for slot, packed in zip(plan.slots, self.packed):
+        for slot, packed in zip(plan.slots, self.packed, strict=False):
             if slot.kind == ARG and plan.op.schema.arguments[slot.position].name == name:
                 return packed if raw else self._unpack_one(packed)
             if slot.kind == RESULT and name == (f"result{slot.position}" if slot.position else "result"):
@@ -222,7 +222,7 @@ class OpNode(Node):
         raise AttributeError(f"{self.name()} saved no {name!r}")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _formula_of(plan: Plan, needs: tuple[bool, ...]) -> Callable[..., Any]:
     """The gradients of a node as a function of the incoming ones and of what was saved."""
     return lambda grads, packed: apply_functional(plan, grads, needs, packed)

@@ -9,8 +9,8 @@ import numpy as np
 
 from weft.autograd.accumulate import accumulator_of
 from weft.autograd.node import Edge, InputMetadata, OpNode, node_class
-from weft.ops.backward import ARG, DIMS, DTYPE, RESULT, Plan, Source, needed_slots, plan_of
 from weft.autograd.saved import SavedTensor, default_hooks
+from weft.ops.backward import ARG, DIMS, DTYPE, RESULT, Plan, Source, needed_slots, plan_of
 from weft.ops.op import Op
 from weft.support import seams
 from weft.support.locations import user_mark
@@ -99,8 +99,8 @@ def _pack(source: Source, args: tuple[Any, ...], clone_self: bool) -> Any:
 
 def _snapshot(tensor: Tensor) -> Tensor:
     """The tensor's value and history now, out of reach of the in-place write that follows."""
-    from weft.tensor.modes import no_grad  # a mode used for one copy
     from weft.ops.packet import aten  # idem
+    from weft.tensor.modes import no_grad  # a mode used for one copy
 
     with no_grad():
         copied: Tensor = aten.clone(tensor)
@@ -112,7 +112,7 @@ def _snapshot(tensor: Tensor) -> Tensor:
 
 def finish(node: OpNode, out: Any) -> Any:
     """Attach the node to the results that are differentiable, and save the results that its formulas read."""
-    results: tuple[Any, ...] = out if isinstance(out, (tuple, list)) else (out,)
+    results: Any = out if isinstance(out, (tuple, list)) else (out,)
     metadata = node.metadata_of_inputs
     for i, r in enumerate(results):
         if not isinstance(r, Tensor):

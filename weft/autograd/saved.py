@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from weft.ops.packet import aten
 from weft.support.errors import StateError, VersionError
 from weft.support.locations import located
 from weft.tensor.tensor import AutogradState, Tensor
@@ -147,4 +148,4 @@ class save_on_cpu(saved_tensors_hooks):
     """Keep copies of the saved tensors (weft's tensors are on the CPU already, so this only guards them from later writes)."""
 
     def __init__(self, pin_memory: bool = False) -> None:
-        super().__init__(lambda t: t.detach().clone(), lambda t: t)
+        super().__init__(lambda t: aten.clone(t.detach()), lambda t: t)

@@ -31,21 +31,21 @@ def _fit(name: str, index: int, gradient: Tensor, metadata: InputMetadata) -> Te
             f"Function {name} returned an invalid gradient at index {index} - got {list(gradient.dims)} but expected shape compatible with "
             f"{list(metadata.dims)}"
         )
-    return aten.sum_to_size(gradient, metadata.dims)
+    return aten.sum_to_size(gradient, metadata.dims)  # type: ignore[no-any-return]
 
 
 def _same(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
-    return len(a) == len(b) and all(x == y or shape_env.equal(x, y) for x, y in zip(a, b))
+    return len(a) == len(b) and all(x == y or shape_env.equal(x, y) for x, y in zip(a, b, strict=False))
 
 
 def _expandable(small: tuple[Dim, ...], large: tuple[Dim, ...]) -> bool:
     if len(small) > len(large):
         return False
     tail = large[len(large) - len(small) :]
-    return all(s == d or shape_env.equal(s, 1) or shape_env.equal(s, d) for s, d in zip(small, tail))
+    return all(s == d or shape_env.equal(s, 1) or shape_env.equal(s, d) for s, d in zip(small, tail, strict=False))
 
 
 def _cast(gradient: Tensor, metadata: InputMetadata) -> Tensor:
     if gradient.dtype.is_complex and not metadata.dtype.is_complex:
         gradient = aten.real(gradient)
-    return aten._to_copy(gradient, metadata.dtype)
+    return aten._to_copy(gradient, metadata.dtype)  # type: ignore[no-any-return]

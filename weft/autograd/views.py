@@ -40,7 +40,7 @@ def write_path(base: Any, path: Path, new: Any) -> Any:
         along.append(base)
         if len(along) < len(path):
             base = follow(base, (step,))
-    for step, whole in zip(reversed(path), reversed(along)):
+    for step, whole in zip(reversed(path), reversed(along), strict=False):
         new = _written(whole, step, new)
     return new
 

@@ -67,7 +67,7 @@ def _holds(guard: ShapeGuard, env: ShapeEnv) -> bool:
 def _expression(text: str, env: ShapeEnv) -> Expr:
     """A symbolic integer from its text, which is our own."""
     scope: dict[str, Any] = {name: dims.symbol(name) for name in env.examples}
-    found = eval(text, {"__builtins__": {}, "max": dims.maximum, "min": dims.minimum}, scope)  # noqa: S307
+    found = eval(text, {"__builtins__": {}, "max": dims.maximum, "min": dims.minimum}, scope)
     if not isinstance(found, Expr):
         raise ValueError(text)
     return found

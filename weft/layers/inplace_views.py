@@ -163,8 +163,8 @@ def _shown(tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> 
     if not isinstance(source, Storage):
         raise ArgumentError(f"set_(): expected a Tensor or a Storage, got {type(source).__name__}")
     dims = (source.nbytes // dtype.itemsize - offset,) if size is None else tuple(size)
-    strides = contiguous_strides(dims) if stride is None else tuple(stride)
-    last = offset + sum((d - 1) * s for d, s in zip(dims, strides)) + 1
+    strides: tuple[Any, ...] = contiguous_strides(dims) if stride is None else tuple(stride)
+    last = offset + sum((d - 1) * s for d, s in zip(dims, strides, strict=False)) + 1
     if offset < 0 or (all(dims) and last * dtype.itemsize > source.nbytes):
         raise StateError(f"set_(): sizes {list(dims)}, strides {list(strides)} and offset {offset} need more than the storage's {source.nbytes} bytes")
     return source.view(dims, strides, offset, dtype), source

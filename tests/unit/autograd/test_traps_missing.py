@@ -35,7 +35,7 @@ def pair(materialize: bool, seen: list[Any]) -> type[Function]:
 def test_t_undef_1_materialising(rng: Rng) -> None:
     for materialize in (True, False):
         x, seen = leaf(rng, 2), []
-        a, b = pair(materialize, seen).apply(x)
+        a, _b = pair(materialize, seen).apply(x)
         a.sum().backward()
         assert x.grad.tolist() == [2.0, 2.0]
         assert (seen[0][1].tolist() == [0.0, 0.0]) if materialize else seen[0][1] is None
@@ -55,7 +55,7 @@ def test_t_undef_2_some_outputs_used(rng: Rng, cut: str) -> None:
 
 def test_t_undef_2_lstm_with_some_outputs_used(rng: Rng) -> None:
     lstm = weft.nn.LSTM(2, 3)
-    out, (h, c) = lstm(weft.randn(4, 1, 2))
+    _out, (_h, c) = lstm(weft.randn(4, 1, 2))
     c.sum().backward()
     for name, p in lstm.named_parameters():
         assert p.grad is not None and bool(weft.isfinite(p.grad).all()), name
@@ -207,4 +207,4 @@ def test_s0_5_validate_outputs(rng: Rng) -> None:
             if shape == (4, 2):
                 assert outcomes[0] == ([4.0, 4.0], weft.float32)
             if shape in ((5,), ()):
-                assert "MadeBackward" in str(outcomes[0][1]) and "index 0" in str(outcomes[0][1]) or shape == ()
+                assert ("MadeBackward" in str(outcomes[0][1]) and "index 0" in str(outcomes[0][1])) or shape == ()

@@ -93,7 +93,7 @@ def test_t_dt_1_complex_gradients_are_conjugated(rng: Rng) -> None:
 def test_t_sh_1_nothing_to_compute() -> None:
     e = weft.zeros(0, requires_grad=True)
     assert e.sum().item() == 0.0 and e.prod().item() == 1.0
-    with pytest.raises((RuntimeError, IndexError), match="max()"):
+    with pytest.raises((RuntimeError, IndexError), match=r"max\(\)"):
         e.max()
     a, b = weft.zeros(0, 3, requires_grad=True), weft.ones(3, 2, requires_grad=True)
     (a @ b).sum().backward()
@@ -190,7 +190,7 @@ def test_t_sh_6_masks_writes_and_errors(rng: Rng) -> None:
     mask = x.detach() > 0
     np.testing.assert_allclose(x[mask].detach().numpy(), x.detach().numpy()[mask.numpy()])
     assert gradcheck(lambda t: t[mask].exp(), (x,), fast_mode=True)
-    with pytest.raises(IndexError, match="out of bounds|out of range"):
+    with pytest.raises(IndexError, match=r"out of bounds|out of range"):
         x[3]
     with pytest.raises(IndexError):
         x[[0, 5]]
