@@ -1,4 +1,4 @@
-"""All benchmarks, one after the other: ./dev bench [NAME ...] [--torch PYTHON] [--write] [--list]
+"""All benchmarks, one after the other: ./dev bench [NAME ...] [--torch PYTHON] [--real-time] [--write] [--list]
 
 --write puts what they print into docs/benchmarks.md. Arguments for a single benchmark: python -m benchmarks.NAME --help.
 """
@@ -22,6 +22,7 @@ def main() -> int:
     options = argparse.ArgumentParser(prog="./dev bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; default: all")
     options.add_argument("--torch", metavar="PYTHON", help="an interpreter that has torch, to compare with")
+    options.add_argument("--real-time", action="store_true", help="timed processes go before all other jobs, for a machine that is shared")
     options.add_argument("--write", action="store_true", help="put the output into docs/benchmarks.md")
     options.add_argument("--list", action="store_true", help="say which benchmarks there are")
     given = options.parse_args()
@@ -35,16 +36,16 @@ def main() -> int:
     failed = 0
     for name in given.names or BENCHMARKS:
         print(f"== {name}", flush=True)
-        output, code = run(name, given.torch)
+        output, code = run(name, given.torch, given.real_time)
         failed = failed or code
         if given.write and not code:
             write(name, output)
     return failed
 
 
-def run(name: str, torch: str | None) -> tuple[str, int]:
+def run(name: str, torch: str | None, real_time: bool) -> tuple[str, int]:
     """One benchmark in a process of its own, its output shown as it comes; the output and the exit code."""
-    environment = {**os.environ, **({"WEFT_BENCH_TORCH": torch} if torch else {})}
+    environment = {**os.environ, **({"WEFT_BENCH_TORCH": torch} if torch else {}), **({"WEFT_BENCH_REAL_TIME": "1"} if real_time else {})}
     process = subprocess.Popen([sys.executable, "-m", f"benchmarks.{name}"], cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE)
     assert process.stdout is not None
     lines = []
