@@ -23,7 +23,10 @@ from weft.types.sym import wrap as wrap_dim
 from weft.types.tensor_type import TensorType, tensor_type
 
 if TYPE_CHECKING:
+    from weft.tensor.operators import Operators  # a stub written from the entries (scripts/make_stubs.py)
     from weft.tensor.size import Size
+else:
+    Operators = OperatorMethods
 
 ndarray = np.ndarray
 
@@ -91,7 +94,7 @@ class Payload:
         return self.materialize("deepcopy")
 
 
-class Tensor(OperatorMethods):
+class Tensor(Operators):
     """An n-dimensional array with gradients. Make one with weft.tensor, weft.zeros, weft.from_numpy, ..."""
 
     __slots__ = ("_data", "_storage", "_autograd", "_view", "__dict__", "__weakref__")

@@ -24,7 +24,7 @@ class finfo:
         self.bits, self.dtype = real.itemsize * 8, real.name
         self.eps, self.max, self.min = float(found.eps), float(found.max), float(found.min)
         self.tiny = self.smallest_normal = float(found.smallest_normal)
-        self.resolution = float(found.resolution)
+        self.resolution = 10.0 ** -int(found.precision)
 
     def __repr__(self) -> str:
         return (

@@ -1,0 +1,66 @@
+"""What a user writes, checked strictly by mypy in test_stubs.py (and run there)."""
+
+from __future__ import annotations
+
+import weft
+from weft import Tensor, nn
+from weft.nn import functional as F
+
+
+class Net(nn.Module):
+    """A small model."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(3, width)
+        self.second = nn.Linear(width, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden: Tensor = self.first(x)
+        out: Tensor = self.second(F.relu(hidden))
+        return out
+
+
+def statistics(x: Tensor) -> tuple[float, int, Tensor]:
+    found = x.max(1)
+    best: Tensor = found.values
+    places: Tensor = found.indices
+    spread = (x - x.mean(0, keepdim=True)).square().sum().sqrt()
+    return spread.item(), int(places[0]), best
+
+
+def shapes(x: Tensor) -> Tensor:
+    y = x.view(-1, 2).t().reshape((2, -1)).unsqueeze(0)
+    y = weft.cat([y, y], dim=0)
+    y = y[0, :1] @ y[1].t()
+    return y.to(weft.float64).float() if y.is_floating_point() else y
+
+
+def training(steps: int) -> list[float]:
+    weft.manual_seed(0)
+    model = Net(4)
+    optimizer = weft.optim.SGD(model.parameters(), lr=0.1)
+    x, target = weft.randn(8, 3), weft.randint(0, 2, (8,))
+    losses: list[float] = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), target)
+        loss.backward()
+        with weft.no_grad():
+            for p in model.parameters():
+                p.add_(0.0)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def arithmetic(a: Tensor, n: float) -> Tensor:
+    b = 2 * a + n - a / 3
+    b += 1
+    b[0] = n
+    mask = (b > 0) & ~(b == 1)
+    return weft.where(mask, b, -b).clamp(min=-1.0, max=1.0).masked_fill(mask, 0.5)
+
+
+if __name__ == "__main__":
+    print(statistics(weft.randn(3, 4)), shapes(weft.arange(8.0)), training(2), arithmetic(weft.ones(3), 0.5))
