@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -49,7 +50,7 @@ class PeerProcess:
             self.process.stdin.write(json.dumps({"do": do, **request}) + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise Failed(f"{self.name} has ended") from None
+            raise Failed(f"{self.name} ended with code {self.process.wait()}") from None
         return self._reply()
 
     def _reply(self) -> dict[str, Any]:
@@ -65,7 +66,8 @@ class PeerProcess:
     def close(self) -> None:
         """End the process."""
         assert self.process.stdin is not None
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # it has ended before
+            self.process.stdin.close()
         self.process.wait()
 
     def __enter__(self) -> PeerProcess:

@@ -53,9 +53,15 @@ def measure(workload: str, torch: str | None, rounds: int, seconds: float) -> di
                 found[name] = str(failure)
         for _ in range(rounds):
             for peer in peers:
-                reply = peer.ask("cycle", count=CYCLES[workload]) if workload in CYCLES else peer.ask("steps", seconds=seconds)
                 before = found.get(peer.name)
-                found[peer.name] = min(reply["milliseconds"], before) if isinstance(before, float) else reply["milliseconds"]
+                if isinstance(before, str):
+                    continue
+                try:
+                    reply = peer.ask("cycle", count=CYCLES[workload]) if workload in CYCLES else peer.ask("steps", seconds=seconds)
+                except Failed as failure:
+                    found[peer.name] = str(failure)
+                    continue
+                found[peer.name] = reply["milliseconds"] if before is None else min(reply["milliseconds"], before)
     return found
 
 
