@@ -83,6 +83,41 @@ def test_shared_step(rng: RNG) -> None:
     assert [float(optimizer.state[p]["step"]) for p in (a, b)] == [1, 2]
 
 
+def test_views_under_no_grad(rng: RNG) -> None:
+    p = parameter(rng, 3)
+    with weft.no_grad():
+        v = p[:2]
+    assert not v.requires_grad and (v * 2.0).grad_fn is None
+
+
+def test_resize_of_shared_memory() -> None:
+    x = weft.arange(4.0)
+    view = x.view(2, 2)
+    with pytest.raises(RuntimeError, match="not resizable"):
+        view.resize_(8)
+    assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_no_jvp_rules(rng: RNG) -> None:
+    class Cube(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, saves: bool) -> Any:
+            if saves:
+                ctx.save_for_forward(x)
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return 3.0 * g * ctx.saved_tensors[0] ** 2, None
+
+    x, v = parameter(rng, 3), weft.from_numpy(rng.normal(size=3))
+    _, product = weft.autograd.functional.jvp(lambda t: Cube.apply(t, False), x, v)
+    np.testing.assert_allclose(product.numpy(), 3 * x.detach().numpy() ** 2 * v.numpy())
+    with pytest.raises(NotImplementedError, match="save_for_forward"):
+        Cube.apply(x, True)
+
+
 def test_errors_have_two_types(rng: RNG) -> None:
     n = int(rng.integers(3, 9))
     texts = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cmp_to_key
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from weft.support import seams
 from weft.support.errors import StateError
 from weft.tensor.modes import modes
 from weft.tensor.tensor import AutogradState, Tensor
+from weft.types import shape_env
 
 ndarray = np.ndarray
 Array = np.ndarray[Any, Any]
@@ -135,7 +137,7 @@ def path_from_base(view: Tensor) -> Path:
     info = view._view
     assert info is not None
     base = info.base
-    if info.array is base._data or type(info.array) is not ndarray or type(base._data) is not ndarray:
+    if info.array is base._data or type(info.array) is not type(base._data):
         return info.path
     back, now = _geometry_within(base, info.array), base.geometry()
     if back == (now.dims, now.strides, now.offset):
@@ -147,6 +149,9 @@ def path_from_base(view: Tensor) -> Path:
 
 def _geometry_within(base: Tensor, array: Any) -> tuple[Any, ...]:
     """Dims, strides and offset of an array over the base's storage: how the base lay before an in-place view operator."""
+    if type(array) is not ndarray:
+        g = array.geometry()
+        return (g.dims, g.strides, g.offset)
     size = array.dtype.itemsize
     return (tuple(array.shape), tuple(s // size for s in array.strides), base.storage().offset_of(array))
 
@@ -159,9 +164,14 @@ def storage_order(tensor: Tensor) -> tuple[int, ...] | None:
     g = tensor.geometry()
     if is_contiguous(g):
         return None
-    order = tuple(sorted(range(g.ndim), key=lambda i: (-g.strides[i], i)))
+    strides_of: Any = g.strides
+    order = tuple(sorted(range(g.ndim), key=cmp_to_key(lambda i, j: _larger_first(strides_of[i], strides_of[j]))))
     dims, strides = tuple(g.dims[i] for i in order), tuple(g.strides[i] for i in order)
     return order if is_contiguous(Geometry(dims, strides)) else None
+
+
+def _larger_first(a: Any, b: Any) -> int:
+    return 0 if shape_env.equal(a, b) else 1 if shape_env.less(a, b) else -1
 
 
 def _self_slot(inner: Any) -> int | None:
