@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FrameType
@@ -43,14 +44,19 @@ class Recorder:
         self._seen: set[Any] = set()
         self._stored: set[Any] = set()
         self._previous: Any = None
+        self._collects = True
         self._hook = self._make_hook()
 
     def __enter__(self) -> Recorder:
         self._previous = sys.getprofile()
+        self._collects = gc.isenabled()
+        gc.disable()  # a collection would call finalizers and gc.callbacks, whose frames are nobody's reads
         sys.setprofile(self._hook)
         return self
 
     def __exit__(self, *exc: object) -> None:
+        if self._collects:
+            gc.enable()
         previous = self._previous
         if previous is None or callable(previous):
             sys.setprofile(previous)
