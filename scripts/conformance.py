@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "conformance.md"
 MODES = ("eager", "lazy", "compiled", "meta", "functionalized", "errors")
 COLUMNS = ("supported", "forward ok", "grad ok", "gradgrad", "inplace", "inplace_grad", "method", "out", "noncontig", "alias", "strides")
+SWEEP = "float64,int64,int32,bool,bfloat16,float16,complex64,complex128"
 NAMES_SHOWN = 12
 TITLES = {
     "supported": "supported", "forward ok": "forward", "grad ok": "gradient", "gradgrad": "second gradient", "inplace": "in-place",
@@ -35,12 +36,16 @@ def main(arguments: list[str]) -> int:
         print(f"conformance: {problem}", file=sys.stderr)
         return 2
     runs = []
-    for mode in options.modes.split(","):
-        run = measure(harness, options, mode)
+    wanted = [(mode, options.dtypes, not options.no_gradgrad) for mode in options.modes.split(",")]
+    wanted += [("eager", SWEEP, False)] if options.sweep else []
+    for mode, dtypes, second in wanted:
+        run = measure(harness, options, mode, dtypes, second)
         if run is None:
-            return 1
+            continue
         print("\n".join(run["figures"]), flush=True)
         runs.append(run)
+    if not runs:
+        return 1
     if options.write:
         Path(options.write).write_text(page(runs, options), encoding="utf-8")
         print(f"written: {options.write}")
@@ -54,7 +59,8 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
                         help="an interpreter with torch, scipy, expecttest and weft's dependencies (default: WEFT_TORCH_PYTHON, or this one)")
     parser.add_argument("--ops", default="@first_ops.txt", help="names with commas between, or @file in the harness's folder (default: %(default)s)")
     parser.add_argument("--modes", default=",".join(MODES), help="default: %(default)s")
-    parser.add_argument("--dtypes", default="float32", help="names with commas between, or 'sweep' (default: %(default)s)")
+    parser.add_argument("--dtypes", default="float32", help="names with commas between (default: %(default)s)")
+    parser.add_argument("--sweep", action="store_true", help=f"then eager with {SWEEP} too, without second gradients")
     parser.add_argument("--n", type=int, default=8, help="samples for each operator (default: %(default)s)")
     parser.add_argument("--no-gradgrad", action="store_true", help="leave second gradients out")
     parser.add_argument("--write", default=str(TABLE), metavar="PATH", help="where the table goes; '' for nowhere (default: docs/conformance.md)")
@@ -75,16 +81,16 @@ def missing(harness: Path, python: str) -> str | None:
     return None
 
 
-def measure(harness: Path, options: argparse.Namespace, mode: str) -> dict[str, Any] | None:
+def measure(harness: Path, options: argparse.Namespace, mode: str, dtypes: str, second: bool) -> dict[str, Any] | None:
     """The harness's record of one mode, or None after printing why there is none."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "record.json"
-        command = [options.python, "opinfo.py", "--target", "weft", "--ops", options.ops, "--modes", mode, "--dtypes", options.dtypes,
-                   "--n", str(options.n), "--out", str(out), *(["--no-gradgrad"] if options.no_gradgrad else [])]
+        command = [options.python, "opinfo.py", "--target", "weft", "--ops", options.ops, "--modes", mode, "--dtypes", dtypes,
+                   "--n", str(options.n), "--out", str(out), *([] if second else ["--no-gradgrad"])]
         done = subprocess.run(command, cwd=harness, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode or not out.exists():
-            print(f"conformance: the harness failed in mode {mode}:\n{done.stdout[-2000:]}", file=sys.stderr)
+            print(f"conformance: the harness failed in mode {mode} (status {done.returncode}):\n{done.stdout[-2000:]}", file=sys.stderr)
             return None
         record: dict[str, Any] = json.loads(out.read_text())
         return record

@@ -346,7 +346,8 @@ def _softmax_type(self: TensorType, dim: int, dtype: DType | None) -> TensorType
 def _shifted(self: Any, dim: int, dtype: DType | None) -> Any:
     """x - max(x), so that exp cannot overflow; in the dtype of computation."""
     x = widened(self if dtype is None else cast(self, dtype))
-    return x - aten.amax(x, dim, True)
+    size = x.dims[dim] if x.ndim else 1
+    return x if isinstance(size, int) and size == 0 else x - aten.amax(x, dim, True)  # an empty row has no greatest element
 
 
 def _softmax(self: Any, dim: int, dtype: DType | None) -> Any:

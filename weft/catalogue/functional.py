@@ -139,7 +139,7 @@ def _pad(input: Any, pad: Sequence[Dim], mode: str, value: Any) -> Any:
         return aten.constant_pad_nd(input, pad, 0.0 if value is None and input.dtype.is_differentiable else value or 0)
     if value is not None and value != 0:
         raise ValueProblem(f'Padding mode "{mode}" doesn\'t take in value argument')
-    if mode not in _PLACES:
+    if mode not in (*_PLACES, "circular"):
         raise ValueProblem(f"Unrecognised padding mode {mode}")
     count = len(pad) // 2
     if len(pad) % 2 or not (input.ndim in (count + 1, count + 2) and 1 <= count <= 3):
@@ -154,8 +154,18 @@ def _pad(input: Any, pad: Sequence[Dim], mode: str, value: Any) -> Any:
 def _pad_dim(input: Any, dim: int, before: Dim, after: Dim, mode: str) -> Any:
     size = input.dims[dim]
     _check_border(mode, size, before, after, dim, input)
+    if mode == "circular":
+        return aten.index_select(input, dim, _wrapped(before, after, size))
     places = _PLACES[mode](aten.arange(size + before + after) - before, size)
     return aten.index_select(input, dim, places)
+
+
+def _wrapped(before: Dim, after: Dim, size: Dim) -> Any:
+    """Places of a circular border; what negative padding cuts off is gone before the rest wraps around."""
+    cut, cut_after = dm.maximum(-before, 0), dm.maximum(-after, 0)
+    inner = size - cut - cut_after
+    steps = aten.arange(inner + dm.maximum(before, 0) + dm.maximum(after, 0)) - dm.maximum(before, 0)
+    return aten.remainder(steps, inner) + cut
 
 
 def _check_border(mode: str, size: Dim, before: Dim, after: Dim, dim: int, input: Any) -> None:
@@ -178,7 +188,6 @@ def _reflected(places: Any, size: Dim) -> Any:
 _PLACES: dict[str, Callable[[Any, Dim], Any]] = {
     "reflect": _reflected,
     "replicate": lambda places, size: aten.clamp(places, 0, size - 1),
-    "circular": lambda places, size: aten.remainder(places, size),
 }
 
 define(

@@ -137,7 +137,8 @@ def _take_along_dim(self: Any, indices: Any, dim: int | None) -> Any:
         b if i == at or (isinstance(a, int) and a == 1) else a for i, (a, b) in enumerate(zip(self.dims, indices.dims, strict=True))
     ]
     wide = [self.dims[i] if i == at else d for i, d in enumerate(joint)]
-    return aten.gather(aten.expand(self, wide), at, aten.expand(indices, joint))
+    wrapped = aten.remainder(indices, self.dims[at])  # negative ones count from the end
+    return aten.gather(aten.expand(self, wide), at, aten.expand(wrapped, joint))
 
 
 define(

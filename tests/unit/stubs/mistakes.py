@@ -11,5 +11,5 @@ n: int = x.relu()  # assignment
 x.no_such_method()  # attr-defined
 weft.no_such_function(x)  # attr-defined
 weft.randn(2, dtype="float")  # call-overload
-x.max(1).places  # attr-defined
+y = x.max(1).places  # attr-defined
 weft.eq(2, x)  # arg-type
