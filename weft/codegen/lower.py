@@ -22,7 +22,7 @@ from weft.passes.alias import ProvingEnv, dims_of, dtype_of
 from weft.passes.group import Group, Single, is_leaf
 from weft.passes.grouping import group_nodes
 from weft.types import shape_env
-from weft.types.dims import Dim
+from weft.types.dims import Dim, product
 from weft.types.tensor_type import TensorType
 
 __all__ = ["BlockStep", "ForeignStep", "KernelCall", "LoweredGraph", "Lowering", "Step", "lower_graph"]
@@ -110,13 +110,13 @@ class BlockLowering:
         return self.lowering.nest(copy_nest(target, dims, root, geometry, node, self.aliases))
 
     def _result(self, result: Operand) -> Operand:
-        """A result as the program hands it out: a root, or a view of one that lies contiguous from its start; else a copy."""
+        """A result as the program hands it out: a root, or all of one in another shape; else a copy."""
         if type(result) is tuple:
             return tuple(self._result(r) for r in result)
         if type(result) is not Value or not isinstance(result.type, TensorType):
             return result
         found = self.aliases.geometry.get(result)
-        if found is None or _lies_whole(found[1].strides, found[1].offset, dims_of(result)):
+        if found is None or _is_whole(*found, dims_of(result)):
             return result
         copied = Value(result.type, result.name)
         assert result.node is not None
@@ -129,9 +129,11 @@ def _is_native(value: Value) -> bool:
     return dtype is not None and not dtype.is_complex
 
 
-def _lies_whole(strides: tuple[Dim, ...], offset: Dim, dims: tuple[Dim, ...]) -> bool:
+def _is_whole(root: Value, geometry: Geometry, dims: tuple[Dim, ...]) -> bool:
+    """Whether a view shows every element of its root in row-major order (a first row lies contiguous too, but its root is larger)."""
     wanted = contiguous_strides(dims)
-    return offset == 0 and all(s == w or d == 1 for s, w, d in zip(strides, wanted, dims, strict=False))
+    in_order = geometry.offset == 0 and all(s == w or d == 1 for s, w, d in zip(geometry.strides, wanted, dims, strict=False))
+    return in_order and product(dims) == product(dims_of(root))
 
 
 def _hint(nest: Nest) -> str:
