@@ -223,6 +223,40 @@ def _linspace(start: Any, end: Any, steps: Dim, dtype: DType | None, device: str
     return aten._to_copy(out, dtype=target)
 
 
+def _ends_type(start: Any, end: Any, steps: Dim, dtype: DType | None, device: str | None) -> TensorType:
+    ends = [v for v in (start, end) if isinstance(v, TensorType)]
+    if any(v.dims is not None and v.ndim for v in ends):
+        raise ShapeError("linspace only supports 0-dimensional start and end tensors")
+    return _space_type(0, 0, steps, dtype, device or ends[0].device)
+
+
+def _between(start: Any, end: Any, steps: Dim, dtype: DType | None, device: str | None) -> Any:
+    """_linspace where an end is a tensor, whose value is not asked for."""
+    target = _or_default(dtype)
+    wide = dt.complex128 if target.is_complex else dt.float64
+    first, last = (aten._to_copy(v, dtype=wide) if hasattr(type(v), "__weft_route__") else v for v in (start, end))
+    index = aten._iota(steps)
+    at = aten._to_copy(index, dtype=wide)
+    step = (last - first) / dm.maximum(steps - 1, 1)
+    back = aten.sub(last, aten.rsub(at, steps - 1) * step)
+    out = aten.where(aten.lt(index, dm.floordiv(steps, 2)), aten.add(at * step, first), aten.where(aten.eq(index, 0), first, back))
+    return aten._to_copy(out, dtype=target)
+
+
+for _ends, _arguments in (
+    ("Tensor_Tensor", "Tensor start, Tensor end"), ("Tensor_Scalar", "Tensor start, Scalar end"), ("Scalar_Tensor", "Scalar start, Tensor end"),
+):
+    define(
+        f"aten::linspace.{_ends}({_arguments}, int steps, *, {_OPTIONS}) -> Tensor",
+        "`steps` numbers, evenly spaced between ends that 0-dim tensors hold.",
+        type=_ends_type,
+        decompose=_between,
+        vjp=NOT_DIFFERENTIABLE,
+        public=("weft",),
+        out=True,
+        reference=lambda start, end, steps, dtype, device: np.linspace(start, end, steps).astype(_or_default(dtype).numpy),
+    )
+
 linspace = define(
     f"aten::linspace(Scalar start, Scalar end, int steps, *, {_OPTIONS}) -> Tensor",
     "`steps` numbers, evenly spaced from `start` to `end`, both included.",

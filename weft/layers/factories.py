@@ -120,7 +120,7 @@ def _laid_out_like(made: Tensor, source: Any) -> Tensor:
         if strides != contiguous_strides(source.dims):
             size = made._data.dtype.itemsize
             memory = np.empty(made._data.size, made._data.dtype)
-            laid = np.ndarray(made._data.shape, memory.dtype, memory, 0, tuple(s * size for s in strides)) if memory.size else made._data  # type: ignore[arg-type]
+            laid = np.ndarray(made._data.shape, memory.dtype, memory, 0, tuple(s * size for s in strides)) if memory.size else made._data
             laid[...] = made._data
             made._data, made._storage = laid, Storage(laid)
         return made

@@ -33,7 +33,7 @@ def set_printoptions(
     """Set print options; profile "default", "short" or "full" first, then the others."""
     chosen = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, math.inf, 3, 80)}
     if profile is not None:
-        options.precision, threshold_, options.edgeitems, options.linewidth = chosen[profile]  # type: ignore[assignment]
+        options.precision, threshold_, options.edgeitems, options.linewidth = chosen[profile]
         options.threshold = threshold_  # type: ignore[assignment]
     for name, value in (("precision", precision), ("threshold", threshold), ("edgeitems", edgeitems), ("linewidth", linewidth)):
         if value is not None:
