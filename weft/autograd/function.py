@@ -20,7 +20,8 @@ from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError, Unsupported
 from weft.support.locations import user_mark
 from weft.tensor.modes import modes
-from weft.tensor.tensor import AutogradState, Tensor
+from weft.tensor.history import AutogradState
+from weft.tensor.tensor import Tensor
 
 
 class FunctionCtx:

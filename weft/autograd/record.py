@@ -14,8 +14,9 @@ from weft.ops.backward import ARG, DIMS, DTYPE, RESULT, Plan, Source, needed_slo
 from weft.ops.op import Op
 from weft.support import seams
 from weft.support.locations import user_mark
-from weft.tensor.tensor import AutogradState, Tensor
-from weft.types.dtype import _BY_NUMPY, DType
+from weft.tensor.history import AutogradState
+from weft.tensor.tensor import Tensor
+from weft.types.dtype import BY_NUMPY, DType
 
 ndarray = np.ndarray
 
@@ -120,7 +121,7 @@ def finish(node: OpNode, out: Any) -> Any:
             continue
         data = r._data
         if type(data) is ndarray:
-            dtype = _BY_NUMPY[data.dtype]
+            dtype = BY_NUMPY[data.dtype]
             metadata.append(_metadata(data.shape, dtype))
         else:
             dtype = r.dtype

@@ -9,7 +9,8 @@ from typing import Any
 from weft.ops.packet import aten
 from weft.support.errors import StateError, VersionError
 from weft.support.locations import located
-from weft.tensor.tensor import AutogradState, Tensor
+from weft.tensor.history import AutogradState
+from weft.tensor.tensor import Tensor
 
 Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
 

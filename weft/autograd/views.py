@@ -18,7 +18,8 @@ from weft.ops.route import call
 from weft.support import seams
 from weft.support.errors import StateError
 from weft.tensor.modes import modes
-from weft.tensor.tensor import AutogradState, Tensor
+from weft.tensor.history import AutogradState
+from weft.tensor.tensor import Tensor
 from weft.types import shape_env
 
 ndarray = np.ndarray

@@ -23,7 +23,8 @@ from weft.support import pytree
 from weft.support.errors import ArgumentError, CaptureError, Unsupported
 from weft.support.locations import user_location
 from weft.tensor.modes import modes
-from weft.tensor.tensor import AutogradState, Tensor
+from weft.tensor.history import AutogradState
+from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.tensor_type import INT, TensorType, Type
 

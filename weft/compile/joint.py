@@ -22,7 +22,8 @@ from weft.ir.graph import Graph
 from weft.passes.partition import Halves, partition
 from weft.support.errors import StateError
 from weft.tensor.modes import modes
-from weft.tensor.tensor import AutogradState, Tensor
+from weft.tensor.history import AutogradState
+from weft.tensor.tensor import Tensor
 
 
 @dataclass(eq=False)

@@ -8,7 +8,7 @@ from weft.ir.graph import Value
 from weft.ops.geometry import Geometry, contiguous
 from weft.support.errors import CaptureError
 from weft.support.locations import user_location
-from weft.tensor.tensor import Payload
+from weft.tensor.payload import Payload
 from weft.types.shape_env import ShapeEnv, ShapeGuard
 from weft.types.tensor_type import TensorType
 

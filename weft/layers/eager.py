@@ -21,7 +21,8 @@ from weft.support.errors import DTypeError, ShapeError, StateError
 from weft.tensor import replayed
 from weft.support.locations import user_mark
 from weft.tensor.modes import modes
-from weft.tensor.tensor import Tensor, ViewOf
+from weft.tensor.history import ViewOf
+from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types import promotion
 from weft.types.dtype import DType

@@ -23,8 +23,9 @@ from weft.ops.op import OPS, Op
 from weft.ops.quiet import SILENT, reset, set_silent
 from weft.support.locations import user_mark
 from weft.tensor.modes import modes
-from weft.tensor.tensor import AutogradState, Tensor
-from weft.types.dtype import _BY_NUMPY
+from weft.tensor.history import AutogradState
+from weft.tensor.tensor import Tensor
+from weft.types.dtype import BY_NUMPY
 
 ndarray = np.ndarray
 _NEW = Tensor.__new__
@@ -107,7 +108,7 @@ def _recorder(op: Op) -> Callable[[Any, Any, Any], None]:
         node.argument_counts = counts
         node.mark = user_mark(3)
         data = out._data
-        node.metadata_of_inputs = [_metadata(data.shape, _BY_NUMPY[data.dtype])]
+        node.metadata_of_inputs = [_metadata(data.shape, BY_NUMPY[data.dtype])]
         out._autograd = AutogradState(False, node)
 
     return record

@@ -19,7 +19,8 @@ from weft.ops.packet import aten
 from weft.runtime.storage import Storage
 from weft.support.errors import ArgumentError, CaptureError, StateError
 from weft.tensor.modes import modes
-from weft.tensor.tensor import AutogradState, Tensor, ViewOf
+from weft.tensor.history import AutogradState, ViewOf
+from weft.tensor.tensor import Tensor
 
 ndarray = np.ndarray
 NAMES = ("transpose", "t", "squeeze", "unsqueeze", "swapaxes", "swapdims", "as_strided")

@@ -6,7 +6,8 @@ from typing import Any, NoReturn
 
 from weft.ops.geometry import Geometry, contiguous
 from weft.support.errors import Unsupported
-from weft.tensor.tensor import Payload, Tensor
+from weft.tensor.payload import Payload
+from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import TensorType, tensor_type
 
 DEVICE = "meta"

@@ -1,103 +1,31 @@
-"""Tensor: a payload plus autograd state, kept small. Operators come from the catalogue; this file holds what is not an operator."""
+"""Tensor: a payload plus autograd state, kept small. Operators come from the catalogue; what is read off a value stands in facts.py and
+conversions.py; this file holds its memory, its history and its copies.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from weft.ops.geometry import Geometry, is_contiguous
-from weft.ops.methods import OperatorMethods
-from weft.ops.packet import aten
 from weft.runtime.storage import Storage
 from weft.support import seams
-from weft.support.errors import ArgumentError, DTypeError, StateError, ValueProblem
+from weft.support.errors import ArgumentError, DTypeError, StateError
+from weft.tensor.conversions import Conversions
 from weft.tensor.device import Device
+from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import modes
-from weft.types import dtype as dt
-from weft.types.dims import Dim
-from weft.types.dtype import _BY_NUMPY, DType
-from weft.types.sym import wrap as wrap_dim
-from weft.types.tensor_type import TensorType, tensor_type
-
-if TYPE_CHECKING:
-    from weft.tensor.operators import Operators  # a stub written from the entries (scripts/make_stubs.py)
-    from weft.tensor.size import Size
-else:
-    Operators = OperatorMethods
+from weft.types.dtype import DType
 
 ndarray = np.ndarray
 
 
-class AutogradState:
-    """What autograd knows of a tensor: the node and output slot that made it, or that it is a leaf that wants a gradient."""
-
-    # Class-level defaults: results of operators set only node and index.
-    requires_grad = False
-    node: Any = None
-    index = 0
-    grad: Tensor | None = None
-    hooks: dict[int, Callable[..., Any]] | None = None
-    post_accumulate: dict[int, Callable[..., Any]] | None = None
-    accumulate: Any = None
-    retains_grad = False
-    version = 0
-
-    def __init__(self, requires_grad: bool = False, node: Any = None, index: int = 0) -> None:
-        if requires_grad:
-            self.requires_grad = True
-        self.node = node
-        if index:
-            self.index = index
-
-
-class ViewOf:
-    """Where a view comes from: the base it is a view of, and the view operators from there (op, arguments without self).
-
-    `creation` says how it was made: "default", "no_grad", "inference", "multi" (one of several outputs) or "function" (by a custom Function); it
-    decides what in-place writes may do. `array` is the base's payload when the view was made: an in-place view operator gives the base another.
-    """
-
-    __slots__ = ("base", "path", "creation", "array")
-
-    def __init__(
-        self, base: Tensor, path: tuple[tuple[Any, tuple[Any, ...], int], ...], creation: str = "default", array: Any = None
-    ) -> None:
-        self.base, self.path, self.creation = base, path, creation
-        self.array = base._data if array is None else array
-
-
-class Payload:
-    """What a tensor holds when it is not an ndarray: symbolic and abstract tensors derive from this.
-
-    `type` is its TensorType, `geometry()` its dims and strides.
-    """
-
-    __slots__ = ()
-    type: TensorType
-
-    def geometry(self) -> Geometry:
-        raise StateError(f"{self.__class__.__name__} has no strides")
-
-    def materialize(self, what: str) -> Any:
-        """The bytes that `what` asks for, or an error that says why there are none."""
-        raise StateError(f"{what}: {self.__class__.__name__} has no bytes")
-
-    def new_storage(self) -> Any:
-        """What the aliases of a tensor with this payload share."""
-        return self.materialize("storage()")
-
-    def copied(self) -> Any:
-        """The payload of an independent copy."""
-        return self.materialize("deepcopy")
-
-
-class Tensor(Operators):
+class Tensor(Conversions):
     """An n-dimensional array with gradients. Make one with weft.tensor, weft.zeros, weft.from_numpy, ..."""
 
-    __slots__ = ("_data", "_storage", "_autograd", "_view", "__dict__", "__weakref__")
+    __slots__ = ("__dict__", "__weakref__", "_autograd", "_data", "_storage", "_view")
     __array_priority__ = 1000
     _is_param = False
 
@@ -106,198 +34,6 @@ class Tensor(Operators):
         self._storage: Any = None
         self._autograd: AutogradState | None = None
         self._view: ViewOf | None = None
-
-    # ---- facts about the value
-    @property
-    def type_(self) -> TensorType:
-        """The TensorType of the value."""
-        data = self._data
-        if type(data) is ndarray:
-            return tensor_type(dt.from_numpy(data.dtype), data.shape)
-        return data.type
-
-    @property
-    def dims(self) -> tuple[Dim, ...]:
-        """Sizes as dims: integers or symbolic expressions."""
-        data = self._data
-        return data.shape if type(data) is ndarray else data.type.shape
-
-    @property
-    def shape(self) -> Size:
-        from weft.tensor.size import Size  # Size and Tensor know each other
-
-        data = self._data
-        if type(data) is ndarray:
-            return Size(data.shape)
-        env = data.env
-        return Size(wrap_dim(d, env) for d in data.type.shape)
-
-    def size(self, dim: int | None = None) -> Any:
-        """All sizes, or the size of one dim."""
-        return self.shape if dim is None else self.shape[dim]
-
-    @property
-    def ndim(self) -> int:
-        data = self._data
-        return data.ndim if type(data) is ndarray else data.type.ndim
-
-    def dim(self) -> int:
-        """The number of dims."""
-        return self.ndim
-
-    ndimension = dim
-
-    @property
-    def dtype(self) -> DType:
-        data = self._data
-        if type(data) is ndarray:
-            return _BY_NUMPY.get(data.dtype) or dt.from_numpy(data.dtype)
-        found = data.type.dtype
-        assert found is not None
-        return found
-
-    @property
-    def device(self) -> Device:
-        data = self._data
-        return Device("cpu") if type(data) is ndarray else Device(data.type.device)
-
-    @property
-    def layout(self) -> str:
-        return "weft.strided"
-
-    def numel(self) -> Any:
-        """The number of elements."""
-        n: Any = 1
-        for d in self.shape:
-            n = n * d
-        return n
-
-    nelement = numel
-
-    @property
-    def itemsize(self) -> int:
-        return self.dtype.itemsize
-
-    def element_size(self) -> int:
-        """Bytes per element."""
-        return self.dtype.itemsize
-
-    @property
-    def nbytes(self) -> Any:
-        return self.numel() * self.dtype.itemsize
-
-    def geometry(self) -> Geometry:
-        """Dims, strides and storage offset, in elements."""
-        data = self._data
-        if type(data) is ndarray:
-            size = data.dtype.itemsize
-            return Geometry(data.shape, tuple(s // size for s in data.strides), self._storage.offset_of(data) if self._storage else 0)
-        return data.geometry()
-
-    def stride(self, dim: int | None = None) -> Any:
-        """Element strides, or the stride of one dim."""
-        data = self._data
-        env = None if type(data) is ndarray else data.env
-        strides = tuple(wrap_dim(s, env) if env is not None else s for s in self.geometry().strides)
-        return strides if dim is None else strides[dim]
-
-    def storage_offset(self) -> Any:
-        """Element offset of the first element within the storage."""
-        if type(self._data) is ndarray:
-            return self.storage().offset_of(self._data)
-        return self._data.geometry().offset
-
-    def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Whether elements lie row-major without gaps; with "channels_last", whether those of images do with the channels innermost."""
-        data = self._data
-        if memory_format == "channels_last":
-            g = self.geometry()
-            last = (0, 2, 3, 1)
-            return g.ndim == 4 and is_contiguous(Geometry(tuple(g.dims[i] for i in last), tuple(g.strides[i] for i in last)))
-        if type(data) is ndarray:
-            return bool(data.flags.c_contiguous)
-        return is_contiguous(data.geometry())
-
-    def is_floating_point(self) -> bool:
-        """Whether the dtype is a floating point one."""
-        return self.dtype.is_floating_point
-
-    def is_complex(self) -> bool:
-        """Whether the dtype is complex."""
-        return self.dtype.is_complex
-
-    def is_signed(self) -> bool:
-        """Whether the dtype has negative values."""
-        return self.dtype.is_signed
-
-    def __len__(self) -> int:
-        if self.ndim == 0:
-            raise ArgumentError("len() of a 0-d tensor")
-        return int(self.shape[0])
-
-    def __iter__(self) -> Iterator[Tensor]:
-        if self.ndim == 0:
-            raise ArgumentError("iteration over a 0-d tensor")
-        return iter(aten.unbind(self, 0))
-
-    def __bool__(self) -> bool:
-        if self.ndim and self.numel() != 1:
-            raise StateError(
-                "Boolean value of Tensor with no values is ambiguous" if self.numel() == 0
-                else "Boolean value of Tensor with more than one value is ambiguous"
-            )
-        return bool(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
-
-    def __index__(self) -> int:
-        if self.ndim or self.dtype.category > dt.INT:
-            raise ArgumentError("only integer tensors of a single element can be converted to an index")
-        return int(self.item())
-
-    def __contains__(self, value: Any) -> bool:
-        return bool((self == value).any().item())
-
-    def item(self) -> Any:
-        """The only element as a Python number. Raises StateError for any other number of elements."""
-        data = self._data
-        if type(data) is not ndarray:
-            return data.item()
-        if data.size != 1:
-            raise StateError(f"a Tensor with {data.size} elements cannot be converted to Scalar")
-        return data.item() if data.dtype.kind != "V" else float(data.reshape(()))
-
-    def tolist(self) -> Any:
-        """Nested lists of Python numbers (a number for a 0-dim tensor)."""
-        data = self._array("tolist()")
-        return (data.astype(np.float32) if data.dtype.kind == "V" else data).tolist()
-
-    def _array(self, what: str) -> np.ndarray[Any, Any]:
-        data = self._data
-        if type(data) is not ndarray:
-            data = data.materialize(what)
-        return data
-
-    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
-        """The value as an ndarray that shares memory. Raises StateError when the tensor requires grad (detach first, or force=True)."""
-        if self.requires_grad and not force:
-            raise StateError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        array = self._array("numpy()")
-        self.storage()
-        return array
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        array = self.numpy()
-        if dtype is not None and array.dtype != dtype:
-            return array.astype(dtype)
-        return array.copy() if copy else array
 
     # ---- storage and versions
     def storage(self) -> Any:
@@ -559,11 +295,4 @@ def check_tensor(value: Any, what: str) -> Tensor:
     """The value, which must be a Tensor. Raises ArgumentError."""
     if not isinstance(value, Tensor):
         raise ArgumentError(f"{what} must be a Tensor, got {type(value).__name__}")
-    return value
-
-
-def require_positive(value: int, what: str) -> int:
-    """The value, which must be positive. Raises ValueProblem."""
-    if value <= 0:
-        raise ValueProblem(f"{what} must be positive, got {value}")
     return value

@@ -26,7 +26,7 @@ class DType:
         """The NumPy dtype (bfloat16 comes from ml_dtypes)."""
         if self._numpy is None:
             self._numpy = _numpy_dtype(self)
-            _BY_NUMPY[self._numpy] = self
+            BY_NUMPY[self._numpy] = self
         return self._numpy
 
     @property
@@ -91,10 +91,10 @@ _BY_NAME: dict[str, DType] = {d.name: d for d in ALL} | {
     "cfloat": complex64, "cdouble": complex128,
 }
 _BY_SHORT: dict[str, DType] = {d.short: d for d in ALL}
-_BY_NUMPY: dict[np.dtype[Any], DType] = {}
+BY_NUMPY: dict[np.dtype[Any], DType] = {}  # filled with what NumPy has; read on every operator call
 for _d in ALL:
     if _d is not bfloat16:
-        _BY_NUMPY[_d.numpy] = _d
+        BY_NUMPY[_d.numpy] = _d
 
 
 def by_name(name: str) -> DType:
@@ -112,12 +112,12 @@ def by_short(short: str) -> DType | None:
 
 def from_numpy(dtype: np.dtype[Any]) -> DType:
     """The weft dtype of a NumPy dtype. Raises DTypeError for one that weft has not."""
-    found = _BY_NUMPY.get(dtype)
+    found = BY_NUMPY.get(dtype)
     if found is not None:
         return found
     if dtype.name == "bfloat16":
         return bfloat16 if bfloat16.numpy == dtype else bfloat16
-    native = _BY_NUMPY.get(dtype.newbyteorder("="))
+    native = BY_NUMPY.get(dtype.newbyteorder("="))
     if native is not None:
         return native
     raise DTypeError(

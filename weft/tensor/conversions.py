@@ -1,0 +1,93 @@
+"""From a tensor to Python's numbers, lists and truth, and to NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.ops.packet import aten
+from weft.support.errors import ArgumentError, StateError
+from weft.tensor.facts import Facts
+from weft.types import dtype as dt
+
+if TYPE_CHECKING:
+    from weft.tensor.tensor import Tensor
+
+ndarray = np.ndarray
+
+
+class Conversions(Facts):
+    """The part of Tensor that reads its value."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise ArgumentError("len() of a 0-d tensor")
+        return int(self.shape[0])
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self.ndim == 0:
+            raise ArgumentError("iteration over a 0-d tensor")
+        return iter(aten.unbind(self, 0))
+
+    def __bool__(self) -> bool:
+        if self.ndim and self.numel() != 1:
+            raise StateError(
+                "Boolean value of Tensor with no values is ambiguous" if self.numel() == 0
+                else "Boolean value of Tensor with more than one value is ambiguous"
+            )
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self.ndim or self.dtype.category > dt.INT:
+            raise ArgumentError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any().item())
+
+    def item(self) -> Any:
+        """The only element as a Python number. Raises StateError for any other number of elements."""
+        data = self._data
+        if type(data) is not ndarray:
+            return data.item()
+        if data.size != 1:
+            raise StateError(f"a Tensor with {data.size} elements cannot be converted to Scalar")
+        return data.item() if data.dtype.kind != "V" else float(data.reshape(()))
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers (a number for a 0-dim tensor)."""
+        data = self._array("tolist()")
+        return (data.astype(np.float32) if data.dtype.kind == "V" else data).tolist()
+
+    def _array(self, what: str) -> np.ndarray[Any, Any]:
+        data = self._data
+        if type(data) is not ndarray:
+            data = data.materialize(what)
+        return data
+
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """The value as an ndarray that shares memory. Raises StateError when the tensor requires grad (detach first, or force=True)."""
+        if self.requires_grad and not force:
+            raise StateError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        array = self._array("numpy()")
+        self.storage()
+        return array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array

@@ -1,0 +1,154 @@
+"""What a tensor says of its value without reading it: type, sizes, strides, layout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.ops.geometry import Geometry, is_contiguous
+from weft.ops.methods import OperatorMethods
+from weft.tensor.device import Device
+from weft.types import dtype as dt
+from weft.types.dims import Dim
+from weft.types.dtype import BY_NUMPY, DType
+from weft.types.sym import wrap as wrap_dim
+from weft.types.tensor_type import TensorType, tensor_type
+
+if TYPE_CHECKING:
+    from weft.tensor.operators import Operators  # a stub written from the entries (scripts/make_stubs.py)
+    from weft.tensor.size import Size
+else:
+    Operators = OperatorMethods
+
+ndarray = np.ndarray
+
+
+class Facts(Operators):
+    """The part of Tensor that answers from the payload's type and geometry."""
+
+    __slots__ = ()
+    _data: Any
+    _storage: Any
+
+    @property
+    def type_(self) -> TensorType:
+        """The TensorType of the value."""
+        data = self._data
+        if type(data) is ndarray:
+            return tensor_type(dt.from_numpy(data.dtype), data.shape)
+        return data.type
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """Sizes as dims: integers or symbolic expressions."""
+        data = self._data
+        return data.shape if type(data) is ndarray else data.type.shape
+
+    @property
+    def shape(self) -> Size:
+        from weft.tensor.size import Size  # Size and Tensor know each other
+
+        data = self._data
+        if type(data) is ndarray:
+            return Size(data.shape)
+        env = data.env
+        return Size(wrap_dim(d, env) for d in data.type.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """All sizes, or the size of one dim."""
+        return self.shape if dim is None else self.shape[dim]
+
+    @property
+    def ndim(self) -> int:
+        data = self._data
+        return data.ndim if type(data) is ndarray else data.type.ndim
+
+    def dim(self) -> int:
+        """The number of dims."""
+        return self.ndim
+
+    ndimension = dim
+
+    @property
+    def dtype(self) -> DType:
+        data = self._data
+        if type(data) is ndarray:
+            return BY_NUMPY.get(data.dtype) or dt.from_numpy(data.dtype)
+        found = data.type.dtype
+        assert found is not None
+        return found
+
+    @property
+    def device(self) -> Device:
+        data = self._data
+        return Device("cpu") if type(data) is ndarray else Device(data.type.device)
+
+    @property
+    def layout(self) -> str:
+        return "weft.strided"
+
+    def numel(self) -> Any:
+        """The number of elements."""
+        n: Any = 1
+        for d in self.shape:
+            n = n * d
+        return n
+
+    nelement = numel
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> Any:
+        return self.numel() * self.dtype.itemsize
+
+    def geometry(self) -> Geometry:
+        """Dims, strides and storage offset, in elements."""
+        data = self._data
+        if type(data) is ndarray:
+            size = data.dtype.itemsize
+            return Geometry(data.shape, tuple(s // size for s in data.strides), self._storage.offset_of(data) if self._storage else 0)
+        return data.geometry()
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Element strides, or the stride of one dim."""
+        data = self._data
+        env = None if type(data) is ndarray else data.env
+        strides = tuple(wrap_dim(s, env) if env is not None else s for s in self.geometry().strides)
+        return strides if dim is None else strides[dim]
+
+    def storage_offset(self) -> Any:
+        """Element offset of the first element within the storage."""
+        if type(self._data) is ndarray:
+            return self.storage().offset_of(self._data)
+        return self._data.geometry().offset
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether elements lie row-major without gaps; with "channels_last", whether those of images do with the channels innermost."""
+        data = self._data
+        if memory_format == "channels_last":
+            g = self.geometry()
+            last = (0, 2, 3, 1)
+            return g.ndim == 4 and is_contiguous(Geometry(tuple(g.dims[i] for i in last), tuple(g.strides[i] for i in last)))
+        if type(data) is ndarray:
+            return bool(data.flags.c_contiguous)
+        return is_contiguous(data.geometry())
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a floating point one."""
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """Whether the dtype is complex."""
+        return self.dtype.is_complex
+
+    def is_signed(self) -> bool:
+        """Whether the dtype has negative values."""
+        return self.dtype.is_signed

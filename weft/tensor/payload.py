@@ -1,0 +1,34 @@
+"""Payload: what a tensor holds when it is not an ndarray."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.ops.geometry import Geometry
+from weft.support.errors import StateError
+from weft.types.tensor_type import TensorType
+
+
+class Payload:
+    """The value of a symbolic or abstract tensor derives from this.
+
+    `type` is its TensorType, `geometry()` its dims and strides.
+    """
+
+    __slots__ = ()
+    type: TensorType
+
+    def geometry(self) -> Geometry:
+        raise StateError(f"{self.__class__.__name__} has no strides")
+
+    def materialize(self, what: str) -> Any:
+        """The bytes that `what` asks for, or an error that says why there are none."""
+        raise StateError(f"{what}: {self.__class__.__name__} has no bytes")
+
+    def new_storage(self) -> Any:
+        """What the aliases of a tensor with this payload share."""
+        return self.materialize("storage()")
+
+    def copied(self) -> Any:
+        """The payload of an independent copy."""
+        return self.materialize("deepcopy")
