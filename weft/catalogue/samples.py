@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+if TYPE_CHECKING:
+    Random = np.random.Generator
+else:
+    Random = Any  # numpy loads its random module when first asked, and `import weft` draws nothing
+
 Case = tuple[tuple[Any, ...], dict[str, Any]]
-Samples = Callable[[np.random.Generator], list[Case]]
+Samples = Callable[[Random], list[Case]]
 
 
 @dataclass(frozen=True)
@@ -20,11 +25,11 @@ class Drawn:
     dims: tuple[int, ...]
     high: int = 0
 
-    def draw(self, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    def draw(self, rng: Random) -> np.ndarray[Any, Any]:
         return _DRAW[self.kind](rng, self)
 
 
-_DRAW: dict[str, Callable[[np.random.Generator, Drawn], np.ndarray[Any, Any]]] = {
+_DRAW: dict[str, Callable[[Random, Drawn], np.ndarray[Any, Any]]] = {
     "float": lambda rng, d: np.asarray(rng.uniform(-2, 2, d.dims)),
     "positive": lambda rng, d: np.asarray(rng.uniform(0.1, 0.9, d.dims)),
     "index": lambda rng, d: np.asarray(rng.integers(0, d.high, d.dims)),
@@ -34,7 +39,7 @@ _DRAW: dict[str, Callable[[np.random.Generator, Drawn], np.ndarray[Any, Any]]] =
 }
 
 
-def _definite(rng: np.random.Generator, dims: tuple[int, ...]) -> np.ndarray[Any, Any]:
+def _definite(rng: Random, dims: tuple[int, ...]) -> np.ndarray[Any, Any]:
     root = rng.uniform(-1, 1, dims)
     return np.asarray(root @ np.swapaxes(root, -2, -1) + 2 * np.eye(dims[-1]))
 
@@ -49,7 +54,7 @@ def P(*dims: int) -> Drawn:
     return Drawn("positive", dims)
 
 
-def I(*dims: int, high: int) -> Drawn:  # noqa: E743
+def I(*dims: int, high: int) -> Drawn:
     """Integers in [0, high)."""
     return Drawn("index", dims, high)
 
@@ -72,17 +77,17 @@ def case(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 def draw(*cases: tuple[tuple[Any, ...], dict[str, Any]]) -> Samples:
     """The `samples` of an entry, from its cases."""
 
-    def samples(rng: np.random.Generator) -> list[Case]:
+    def samples(rng: Random) -> list[Case]:
         return [(_drawn(args, rng), {k: _drawn_value(v, rng) for k, v in kwargs.items()}) for args, kwargs in cases]
 
     return samples
 
 
-def _drawn(values: tuple[Any, ...], rng: np.random.Generator) -> tuple[Any, ...]:
+def _drawn(values: tuple[Any, ...], rng: Random) -> tuple[Any, ...]:
     return tuple(_drawn_value(v, rng) for v in values)
 
 
-def _drawn_value(value: Any, rng: np.random.Generator) -> Any:
+def _drawn_value(value: Any, rng: Random) -> Any:
     if isinstance(value, Drawn):
         return value.draw(rng)
     return _drawn(value, rng) if isinstance(value, tuple) else value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,14 @@ _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 def _elementwise(fn: Any) -> Any:
     """An oracle from a function of Python floats."""
     return lambda x: np.vectorize(fn, otypes=[np.float64])(x) if np.size(x) else np.zeros(np.shape(x))
+
+
+def _erfinv(v: float) -> float:
+    from statistics import NormalDist  # for the oracle only, and slow to import
+
+    if abs(v) < 1:
+        return NormalDist().inv_cdf((v + 1) / 2) / math.sqrt(2)
+    return math.copysign(math.inf if abs(v) == 1 else math.nan, v)
 
 
 erf = pointwise(
@@ -46,8 +53,7 @@ erfinv = pointwise(
     scalar=lambda s, x: s.erfinv(x),
     compute="real_float",
     vjp={"self": lambda g, result: g * (aten.exp(result * result) / _TWO_OVER_ROOT_PI)},
-    reference=_elementwise(lambda v: NormalDist().inv_cdf((v + 1) / 2) / math.sqrt(2) if abs(v) < 1 else math.copysign(
-        math.inf if abs(v) == 1 else math.nan, v)),
+    reference=_elementwise(_erfinv),
 )
 
 
