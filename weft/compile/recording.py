@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.autograd.function import FunctionCtx
 from weft.autograd.hooks import hooks_on
 from weft.compile import guards
 from weft.compile.arguments import NO_HOOKS, TensorFacts, facts_of, leaf_of, strides_of, symbolic_dims
@@ -85,7 +86,7 @@ def kinds() -> guards.Kinds:
     """The classes that guards on Python state must know."""
     return guards.Kinds(
         leaves=(Tensor, Generator, *registry.opaque_classes), modules=tuple(registry.module_classes), equal=(DType, Device),
-        symbols=(SymInt, SymFloat),
+        symbols=(SymInt, SymFloat), made=(FunctionCtx,),
     )
 
 

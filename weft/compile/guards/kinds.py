@@ -74,7 +74,8 @@ class Kinds:
 
     leaves: identity only, never opened (Tensor, Optimizer, Generator); modules: nn.Module; equal: compared by == (DType, Device);
     symbols: stand-ins for lifted numbers (SymInt, SymFloat); tracked: classes of which every attribute write, and every change of a Module's
-    own dicts (registration, a hook's removal), bumps the epoch.
+    own dicts (registration, a hook's removal), bumps the epoch; made: classes whose objects the call itself makes, through weft (the context of a
+    custom Function), unless a chain of reads leads to them.
     """
 
     leaves: tuple[type, ...] = ()
@@ -82,6 +83,7 @@ class Kinds:
     equal: tuple[type, ...] = ()
     symbols: tuple[type, ...] = ()
     tracked: tuple[type, ...] = ()
+    made: tuple[type, ...] = ()
     origins: Origins = field(default_factory=Origins)
     _known: dict[type, Kind] = field(default_factory=dict, repr=False)
 

@@ -74,8 +74,12 @@ class Reads:
         if id(value) in self.known:
             return True
         if id(value) not in self.fresh:
-            self.tentative[id(value)] = value
+            self._newcomers(value)[id(value)] = value
         return False
+
+    def _newcomers(self, value: Any) -> dict[int, Any]:
+        """Where an object belongs that no chain of reads led to."""
+        return self.fresh if isinstance(value, self.kinds.made) else self.tentative
 
     def note(self, value: Any, text: str, where: Location, sure: bool = True) -> None:
         """A value that was read: keep it, and guard what hangs on its being read (code, modules, array content)."""
@@ -83,7 +87,7 @@ class Reads:
         if kind in BORING:
             return
         if not sure and id(value) not in self.known:
-            self.tentative[id(value)] = value
+            self._newcomers(value)[id(value)] = value
             return
         self.known[id(value)] = value
         self.tentative.pop(id(value), None)
