@@ -10,9 +10,9 @@ import zlib
 # Before NumPy is loaded: tests run in one process per core, and BLAS threads of each would stand in the others' way.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import numpy as np  # noqa: E402
-import pytest  # noqa: E402
-from hypothesis import HealthCheck, settings  # noqa: E402
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
 
 SEED = int(os.environ.get("WEFT_TEST_SEED") or random.SystemRandom().randrange(2**32))
 os.environ["WEFT_TEST_SEED"] = str(SEED)  # the processes of one run draw from one seed

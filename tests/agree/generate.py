@@ -71,7 +71,7 @@ class Program:
         names = [f"x{i}" for i in range(len(self.arguments))]
         lines = [f"def program({', '.join(names)}):"]
         for symbol in sorted({d for shape in self.arguments for d in shape if d.isalpha()}):
-            name, axis = next((n, s.index(symbol)) for n, s in zip(names, self.arguments) if symbol in s)
+            name, axis = next((n, s.index(symbol)) for n, s in zip(names, self.arguments, strict=True) if symbol in s)
             lines.append(f"    {symbol} = {name}.shape[{axis}]")
         lines += [f"    {getattr(s, form)}" for s in self.statements]
         outputs = "".join(f"{o}, " for o in self.outputs)
@@ -168,7 +168,7 @@ def size_at_least(size: str, count: int) -> bool:
 def broadcast(a: Shape, b: Shape) -> Shape | None:
     """The joint shape if the texts fit for any sizes."""
     out: list[str] = []
-    for x, y in zip(("1",) * (len(b) - len(a)) + a, ("1",) * (len(a) - len(b)) + b):
+    for x, y in zip(("1",) * (len(b) - len(a)) + a, ("1",) * (len(a) - len(b)) + b, strict=True):
         if x != y and "1" not in (x, y):
             return None
         out.append(y if x == "1" else x)

@@ -75,7 +75,7 @@ class Call:
     def arrays(self) -> list[Array]:
         """The arguments, in memory of their own at each time."""
         made: list[Array] = []
-        for value, layout in zip(self.values, self.layouts):
+        for value, layout in zip(self.values, self.layouts, strict=True):
             if layout == "same":
                 made.append(next((x for x in made if x.shape == value.shape), value.copy()))
             elif layout == "columns":
@@ -205,7 +205,7 @@ class CheckedStages:
         results = {name: interpret(g, [x.copy() if isinstance(x, np.ndarray) else x for x in copies], symbols) for name, g in self.stages.items()}
         found = self.inner.run(inputs, symbols)
         for name, values in results.items():
-            for i, (v, w) in enumerate(zip(values, found)):
+            for i, (v, w) in enumerate(zip(values, found, strict=True)):
                 compare(f"stage {name}, result {i}", np.asarray(v), np.asarray(w), 1e-9)
         return found
 
@@ -243,7 +243,7 @@ def check(program: Program, modes: Sequence[str] = MODES, call_count: int = 3) -
                 _all_refuse(program, calls, modes)
                 raise Skip("a saved tensor was written") from None
             raise
-        for call, (here, true) in enumerate(zip(found, truth)):
+        for call, (here, true) in enumerate(zip(found, truth, strict=True)):
             if here.values.keys() != true.values.keys():
                 raise Disagreement(f"{mode}, call {call}: {sorted(here.values)}, expected {sorted(true.values)}")
             for name, value in true.values.items():

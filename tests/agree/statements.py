@@ -88,9 +88,9 @@ def join(m: Maker) -> None:
     at = m.axis(v)
     if m.rng.random() < 0.5:
         size = str(2 * int(v.shape[at])) if v.shape[at].isdigit() else f"2*({v.shape[at]})"
-        m.fresh(f"weft.cat([$0, $1], {at})", f"np.concatenate([$0, $1], {at})", [v, w], v.shape[:at] + (size,) + v.shape[at + 1 :])
+        m.fresh(f"weft.cat([$0, $1], {at})", f"np.concatenate([$0, $1], {at})", [v, w], (*v.shape[:at], size, *v.shape[at + 1:]))
     elif len(v.shape) < 4:
-        m.fresh(f"weft.stack([$0, $1], {at})", f"np.stack([$0, $1], {at})", [v, w], v.shape[:at] + ("2",) + v.shape[at:])
+        m.fresh(f"weft.stack([$0, $1], {at})", f"np.stack([$0, $1], {at})", [v, w], (*v.shape[:at], "2", *v.shape[at:]))
 
 
 def factory(m: Maker) -> None:
@@ -137,12 +137,12 @@ def cut(m: Maker) -> None:
         at = m.axis(v)
         size = v.shape[at]
         text = f"$0[{':, ' * at}::2]"
-        m.view(text, text, v, v.shape[:at] + (f"(({size}) + 1) // 2",) + v.shape[at + 1 :])
+        m.view(text, text, v, (*v.shape[:at], f"(({size}) + 1) // 2", *v.shape[at + 1:]))
         return
     size = int(v.shape[at])
     start = int(m.rng.integers(0, size))
     length = int(m.rng.integers(1, size - start + 1))
-    shape = v.shape[:at] + (str(length),) + v.shape[at + 1 :]
+    shape = (*v.shape[:at], str(length), *v.shape[at + 1:])
     text = f"$0[{':, ' * at}{start}:{start + length}]"
     m.view(f"$0.narrow({at}, {start}, {length})" if m.rng.random() < 0.5 else text, text, v, shape)
 
@@ -155,7 +155,7 @@ def halves(m: Maker) -> None:
     at = m.axis(v, str.isalpha)
     size = v.shape[at]
     text = f"$0[{':, ' * at}:({size} + 1) // 2]"
-    m.view(text, text, v, v.shape[:at] + (f"({size} + 1) // 2",) + v.shape[at + 1 :])
+    m.view(text, text, v, (*v.shape[:at], f"({size} + 1) // 2", *v.shape[at + 1:]))
 
 
 def flatten(m: Maker) -> None:
@@ -196,7 +196,7 @@ def unsqueeze(m: Maker) -> None:
         m.view(f"$0.squeeze({at})", f"np.squeeze($0, {at})", v, v.shape[:at] + v.shape[at + 1 :])
         return
     at = int(m.rng.integers(len(v.shape) + 1))
-    m.view(f"$0.unsqueeze({at})", f"np.expand_dims($0, {at})", v, v.shape[:at] + ("1",) + v.shape[at:])
+    m.view(f"$0.unsqueeze({at})", f"np.expand_dims($0, {at})", v, (*v.shape[:at], "1", *v.shape[at:]))
 
 
 def expand(m: Maker) -> None:
@@ -207,7 +207,7 @@ def expand(m: Maker) -> None:
     size = str(m.pick(["2", *[d for u in m.variables for d in u.shape if d.isalpha()]]))
     if "1" in v.shape:
         at = v.shape.index("1")
-        shape = v.shape[:at] + (size,) + v.shape[at + 1 :]
+        shape = (*v.shape[:at], size, *v.shape[at + 1:])
     else:
         shape = (size, *v.shape)
     m.view(f"$0.expand({', '.join(shape)})", f"np.broadcast_to($0, {tuple_text(shape)})", v, shape, can_write=False)
@@ -261,7 +261,7 @@ def pieces(m: Maker) -> None:
         numpy = f"{first}, {second} = $0[{index}:{length}], $0[{index}{length}:]"
         shapes = [(*rest[0], str(n), *rest[1]) for n in (length, size - length)]
     m.line(weft, numpy, [v], (first, second))
-    for name, shape in zip((first, second), shapes):
+    for name, shape in zip((first, second), shapes, strict=True):
         m.variables.append(Variable(name, shape, v.root, False, v.can_write and not m.wants_grad))
 
 

@@ -147,7 +147,7 @@ def test_returning_one_of_several_views_of_a_parameter_that_was_updated():
 
     @weft.compile(backend="interpret")
     def step():
-        first, second = w.unbind(0)
+        _, second = w.unbind(0)
         (second * 0.5).sum().backward()
         with weft.no_grad():
             w.sub_(w.grad)

@@ -15,7 +15,7 @@ from typing import Any
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.accumulate import accumulate as accumulate_into
 from weft.autograd.anomaly import anomaly, check_nan, describe_failure
-from weft.autograd.node import Edge, InputMetadata, Node
+from weft.autograd.node import Edge, GradientEdge, InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.autograd.validate import validate
 from weft.support import seams
@@ -102,7 +102,7 @@ def _accumulate_non_leaves(inputs: Sequence[Any], walk: _Walk, create_graph: boo
     previous = modes.grad
     modes.grad = create_graph
     try:
-        for tensor in dict.fromkeys(inputs):
+        for tensor in dict.fromkeys(i for i in inputs if isinstance(i, Tensor)):
             edge = gradient_edge(tensor)
             if edge is not None and not isinstance(edge[0], AccumulateGrad) and walk.captured.get(edge) is not None:
                 accumulate_into(tensor, walk.captured[edge])
@@ -159,6 +159,8 @@ def _on_fresh_thread(walk: _Walk) -> tuple[Any, ...]:
 
 
 def _input_edge(value: Any) -> Edge:
+    if isinstance(value, GradientEdge):
+        return (value.node, value.output_nr)
     if not isinstance(value, Tensor):
         raise StateError(f"inputs must be Tensors, got {type(value).__name__}")
     edge = gradient_edge(value)
@@ -171,7 +173,7 @@ def _seeds(roots: Sequence[Tensor], grads: Sequence[Tensor | None], create_graph
     edges: list[Edge] = []
     seeds: list[Any] = []
     for i, root in enumerate(roots):
-        edge = gradient_edge(root)
+        edge = (root.node, root.output_nr) if isinstance(root, GradientEdge) else gradient_edge(root)
         if edge is None:
             raise StateError(f"element {i} of tensors does not require grad and does not have a grad_fn")
         edges.append(edge)

@@ -19,8 +19,8 @@ from weft.autograd.views import rebase
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError, Unsupported
 from weft.support.locations import user_mark
-from weft.tensor.modes import modes
 from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 

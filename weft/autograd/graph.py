@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from weft.autograd import saved as _saved
 from weft.autograd.hooks import register_multi_grad_hook
-from weft.autograd.node import Node
+from weft.autograd.node import GradientEdge, Node
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import save_on_cpu, saved_tensors_hooks
 from weft.ops.packet import aten
@@ -19,13 +19,6 @@ __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",
     "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
 ]
-
-
-class GradientEdge(NamedTuple):
-    """Where a tensor's gradient flows: a node and the number of its input."""
-
-    node: Node
-    output_nr: int
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:

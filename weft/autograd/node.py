@@ -29,6 +29,18 @@ class InputMetadata(NamedTuple):
     dtype: DType
     device: str = "cpu"
 
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The sizes, by the name that users know."""
+        return self.dims
+
+
+class GradientEdge(NamedTuple):
+    """Where a tensor's gradient flows: a node and the number of its input."""
+
+    node: Node
+    output_nr: int
+
 
 class RemovableHandle:
     """Removes a hook. Usable as a context manager.
@@ -94,6 +106,13 @@ class Node:
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """(node, input number) of every edge; (None, 0) where no gradient flows."""
         return tuple((None, 0) if e is None else e for e in self.edges)
+
+    @property
+    def _input_metadata(self) -> list[InputMetadata | None]:
+        return list(self.metadata_of_inputs)
+
+    def _sequence_nr(self) -> int:
+        return self.sequence
 
     @property
     def metadata(self) -> dict[str, Any]:

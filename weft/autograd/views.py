@@ -17,8 +17,8 @@ from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.support import seams
 from weft.support.errors import StateError
-from weft.tensor.modes import modes
 from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
 

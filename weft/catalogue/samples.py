@@ -54,7 +54,7 @@ def P(*dims: int) -> Drawn:
     return Drawn("positive", dims)
 
 
-def I(*dims: int, high: int) -> Drawn:
+def I(*dims: int, high: int) -> Drawn:  # noqa: E743  the field's letter for an index
     """Integers in [0, high)."""
     return Drawn("index", dims, high)
 

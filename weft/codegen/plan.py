@@ -73,9 +73,9 @@ def plan_slots(requests: Sequence[Request], hint: Callable[[Dim], int]) -> Place
     for request in sorted(requests, key=lambda r: r.first):
         while step < request.first - 1:
             step += 1
-            for slot, key in ends.pop(step, []):
-                if tenants[slot] == key:
-                    free.setdefault(placement.sizes[slot], []).append(slot)
+            for left, key in ends.pop(step, []):
+                if tenants[left] == key:
+                    free.setdefault(placement.sizes[left], []).append(left)
         slot = _inherited(request, placement, tenants)
         if slot is None:
             slot = _chosen(request, placement, free, remembered)

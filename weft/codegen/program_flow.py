@@ -53,7 +53,7 @@ def _stack(emitter: SegmentEmitter, block: BlockItem, index: Value) -> None:
     """Copy the rows that no kernel could write in place."""
     count, storage = len(block.carried), emitter.storage
     direct = {buffer: row for owner, row, buffer in storage.rows if owner is block}
-    for row, buffer in zip(block.results[1 + count :], block.node.outputs[count:]):
+    for row, buffer in zip(block.results[1 + count :], block.node.outputs[count:], strict=True):
         if direct.get(buffer) is storage.owner(row):
             continue
         size = emitter.read_dim(value_bytes(row))
@@ -70,13 +70,13 @@ def _carry(emitter: SegmentEmitter, block: BlockItem) -> None:
     for output, _ in crossed:
         emitter.move(storage.of(output), storage.root[block, output], value_bytes(output))
     done = {output for output, _ in crossed}
-    pairs = [(o, r) for o, r in zip(block.node.outputs, results) if o not in done]
+    pairs = [(o, r) for o, r in zip(block.node.outputs, results, strict=False) if o not in done]
     _move_all(emitter, tuple(o for o, _ in pairs), tuple(r for _, r in pairs))
 
 
 def _move_all(emitter: SegmentEmitter, targets: tuple[GraphValue, ...], sources: tuple[Operand, ...]) -> None:
     """Numbers are all read before the first is written: one may be another's old value."""
-    pairs = list(zip(targets, sources))
+    pairs = list(zip(targets, sources, strict=False))  # what a loop stacks has no source
     numbers = [(t, emitter.operand(s, t)) for t, s in pairs if is_number(t)]
     for target, number in numbers:
         emitter.write_number(target, number)

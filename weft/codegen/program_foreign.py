@@ -57,7 +57,7 @@ def foreign_function(node: Node) -> ForeignFunction:
 
 def _block_function(node: Node, inputs: tuple[Value, ...]) -> ForeignFunction:
     def run(values: Sequence[Any], symbols: Mapping[str, int]) -> Sequence[Any]:
-        scope = dict(zip(inputs, values))
+        scope = dict(zip(inputs, values, strict=True))
         run_node(node, scope, dict(symbols))
         return [scope[output] for output in node.outputs]
 
@@ -85,7 +85,7 @@ def evaluate_number(op: Op, args: tuple[Any, ...]) -> Any:
     assert op.scalar is not None and isinstance(op.type, Pointwise)
     compute = number_compute_dtype(op.type, args)
     operands: list[Any] = []
-    for argument, value in zip(op.schema.arguments, args):
+    for argument, value in zip(op.schema.arguments, args, strict=True):
         if argument.kind == "Scalar" and is_default(value, argument.default):
             operands.append(None)
         elif argument.kind in ("Tensor", "Scalar"):

@@ -146,7 +146,7 @@ def _kernels(lowered: LoweredGraph) -> Iterator[KernelCall]:
 # ---- control flow
 def native_block(step: BlockStep, outer: LoweredGraph, late: frozenset[str]) -> BlockItem | None:
     """Control flow as native code, or None where only Python can do it."""
-    bodies = tuple(tuple(_Ordering(b, g, late).items()) for b, g in zip(step.blocks, step.node.blocks))
+    bodies = tuple(tuple(_Ordering(b, g, late).items()) for b, g in zip(step.blocks, step.node.blocks, strict=True))
     item = BlockItem(step.node, step.blocks, bodies)
     return item if _is_native(item, outer, late) else None
 
@@ -180,7 +180,7 @@ def _lies_plain(value: Value, lowered: LoweredGraph) -> bool:
 
 def _fits_if(item: BlockItem) -> bool:
     arms = [tuple(g.results) for g in item.lowered]
-    return _is_condition(item.node.args[0]) and all(_fits(r, o) for arm in arms for r, o in zip(arm, item.node.outputs))
+    return _is_condition(item.node.args[0]) and all(_fits(r, o) for arm in arms for r, o in zip(arm, item.node.outputs, strict=True))
 
 
 def _fits_loop(item: BlockItem) -> bool:
@@ -196,7 +196,7 @@ def _fits_loop(item: BlockItem) -> bool:
         return False
     states = item.params[1 : 1 + len(item.carried)]
     return all(
-        _fits(a, o) and _fits(b, o) and p.type is o.type for a, b, p, o in zip(item.carried, following, states, outputs)
+        _fits(a, o) and _fits(b, o) and p.type is o.type for a, b, p, o in zip(item.carried, following, states, outputs, strict=False)
     ) and all(isinstance(y, Value) and isinstance(y.type, TensorType) for y in stacked)
 
 

@@ -62,7 +62,7 @@ class Lives:
         for event in self.events:
             if isinstance(event, Enter) and not event.block.is_if:
                 count = len(event.block.carried)
-                self.same.update(zip(event.block.params[1 : 1 + count], event.block.node.outputs))
+                self.same.update(zip(event.block.params[1 : 1 + count], event.block.node.outputs, strict=False))
 
     def _find_loops(self) -> list[tuple[int, int, BlockItem]]:
         """First and last position of each loop."""
@@ -82,7 +82,7 @@ class Lives:
         for start, end, block in self.loops:
             readers = self._find_readers()
             outputs = block.node.outputs
-            for output, value in zip(outputs, block.results[1 : 1 + len(block.carried)]):
+            for output, value in zip(outputs, block.results[1 : 1 + len(block.carried)], strict=False):
                 if not isinstance(value, Value) or is_number(value):
                     continue
                 owner = self.owner(value)

@@ -216,7 +216,7 @@ def emit_number(node: Node, f: Function, read: Callable[[Value], Scalar], size: 
         return x if keeps else handler.cast(x, compute)
 
     operands: list[Any] = []
-    for argument, a in zip(schema.arguments, node.args):
+    for argument, a in zip(schema.arguments, node.args, strict=True):
         if argument.kind == "Scalar" and is_default(a, argument.default):
             operands.append(None)
         elif argument.kind in ("Tensor", "Scalar"):

@@ -104,7 +104,7 @@ class Storage:
 def crossing(block: BlockItem, storage: Storage) -> list[tuple[Value, Value]]:
     """(carried result, what is moved into it) of a loop, where that is the old value of another carried result."""
     outputs = block.node.outputs
-    pairs = zip(outputs, block.results[1 : 1 + len(block.carried)])
+    pairs = zip(outputs, block.results[1 : 1 + len(block.carried)], strict=False)
     tensors = [(o, storage.owner(r)) for o, r in pairs if isinstance(r, Value) and not is_number(o)]
     return [(o, r) for o, r in tensors if r in outputs and r is not o]
 
@@ -149,10 +149,10 @@ class _Assignment:
         """Slices that a loop reads, and stacked results that a kernel can write row by row."""
         for start, end, block in self.lives.loops:
             count = len(block.carried)
-            for param, source in zip(block.params[1 + count :], block.sliced):
+            for param, source in zip(block.params[1 + count :], block.sliced, strict=True):
                 self.s.root[param] = self._new()
                 self.s.rows.append((block, param, source))
-            for value, output in zip(block.results[1 + count :], block.node.outputs[count:]):
+            for value, output in zip(block.results[1 + count :], block.node.outputs[count:], strict=True):
                 owner = self.s.owner(value)
                 at = self.lives.producer.get(owner)
                 if at is not None and start < at < end and owner not in self.s.root and self._is_row_kernel(block, at, owner):
@@ -195,7 +195,7 @@ class _Assignment:
         proves, x, y = self.lowered.graph.env.proves_equal, a.tensor_type, b.tensor_type
         if proves(value_bytes(a), value_bytes(b)):
             return True
-        return x.dtype is y.dtype and x.ndim == y.ndim and all(proves(m, n) for m, n in zip(x.shape, y.shape))
+        return x.dtype is y.dtype and x.ndim == y.ndim and all(proves(m, n) for m, n in zip(x.shape, y.shape, strict=True))
 
     def _results(self) -> None:
         """An array for each result that leaves: its producer writes into it where it can, else it is copied at the end."""

@@ -19,7 +19,6 @@ from weft.types.dtype import DType
 from weft.types.shape_env import ShapeEnv
 from weft.types.tensor_type import FLOAT, Type
 
-
 # An equal earlier call stands for a later one: pure operators, and checks, which would have raised the first time.
 REPEATABLE = frozenset(("pure", "raises"))
 
@@ -27,7 +26,7 @@ REPEATABLE = frozenset(("pure", "raises"))
 class Handle(OperatorMethods):
     """A graph value that operators accept: rules written with operators emit nodes when called with it."""
 
-    __slots__ = ("value", "builder")
+    __slots__ = ("builder", "value")
     __weft_number__ = True
 
     def __init__(self, value: Value, builder: Builder) -> None:
@@ -75,7 +74,7 @@ class Builder:
 
     def __init__(self, name: str = "graph", env: ShapeEnv | None = None, parent: Builder | None = None) -> None:
         self.name = name
-        self.env = env if env is not None else (parent.env if parent is not None else ShapeEnv())
+        self.env: ShapeEnv = env if env is not None else (parent.env if parent is not None else ShapeEnv())
         self.parent = parent
         self.params: list[Value] = []
         self.nodes: list[Node] = []
@@ -140,12 +139,9 @@ class Builder:
             found = self._find(key)
             if found is not None and len(found.outputs) == len(node.outputs):
                 return found
-        if same_types(node.args, args):
-            types = tuple(v.type for v in node.outputs)
-        else:
-            types = self.infer(node.op, args)
+        types = tuple(v.type for v in node.outputs) if same_types(node.args, args) else self.infer(node.op, args)
         fresh = Node(node.op, args, types, blocks, node.where)
-        for old, new in zip(node.outputs, fresh.outputs):
+        for old, new in zip(node.outputs, fresh.outputs, strict=True):
             new.name = old.name
         self.nodes.append(fresh)
         if key is not None:
@@ -247,7 +243,7 @@ def type_of_operand(operand: Operand) -> Any:
 class NumberStandIn:
     """A number that is a graph value, as a type rule sees it."""
 
-    __slots__ = ("type", "__weft_number_type__")
+    __slots__ = ("__weft_number_type__", "type")
     __weft_number__ = True
 
     def __init__(self, type: Type) -> None:
@@ -264,7 +260,7 @@ def same_types(old: Operand, new: Operand) -> bool:
     if type(old) is Value:
         return old.type is new.type
     if type(old) is tuple:
-        return len(old) == len(new) and all(same_types(a, b) for a, b in zip(old, new))
+        return len(old) == len(new) and all(same_types(a, b) for a, b in zip(old, new, strict=True))
     return bool(old == new)
 
 

@@ -26,11 +26,11 @@ Pairs = dict[Value, Value]
 def _blocks(a: Block, b: Block, pairs: Pairs, where: str) -> str | None:
     if len(a.params) != len(b.params) or len(a.nodes) != len(b.nodes):
         return f"{where}: {len(a.params)} parameters and {len(a.nodes)} nodes, {len(b.params)} and {len(b.nodes)}"
-    for p, q in zip(a.params, b.params):
+    for p, q in zip(a.params, b.params, strict=True):
         if p.type is not q.type:
             return f"{where}: parameter types differ: {p.type}, {q.type}"
         pairs[p] = q
-    for i, (m, n) in enumerate(zip(a.nodes, b.nodes)):
+    for i, (m, n) in enumerate(zip(a.nodes, b.nodes, strict=True)):
         found = _nodes(m, n, pairs, f"{where}, node {i} ({m.op.name})")
         if found is not None:
             return found
@@ -44,8 +44,8 @@ def _nodes(a: Node, b: Node, pairs: Pairs, where: str) -> str | None:
         return f"{where}: arguments differ: {a.args}, {b.args}"
     if [v.type for v in a.outputs] != [v.type for v in b.outputs] or len(a.blocks) != len(b.blocks):
         return f"{where}: results differ: {a.outputs}, {b.outputs}"
-    pairs.update(zip(a.outputs, b.outputs))
-    for i, (x, y) in enumerate(zip(a.blocks, b.blocks)):
+    pairs.update(zip(a.outputs, b.outputs, strict=True))
+    for i, (x, y) in enumerate(zip(a.blocks, b.blocks, strict=True)):
         found = _blocks(x, y, pairs, f"{where}, block {i}")
         if found is not None:
             return found
@@ -58,5 +58,5 @@ def _operands(a: Operand, b: Operand, pairs: Pairs) -> bool:
     if type(a) is Value:
         return pairs.get(a) is b
     if type(a) is tuple:
-        return len(a) == len(b) and all(_operands(x, y, pairs) for x, y in zip(a, b))
+        return len(a) == len(b) and all(_operands(x, y, pairs) for x, y in zip(a, b, strict=True))
     return bool(memo_key(a) == memo_key(b))

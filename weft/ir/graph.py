@@ -22,7 +22,7 @@ Operand = Any
 class Value:
     """One result of a node, or a parameter of a block. `name` is the user's name for it, if known."""
 
-    __slots__ = ("type", "name", "node", "index")
+    __slots__ = ("index", "name", "node", "type")
 
     def __init__(self, type: Type, name: str = "", node: Node | None = None, index: int = 0) -> None:
         self.type, self.name, self.node, self.index = type, name, node, index
@@ -40,7 +40,7 @@ class Value:
 class Node:
     """One operator call. `blocks` are the bodies of prim::If and prim::Loop."""
 
-    __slots__ = ("op", "args", "outputs", "blocks", "where")
+    __slots__ = ("args", "blocks", "op", "outputs", "where")
 
     def __init__(
         self, op: Op, args: tuple[Operand, ...], types: tuple[Type, ...], blocks: tuple[Block, ...] = (), where: Location | None = None
@@ -77,7 +77,7 @@ class Node:
 class Block:
     """A sequence of nodes with parameters and results. Inner blocks see the values of outer ones."""
 
-    __slots__ = ("params", "nodes", "results")
+    __slots__ = ("nodes", "params", "results")
 
     def __init__(self, params: tuple[Value, ...] = (), nodes: tuple[Node, ...] = (), results: tuple[Operand, ...] = ()) -> None:
         self.params, self.nodes, self.results = params, nodes, results

@@ -24,9 +24,9 @@ def interpret(graph: Graph, inputs: Sequence[Any], symbols: Mapping[str, int] | 
     symbols: values of the graph's symbols; those that are bare dims of a parameter are taken from the inputs when missing.
     Results may share memory with inputs where the program only looks at them. A value is let go after its last use.
     """
-    values: Values = dict(zip(graph.params, inputs))
+    values: Values = dict(zip(graph.params, inputs, strict=True))
     known = dict(symbols or {})
-    for p, x in zip(graph.params, inputs):
+    for p, x in zip(graph.params, inputs, strict=True):
         bind_symbols(p, x, known)
     run_block(graph.block, values, known)
     return [resolve(r, values, known) for r in graph.results]
@@ -37,14 +37,14 @@ def bind_symbols(value: Value, array: Any, known: Symbols) -> None:
     if not isinstance(array, np.ndarray):
         return
     declared = getattr(value.type, "dims", None) or ()
-    for d, n in zip(declared, array.shape):
+    for d, n in zip(declared, array.shape, strict=False):
         if type(d) is Expr and d.symbol_name is not None:
             known.setdefault(d.symbol_name, n)
 
 
 def run_block(block: Block, values: Values, symbols: Symbols) -> None:
     """Run a block's nodes; `values` gains what is still needed of their results."""
-    for node, finished in zip(block.nodes, last_uses(block)):
+    for node, finished in zip(block.nodes, last_uses(block), strict=True):
         run_node(node, values, symbols)
         for value in finished:
             del values[value]
@@ -76,7 +76,7 @@ def run_node(node: Node, values: Values, symbols: Symbols) -> None:
         outputs = _run_loop(node, values, symbols)
     else:
         outputs = _results(node, _evaluate(node, tuple(resolve(a, values, symbols) for a in node.args)))
-    for value, result in zip(node.outputs, outputs):
+    for value, result in zip(node.outputs, outputs, strict=True):
         values[value] = result
         bind_symbols(value, result, symbols)
 
@@ -134,11 +134,11 @@ def _run_loop(node: Node, values: Values, symbols: Symbols) -> tuple[Any, ...]:
     step = 0
     while step < trip and going:
         at = trip - 1 - step if reverse else step
-        values.update(zip(block.params, (at, *carried, *(x[at] for x in xs))))
+        values.update(zip(block.params, (at, *carried, *(x[at] for x in xs)), strict=True))
         run_block(block, values, symbols)
         going_value, *rest = (resolve(r, values, symbols) for r in block.results)
         going, carried = _truth(going_value), tuple(rest[:count])
-        for rows, y in zip(stacked, rest[count:]):
+        for rows, y in zip(stacked, rest[count:], strict=True):
             rows.append(y)
         step += 1
     return (*carried, *(_stack(node, count + i, rows, trip, reverse, symbols) for i, rows in enumerate(stacked)))

@@ -167,7 +167,7 @@ class _Parser:
         while scanner.sees("{") or scanner.sees("(") or (blocks and scanner.take("else")):
             blocks.append(self._block(builder, scope))
         node = builder.emit_raw(op, args, tuple(t for _, t in outputs), tuple(blocks), where)
-        for (token, _), value in zip(outputs, node.outputs):
+        for (token, _), value in zip(outputs, node.outputs, strict=True):
             value.name = _user_name(token)
             self._bind(scope, token, value)
 

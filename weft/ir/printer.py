@@ -154,7 +154,7 @@ class _Printer:
 
     def _arguments(self, node: Node) -> Iterator[str]:
         positional = True
-        for argument, value in zip(node.op.schema.arguments, node.args):
+        for argument, value in zip(node.op.schema.arguments, node.args, strict=False):
             if argument.has_default and memo_key(value) == memo_key(argument.default):
                 positional = False
                 continue

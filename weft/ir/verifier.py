@@ -85,7 +85,7 @@ class _Verifier:
 
     def _node(self, node: Node, scope: set[Value]) -> None:
         self._operator(node)
-        for argument, operand in zip(node.op.schema.arguments, node.args):
+        for argument, operand in zip(node.op.schema.arguments, node.args, strict=False):
             self._uses(operand, scope, node, f"argument {argument.name!r} of {node.op.name}")
             self._kind(node, argument, operand)
         for block in node.blocks:
@@ -127,7 +127,7 @@ class _Verifier:
         found = self._inferred(node)
         if len(found) != len(node.outputs):
             raise _Broken(f"{node.op.name} has {len(node.outputs)} results, its type rule gives {len(found)}", node)
-        for value, type in zip(node.outputs, found):
+        for value, type in zip(node.outputs, found, strict=True):
             if not self.agree(value.type, type):
                 raise _Broken(f"{node.op.name} results in {value.type}, its type rule gives {type}", node)
 
@@ -149,7 +149,7 @@ class _Verifier:
             return False
         if declared.dims is None or found.dims is None:
             return declared.dims is None
-        return len(declared.dims) == len(found.dims) and all(self._same(a, b) for a, b in zip(declared.dims, found.dims))
+        return len(declared.dims) == len(found.dims) and all(self._same(a, b) for a, b in zip(declared.dims, found.dims, strict=True))
 
     def _same(self, declared: Dim | None, found: Dim | None) -> bool:
         if declared is None:
@@ -169,11 +169,11 @@ class _Verifier:
 
     def _if(self, node: Node) -> None:
         _check_truth(node, node.args[0])
-        for which, block in zip(("first", "second"), node.blocks):
+        for which, block in zip(("first", "second"), node.blocks, strict=False):
             if block.params or len(block.results) != len(node.outputs):
                 raise _Broken(f"prim::If with {len(node.outputs)} results: its {which} block has {len(block.params)} parameters and yields "
                               f"{len(block.results)} values, should have 0 and {len(node.outputs)}", node)
-            for i, (value, result) in enumerate(zip(node.outputs, block.results)):
+            for i, (value, result) in enumerate(zip(node.outputs, block.results, strict=True)):
                 self._pair(node, f"value {i} that the {which} block yields", value.type, result)
 
     def _loop(self, node: Node) -> None:

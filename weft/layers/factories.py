@@ -17,6 +17,7 @@ from weft.ops.route import default_route
 from weft.runtime.storage import Storage
 from weft.support.errors import Unsupported
 from weft.tensor.device import Device
+from weft.tensor.modes import modes
 from weft.tensor.meta import DEVICE as META
 from weft.tensor.meta import is_meta, meta_tensor
 from weft.tensor.meta import like as meta_like
@@ -126,7 +127,7 @@ def _laid_out_like(made: Tensor, source: Any) -> Tensor:
         return made
     if is_meta(made):
         return meta_tensor(made.type_, Geometry(made.dims, like_strides(source.geometry())))
-    return made
+    return made if modes.capture is None else modes.capture.lay_out_like(made, source)
 
 
 FACTORIES: dict[str, Make] = {name: _factory(name) for name in NAMES} | {name: _like_factory(name) for name in LIKE_NAMES}

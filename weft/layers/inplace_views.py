@@ -18,8 +18,8 @@ from weft.ops.geometry import contiguous_strides
 from weft.ops.packet import aten
 from weft.runtime.storage import Storage
 from weft.support.errors import ArgumentError, CaptureError, StateError
-from weft.tensor.modes import modes
 from weft.tensor.history import AutogradState, ViewOf
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 ndarray = np.ndarray
@@ -30,10 +30,10 @@ def as_strided(self: Tensor, size: Any, stride: Any, storage_offset: Any = None)
     """A view of the storage with the given sizes, strides and offset, in elements; written as a view of what `self` is a view of."""
     root = self if self._view is None else self._view.base
     if root.dtype is not self.dtype:
-        return aten.as_strided(self, size, stride, storage_offset)  # type: ignore[no-any-return]
+        return aten.as_strided(self, size, stride, storage_offset)
     order = storage_order(root)
     offset = self.storage_offset() if storage_offset is None else storage_offset
-    return aten.as_strided(root if order is None else aten.permute(root, order), size, stride, offset)  # type: ignore[no-any-return]
+    return aten.as_strided(root if order is None else aten.permute(root, order), size, stride, offset)
 
 
 def _inplace_view(name: str) -> Callable[..., Tensor]:

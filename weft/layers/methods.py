@@ -222,10 +222,8 @@ def install() -> None:
     for name, method in (("to", to), ("contiguous", contiguous), ("type", type_), ("__getitem__", getitem), ("__setitem__", setitem),
                          ("new_tensor", new_tensor), ("cpu", cpu), ("clone", clone), ("type_as", type_as), ("reshape_as", reshape_as), ("where", where)):
         setattr(Tensor, name, method)
-    Tensor.T = property(_transposed)  # type: ignore[attr-defined]
-    Tensor.mT = property(_matrix_transposed)  # type: ignore[attr-defined]
-    Tensor.mH = property(_matrix_conj_transposed)  # type: ignore[attr-defined]
-    Tensor.H = property(_conj_transposed)  # type: ignore[attr-defined]
+    for name, transposed in (("T", _transposed), ("mT", _matrix_transposed), ("mH", _matrix_conj_transposed), ("H", _conj_transposed)):
+        setattr(Tensor, name, property(transposed))
     setattr(Tensor, "__dlpack__", dlpack)  # noqa: B010
     setattr(Tensor, "__dlpack_device__", dlpack_device)  # noqa: B010
     setattr(Tensor, "__array_interface__", property(array_interface))  # noqa: B010

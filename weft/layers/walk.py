@@ -10,11 +10,11 @@ import numpy as np
 from weft.autograd import record
 from weft.autograd.anomaly import anomaly, remember_forward
 from weft.autograd.node import OpNode, node_class
-from weft.ops.backward import plan_of
 from weft.autograd.views import check_inplace, rebase
 from weft.layers import abstract, eager
 from weft.layers.results import named
 from weft.ops import route
+from weft.ops.backward import plan_of
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, same_dims

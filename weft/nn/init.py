@@ -66,7 +66,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """A convolution weight [o, i, ...] that keeps as many channels as it can (per group)."""
     if tensor.ndim not in (3, 4, 5):
         raise ValueProblem("Only tensors with 3, 4, or 5 dimensions are supported")
-    outputs, inputs, *kernel = (int(d) for d in tensor.dims)
+    outputs, inputs, *kernel = (int(d) for d in tensor.shape)
     if outputs % groups:
         raise ValueProblem("dim 0 must be divisible by groups")
     per_group = outputs // groups
@@ -94,7 +94,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
-    dims = [int(d) for d in tensor.dims]
+    dims = [int(d) for d in tensor.shape]
     if len(dims) < 2:
         raise ValueProblem("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
     field = math.prod(dims[2:])
@@ -150,7 +150,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
         raise ValueProblem("Only tensors with 2 or more dimensions are supported")
     if tensor.numel() == 0:
         return tensor
-    rows = int(tensor.dims[0])
+    rows = int(tensor.shape[0])
     columns = int(tensor.numel()) // rows
     with no_grad():
         drawn = aten.randn((max(rows, columns), min(rows, columns)), dtype=tensor.dtype, generator=generator)
@@ -169,7 +169,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     """Normal, with a share `sparsity` of each column set to zero."""
     if tensor.ndim != 2:
         raise ValueProblem("Only tensors with 2 dimensions are supported")
-    rows, columns = (int(d) for d in tensor.dims)
+    rows, columns = (int(d) for d in tensor.shape)
     zeros = math.ceil(sparsity * rows)
     normal_(tensor, 0.0, std, generator)
     with no_grad():

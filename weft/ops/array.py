@@ -25,7 +25,8 @@ class Array(OperatorMethods):
 
     @property
     def dims(self) -> tuple[Dim, ...]:
-        return self.data.shape
+        dims: tuple[int, ...] = self.data.shape
+        return dims
 
     @property
     def ndim(self) -> int:

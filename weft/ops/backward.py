@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any
 
 from weft.ops.op import Joint, Op
@@ -66,7 +66,7 @@ def _overload_number(op: Op) -> int:
     return named.index(op) if op in named else 0
 
 
-@lru_cache(maxsize=None)
+@cache
 def plan_of(op: Op) -> Plan:
     """The plan of a differentiable operator. Raises ValueProblem for a formula with an unknown parameter."""
     vjp = op.vjp
@@ -92,7 +92,8 @@ def _view_rule(op: Op) -> Callable[..., Any]:
     names = [a.name for a in op.schema.arguments[1:]]
     scatter = getattr(aten, f"{op.base}_scatter")
     source = f"lambda g, self_dims, {', '.join(names)}: scatter(zeros(self_dims, dtype=g.dtype), g, {', '.join(names)})"
-    return eval(source, {"scatter": scatter, "zeros": aten.zeros})  # noqa: S307  (names come from our own schema)
+    formula: Callable[..., Any] = eval(source, {"scatter": scatter, "zeros": aten.zeros})
+    return formula
 
 
 def _formula(op: Op, rule: Callable[..., Any], inputs: tuple[int, ...], is_joint: bool) -> Formula:
@@ -125,16 +126,16 @@ def _source(op: Op, name: str) -> Source:
 
 def apply_functional(plan: Plan, grads: tuple[Any, ...], needs: tuple[bool, ...], packed: tuple[Any, ...]) -> tuple[Any, ...]:
     """The pure form of every node: cotangents, which inputs want one, and unpacked slots in; one gradient per differentiable input out."""
-    values = dict(zip(plan.slots, packed))
+    values = dict(zip(plan.slots, packed, strict=True))
     out: dict[int, Any] = {}
-    wanted = dict(zip(plan.differentiable, needs))
+    wanted = dict(zip(plan.differentiable, needs, strict=True))
     for formula in plan.formulas:
         if not any(wanted[i] for i in formula.inputs):
             continue
         arguments = [_argument(s, grads, needs, values) for s in formula.sources]
         result = formula.rule(*arguments)
         if formula.is_joint:
-            out.update((i, r if wanted[i] else None) for i, r in zip(formula.inputs, result))
+            out.update((i, r if wanted[i] else None) for i, r in zip(formula.inputs, result, strict=False))
         else:
             out[formula.inputs[0]] = result
     return tuple(out.get(i) for i in plan.differentiable)
@@ -150,10 +151,10 @@ def _argument(source: Source, grads: tuple[Any, ...], needs: tuple[bool, ...], v
     return values[source]
 
 
-@lru_cache(maxsize=None)
+@cache
 def needed_slots(plan: Plan, needs: tuple[bool, ...]) -> tuple[int, ...]:
     """Indices of the slots that the formulas wanted by `needs` read."""
-    wanted = dict(zip(plan.differentiable, needs))
+    wanted = dict(zip(plan.differentiable, needs, strict=True))
     found: set[int] = set()
     for formula in plan.formulas:
         if any(wanted[i] for i in formula.inputs):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from weft.ops.op import Op
 from weft.ops.schema import Argument
-from weft.support.errors import ArgumentError
+from weft.support.errors import ArgumentError, DTypeError
 from weft.types import dtype as dt
 from weft.types.dims import Expr
 from weft.types.sym import SymInt
@@ -82,7 +82,7 @@ def _str(value: Any, argument: Argument) -> Any:
 def _dtype(value: Any, argument: Argument) -> Any:
     try:
         return dt.as_dtype(value)
-    except (dt.DTypeError, TypeError):
+    except (DTypeError, TypeError):
         raise Mismatch(f"argument '{argument.name}' must be a dtype, not {type(value).__name__}") from None
 
 
@@ -141,13 +141,13 @@ def convert(value: Any, argument: Argument, numbers: bool) -> Any:
 _SYNONYMS = {"input": "self", "axis": "dim", "keepdims": "keepdim", "x": "self", "x1": "self", "x2": "other"}
 
 
-@lru_cache(maxsize=None)
+@cache
 def positional_count(op: Op) -> int:
     """How many arguments may be given by position."""
     return sum(not a.keyword_only for a in op.schema.arguments)
 
 
-@lru_cache(maxsize=None)
+@cache
 def positions_of(op: Op) -> Mapping[str, int]:
     """Position of every argument by name, synonyms included."""
     found = {a.name: i for i, a in enumerate(op.schema.arguments)}
@@ -192,7 +192,7 @@ _MISSING = object()
 _ROUTABLE: set[type] = set()  # classes seen to have a route; tensor subclasses join when first met
 
 
-@lru_cache(maxsize=None)
+@cache
 def _plain_kinds(op: Op) -> tuple[tuple[Any, ...], tuple[tuple[Any, ...], ...], int]:
     """Per positional argument the exact types that need no conversion; the tails of defaults; the least number of arguments."""
     arguments = op.schema.arguments
@@ -221,7 +221,7 @@ def bind_plain(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     count = len(args)
     if not least <= count <= len(accepted):
         return None
-    for value, (is_tensor, exact) in zip(args, accepted):
+    for value, (is_tensor, exact) in zip(args, accepted, strict=False):
         kind = type(value)
         if kind in exact:
             continue
@@ -239,7 +239,7 @@ def _gather_varargs(op: Op, args: tuple[Any, ...], limit: int) -> tuple[Any, ...
     """`x.view(2, 3)`: the integers from the first int list on are that list."""
     for i, a in enumerate(op.schema.arguments[:limit]):
         if a.is_list and a.kind in ("int", "Tensor") and a.list_size is None and i == limit - 1:
-            return args[:i] + (tuple(args[i:]),)
+            return (*args[:i], tuple(args[i:]))
     raise Mismatch(f"takes {limit} positional arguments but {len(args)} were given")
 
 
@@ -268,4 +268,4 @@ def _spread(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
     i = positional_count(op) - 1
     if i < 0 or len(args) <= i or not all(isinstance(a, (int, SymInt, Expr, np.integer)) for a in args[i:]):
         raise Mismatch("not a list of integers")
-    return args[:i] + (tuple(args[i:]),)
+    return (*args[:i], tuple(args[i:]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ def evaluate(op: Op, args: tuple[Any, ...]) -> Any:
     return _EVALUATE[op.how](op, args)
 
 
-def _evaluate_scalar(op: Op, args: tuple[Any, ...]) -> Array:
+def _evaluate_scalar(op: Op, args: tuple[Any, ...]) -> Any:
     rule = op.type
     types = tuple(type_of(a) for a in args)
     if isinstance(rule, Pointwise) and not any(isinstance(a, np.ndarray) for a in args):
@@ -51,8 +51,8 @@ def _evaluate_scalar(op: Op, args: tuple[Any, ...]) -> Array:
     result: TensorType = rule(*types)  # type: ignore[misc]
     compute = dt.compute_dtype(rule.compute_dtype(types)) if isinstance(rule, Pointwise) else None
     keep = rule.keep if isinstance(rule, Pointwise) else ()
-    operands = []
-    for argument, value in zip(op.schema.arguments, args):
+    operands: list[Any] = []
+    for argument, value in zip(op.schema.arguments, args, strict=True):
         if argument.kind == "Scalar" and is_default(value, argument.default):
             operands.append(None)
             continue
@@ -70,7 +70,7 @@ def _evaluate_numbers(op: Op, rule: Pointwise, args: tuple[Any, ...]) -> Any:
     """A pointwise operator on Python numbers alone: a Python number, computed in float64, int64 or bool."""
     wide = rule.compute_dtype(args)
     operands = [
-        None if a.kind == "Scalar" and is_default(v, a.default) else _operand(a.kind, v, wide) for a, v in zip(op.schema.arguments, args)
+        None if a.kind == "Scalar" and is_default(v, a.default) else _operand(a.kind, v, wide) for a, v in zip(op.schema.arguments, args, strict=True)
     ]
     with np.errstate(all="ignore"):
         return NUMPY.cast(np.asarray(op.scalar(NUMPY, *operands)), rule.result_dtype(args)).item()  # type: ignore[misc]
@@ -114,7 +114,7 @@ def _evaluate_reduce(op: Op, args: tuple[Any, ...]) -> Array:
 
 def reduce_arguments(op: Op, args: tuple[Any, ...]) -> tuple[Any, Any, bool]:
     """(self, dim, keepdim) of a reduction, whichever of them its schema has."""
-    named = {a.name: v for a, v in zip(op.schema.arguments, args)}
+    named = {a.name: v for a, v in zip(op.schema.arguments, args, strict=True)}
     return args[0], named.get("dim"), bool(named.get("keepdim", False))
 
 
@@ -166,12 +166,16 @@ def strided(x: Array, g: Geometry) -> Array:
     """The view of `x`'s memory with this geometry, offset counted from x's first element."""
     size = x.dtype.itemsize
     root = dense_root(x)
-    start = address(x) - address(root) + int(g.offset) * size
-    strides = tuple(int(s) * size for s in g.strides)
-    dims = tuple(map(int, g.dims))
+    known: Any = g  # sizes of an array are numbers
+    start = address(x) - address(root) + int(known.offset) * size
+    strides = tuple(int(s) * size for s in known.strides)
+    dims = tuple(map(int, known.dims))
     if 0 in dims:
-        return np.ndarray(dims, x.dtype, strides=strides, buffer=root, offset=min(start, root.nbytes)) if root.nbytes else np.empty(dims, x.dtype)
-    return np.ndarray(dims, x.dtype, buffer=root, offset=start, strides=strides)
+        if not root.nbytes:
+            return np.empty(dims, x.dtype)
+        start = min(start, root.nbytes)
+    view: Array = np.ndarray(dims, x.dtype, buffer=root, offset=start, strides=strides)
+    return view
 
 
 def dense_root(x: Array) -> Array:
@@ -208,7 +212,7 @@ _EVALUATE: dict[str, Callable[[Op, tuple[Any, ...]], Any]] = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def single_ufunc(op: Op) -> Any:
     """The ufunc of a pointwise entry whose whole body is one method that is a ufunc on like dtypes, else None (eager's fast path)."""
     if op.scalar is None or any(a.kind not in ("Tensor", "Scalar") for a in op.schema.arguments):

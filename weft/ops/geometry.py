@@ -40,7 +40,7 @@ def contiguous(dims: Dims) -> Geometry:
 def is_contiguous(g: Geometry) -> bool:
     """Whether elements lie row-major without gaps (dims of size 1 may have any stride)."""
     expected: Dim = 1
-    for size, stride in zip(reversed(g.dims), reversed(g.strides)):
+    for size, stride in zip(reversed(g.dims), reversed(g.strides), strict=True):
         if isinstance(size, int) and size == 1:
             continue
         if not (stride == expected or shape_env.equal(size, 1) or shape_env.equal(stride, expected)):
@@ -67,7 +67,7 @@ def _runs(g: Geometry) -> list[tuple[Dim, Dim]]:
     """Runs of dims that lie contiguous to each other, as (number of elements, stride of the innermost), innermost first."""
     runs: list[tuple[Dim, Dim]] = []
     size, base = g.dims[-1], g.strides[-1]
-    for d, stride in zip(reversed(g.dims[:-1]), reversed(g.strides[:-1])):
+    for d, stride in zip(reversed(g.dims[:-1]), reversed(g.strides[:-1]), strict=True):
         if _is_one(d) or _same(stride, size * base):
             size = size * d
         else:

@@ -20,7 +20,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Union
+from typing import Any
 
 from weft.ops.schema import Schema, parse_schema
 from weft.support.errors import ValueProblem
@@ -157,7 +157,7 @@ def formula_names(rule: Rule) -> tuple[str, ...]:
     return tuple(inspect.signature(rule).parameters)
 
 
-SchemaLike = Union[str, Schema]
+SchemaLike = str | Schema
 OPS: dict[str, Op] = {}
 PACKETS: dict[str, list[Op]] = {}
 _listeners: list[Callable[[Op], None]] = []

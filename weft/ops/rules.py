@@ -41,7 +41,7 @@ def _broadcast_two(name: str, a: Dims, b: Dims) -> Dims:
     elif len(b) < len(a):
         b = (1,) * (len(a) - len(b)) + b
     out = []
-    for i, (x, y) in enumerate(zip(a, b)):
+    for i, (x, y) in enumerate(zip(a, b, strict=True)):
         if isinstance(x, int) and x == 1:
             out.append(y)
         elif isinstance(y, int) and y == 1:
@@ -62,7 +62,7 @@ def _broadcast_two(name: str, a: Dims, b: Dims) -> Dims:
 
 def same_dims(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
     """Whether two shapes are equal (asked of the environment where symbols are involved)."""
-    return len(a) == len(b) and all(x == y or shape_env.equal(x, y) for x, y in zip(a, b))
+    return len(a) == len(b) and all(x == y or shape_env.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 def normalize_dim(name: str, dim: int, ndim: int) -> int:
@@ -152,7 +152,7 @@ class Pointwise:
         dims: list[DType] = []
         zero_dims: list[DType] = []
         numbers: list[DType] = []
-        for argument, value in zip(self.schema.arguments, args):
+        for argument, value in zip(self.schema.arguments, args, strict=True):
             if value is None or argument.name in self.keep:
                 continue
             if self.over is not None and argument.name not in self.over:

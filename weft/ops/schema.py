@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any
 
 from weft.support.errors import ParseError
@@ -146,7 +146,7 @@ def _split(text: str) -> list[str]:
     return [p for p in parts if p]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _argument(part: str, keyword_only: bool) -> Argument:
     declaration, _, default = part.partition("=")
     words = declaration.split()
@@ -158,7 +158,7 @@ def _argument(part: str, keyword_only: bool) -> Argument:
     return Argument(words[1], kind, is_list, size, is_optional, element_optional, value, has_default, keyword_only, alias)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _type(text: str) -> tuple[str, str, bool, int | None, bool, bool]:
     match = _TYPE.match(text)
     if match is None or match[1] not in KINDS:
@@ -178,7 +178,7 @@ def _default(text: str, is_list: bool) -> Any:
     return tuple(value) if isinstance(value, list) else ((value,) if is_list and value is not None else value)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _returns(text: str) -> tuple[Argument, ...]:
     if text == "()":
         return ()

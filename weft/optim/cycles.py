@@ -115,7 +115,7 @@ class CyclicLR(LRScheduler):
         if self._scale_fn is not None:
             return self._scale_fn(x)
         if self.mode == "triangular2":
-            return 1 / (2.0 ** (x - 1))
+            return float(1 / (2.0 ** (x - 1)))
         return self.gamma**x if self.mode == "exp_range" else 1.0
 
     def get_lr(self) -> list[Any]:

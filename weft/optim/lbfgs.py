@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -84,7 +85,7 @@ class LBFGS(Optimizer):
             if group["line_search_fn"] == "strong_wolfe":
                 start = [p.clone() for p in self._params]
                 loss, gradient, t, calls = strong_wolfe(
-                    lambda step, d=direction, x=start: self._try(closure, x, step, d), t, direction, loss, gradient, slope)
+                    functools.partial(self._try, closure, start, direction=direction), t, direction, loss, gradient, slope)
                 self._move(t, direction)
             else:
                 self._move(t, direction)

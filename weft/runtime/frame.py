@@ -97,7 +97,7 @@ class Frame:
         for i, value in enumerate(symbols):
             self.words[start + i] = value if value < _HALF else value - 2 * _HALF  # a random key may use all 64 bits
         self.symbols = None
-        self.values = dict(zip(self.layout.symbols, symbols))
+        self.values = dict(zip(self.layout.symbols, symbols, strict=False))
 
     def bind_late(self, word: int, value: int) -> None:
         """Set a symbol that the program itself determined."""

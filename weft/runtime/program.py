@@ -186,7 +186,7 @@ class Program:
         written = [held[c.param] for c in self.layout.commits]
         sources = [held[c.source] for c in self.layout.commits]
         sources = [s.copy() if _shares(s, written) else s for s in sources]
-        for target, source in zip(written, sources):
+        for target, source in zip(written, sources, strict=True):
             np.copyto(target, source.reshape(target.shape), casting="no")
 
     # ---- looking at it
@@ -244,7 +244,7 @@ class _Foreign:
         inputs = [frame.read(slot) for slot in segment.inputs]
         outputs = self.function(inputs, frame.values)
         counters.allocations += len(segment.outputs)
-        for slot, value in zip(segment.outputs, outputs):
+        for slot, value in zip(segment.outputs, outputs, strict=True):
             if isinstance(slot, TensorSlot):
                 value = _exposed(value, inputs) if segment.exposed else np.asarray(value)
             frame.write(slot, value)

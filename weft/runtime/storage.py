@@ -15,7 +15,7 @@ class Storage:
     `written` is (version, mark) of the latest write by an in-place operator, for the version error; marks are support/locations.py's.
     """
 
-    __slots__ = ("array", "version", "written", "_address", "__weakref__")
+    __slots__ = ("__weakref__", "_address", "array", "version", "written")
 
     def __init__(self, array: Array) -> None:
         root = root_of(array)
@@ -39,12 +39,13 @@ class Storage:
         """Element offset of a view into this storage."""
         if view is self.array:
             return 0
-        return (address_of(view) - self.address) // view.dtype.itemsize
+        return (address_of(view) - self.address) // int(view.dtype.itemsize)
 
     def view(self, dims: tuple[int, ...], strides: tuple[int, ...], offset: int, dtype: np.dtype[Any]) -> Array:
         """An array over the same memory; strides and offset in elements of `dtype`."""
         size = dtype.itemsize
-        return np.ndarray(dims, dtype, self.array, offset * size, tuple(s * size for s in strides))
+        view: Array = np.ndarray(dims, dtype, self.array, offset * size, tuple(s * size for s in strides))
+        return view
 
 
 def root_of(array: Array) -> Array:

@@ -69,6 +69,19 @@ KNOBS: dict[str, Knob] = {
 class _State:
     """Current values; attribute reads are plain dictionary lookups."""
 
+    backend: str
+    debug: frozenset[str]
+    log: frozenset[str]
+    dump: str
+    override: str
+    check: int
+    fuel: int
+    cpu: str
+    cache: str
+    pool: str
+    nan: bool
+    eager: bool
+
     def __init__(self) -> None:
         for knob in KNOBS.values():
             setattr(self, knob.name, _initial(knob))
@@ -91,7 +104,7 @@ class Knobs(_State):
     def __call__(self, **changes: Any) -> Iterator[Knobs]:
         """Set knobs for a `with` block. Raises ValueProblem for an unknown knob or value."""
         previous: dict[str, Any] = {}
-        for name, value in changes.items():
+        for name in changes:
             if name not in KNOBS:
                 raise ValueProblem(f"knobs: no knob named {name!r}; there are {', '.join(KNOBS)}")
             previous[name] = getattr(self, name)

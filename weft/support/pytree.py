@@ -11,11 +11,11 @@ from typing import Any
 class TreeSpec:
     """The structure of a pytree without its leaves. Equal specs rebuild equal structures; hashable."""
 
-    __slots__ = ("kind", "meta", "children", "size")
+    __slots__ = ("children", "kind", "meta", "size")
 
     def __init__(self, kind: Any, meta: Any, children: tuple[TreeSpec, ...]) -> None:
         self.kind, self.meta, self.children = kind, meta, children
-        self.size = 1 if kind is None else sum(c.size for c in children)
+        self.size: int = 1 if kind is None else sum(c.size for c in children)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -46,8 +46,8 @@ def register(kind: type, flatten: Callable[[Any], Nodes], unflatten: Callable[[l
 
 register(list, lambda x: (list(x), None), lambda c, _: c)
 register(tuple, lambda x: (list(x), None), lambda c, _: tuple(c))
-register(dict, lambda x: (list(x.values()), tuple(x)), lambda c, keys: dict(zip(keys, c)))
-register(OrderedDict, lambda x: (list(x.values()), tuple(x)), lambda c, keys: OrderedDict(zip(keys, c)))
+register(dict, lambda x: (list(x.values()), tuple(x)), lambda c, keys: dict(zip(keys, c, strict=True)))
+register(OrderedDict, lambda x: (list(x.values()), tuple(x)), lambda c, keys: OrderedDict(zip(keys, c, strict=True)))
 
 
 def _parts(tree: Any) -> tuple[list[Any], Any] | None:
@@ -70,7 +70,7 @@ def _rebuild(kind: Any, children: list[Any], meta: Any) -> Any:
     if hasattr(kind, "_fields"):
         return kind(*children)
     fresh = object.__new__(kind)
-    for name, child in zip(meta, children):
+    for name, child in zip(meta, children, strict=True):
         object.__setattr__(fresh, name, child)
     return fresh
 

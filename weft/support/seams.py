@@ -15,7 +15,7 @@ from weft.support.errors import StateError
 class Seam:
     """A named callback with exactly one implementation at a time."""
 
-    __slots__ = ("name", "implementation")
+    __slots__ = ("implementation", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name

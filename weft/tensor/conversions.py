@@ -73,21 +73,8 @@ class Conversions(Facts):
         return (data.astype(np.float32) if data.dtype.kind == "V" else data).tolist()
 
     def _array(self, what: str) -> np.ndarray[Any, Any]:
-        data = self._data
+        data: Any = self._data
         if type(data) is not ndarray:
             data = data.materialize(what)
-        return data
-
-    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
-        """The value as an ndarray that shares memory. Raises StateError when the tensor requires grad (detach first, or force=True)."""
-        if self.requires_grad and not force:
-            raise StateError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        array = self._array("numpy()")
-        self.storage()
+        array: np.ndarray[Any, Any] = data
         return array
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        array = self.numpy()
-        if dtype is not None and array.dtype != dtype:
-            return array.astype(dtype)
-        return array.copy() if copy else array

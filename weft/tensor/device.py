@@ -33,7 +33,7 @@ class Device(str):
         return str(self).partition(":")[0]
 
     @property
-    def index(self) -> int | None:
+    def index(self) -> int | None:  # type: ignore[override]  # PyTorch's name; str has a method of that name
         number = str(self).partition(":")[2]
         return int(number) if number else None
 

@@ -1,4 +1,4 @@
-"""What a tensor says of its value without reading it: type, sizes, strides, layout."""
+"""What a tensor says of its value without reading it: type, sizes, strides, layout, memory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.ops.geometry import Geometry, is_contiguous
 from weft.ops.methods import OperatorMethods
+from weft.runtime.storage import Storage
 from weft.tensor.device import Device
 from weft.types import dtype as dt
 from weft.types.dims import Dim
@@ -37,13 +38,15 @@ class Facts(Operators):
         data = self._data
         if type(data) is ndarray:
             return tensor_type(dt.from_numpy(data.dtype), data.shape)
-        return data.type
+        found: TensorType = data.type
+        return found
 
     @property
     def dims(self) -> tuple[Dim, ...]:
         """Sizes as dims: integers or symbolic expressions."""
         data = self._data
-        return data.shape if type(data) is ndarray else data.type.shape
+        found: tuple[Dim, ...] = data.shape if type(data) is ndarray else data.type.shape
+        return found
 
     @property
     def shape(self) -> Size:
@@ -75,7 +78,7 @@ class Facts(Operators):
         data = self._data
         if type(data) is ndarray:
             return BY_NUMPY.get(data.dtype) or dt.from_numpy(data.dtype)
-        found = data.type.dtype
+        found: DType | None = data.type.dtype
         assert found is not None
         return found
 
@@ -115,7 +118,8 @@ class Facts(Operators):
         if type(data) is ndarray:
             size = data.dtype.itemsize
             return Geometry(data.shape, tuple(s // size for s in data.strides), self._storage.offset_of(data) if self._storage else 0)
-        return data.geometry()
+        found: Geometry = data.geometry()
+        return found
 
     def stride(self, dim: int | None = None) -> Any:
         """Element strides, or the stride of one dim."""
@@ -152,3 +156,19 @@ class Facts(Operators):
     def is_signed(self) -> bool:
         """Whether the dtype has negative values."""
         return self.dtype.is_signed
+
+    # ---- memory
+    def storage(self) -> Any:
+        """The Storage (made when first asked for)."""
+        found = self._storage
+        if found is None:
+            data = self._data
+            found = self._storage = Storage(data) if type(data) is ndarray else data.new_storage()
+        return found
+
+    untyped_storage = storage
+
+    def data_ptr(self) -> int:
+        """Address of the first element."""
+        storage = self.storage()
+        return int(storage.address + storage.offset_of(self._data) * self.dtype.itemsize)

@@ -15,7 +15,7 @@ class Modes(threading.local):
     """Thread-local state read on every call; keep it flat.
 
     grad: whether autograd records. inference: inference mode. special: None, or a tuple of interceptors, outermost first, that the slow walk
-    consults (any object with `intercept(op, args)`). capture: the active capture (with `run`, `write`), or None.
+    consults (any object with `intercept(op, args)`, `intercept_inplace(op, args)` and `lift(tensor)`). capture: the active capture (with `run`, `write`), or None.
     """
 
     grad: bool = True
@@ -108,7 +108,7 @@ class _GradMode(_ModeSetting):
     def __new__(cls, function: Any = None) -> Any:
         made = super().__new__(cls)
         if callable(function):
-            made.__init__()
+            _GradMode.__init__(made)
             return made(function)
         return made
 

@@ -32,3 +32,11 @@ class Payload:
     def copied(self) -> Any:
         """The payload of an independent copy."""
         return self.materialize("deepcopy")
+
+    def detached(self) -> Payload:
+        """The payload of an alias without history."""
+        return self
+
+    def text(self) -> str:
+        """The repr of a tensor with this payload; "" where type and device say it all."""
+        return ""

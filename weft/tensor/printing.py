@@ -105,7 +105,8 @@ def _edges(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _nested(values: np.ndarray[Any, Any], indent: int, summarize: bool, formatter: Any) -> str:
     if values.ndim == 0:
-        return formatter.padded(values.item())
+        text: str = formatter.padded(values.item())
+        return text
     keep = options.edgeitems
     cut = summarize and values.shape[0] > 2 * keep
     if values.ndim == 1:
@@ -138,7 +139,7 @@ def _plain_text(tensor: Tensor, prefix: str) -> str:
     suffixes = _suffixes(tensor)
     data = tensor._data
     if type(data) is not np.ndarray:
-        return _with_suffixes(f"{prefix}...", suffixes, len(prefix)) + ")"
+        return data.text() or _with_suffixes(f"{prefix}...", suffixes, len(prefix)) + ")"
     return _with_suffixes(prefix + _body(data, len(prefix)), suffixes, len(prefix)) + ")"
 
 

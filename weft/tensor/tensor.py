@@ -35,21 +35,20 @@ class Tensor(Conversions):
         self._autograd: AutogradState | None = None
         self._view: ViewOf | None = None
 
-    # ---- storage and versions
-    def storage(self) -> Any:
-        """The Storage (made when first asked for)."""
-        found = self._storage
-        if found is None:
-            data = self._data
-            found = self._storage = Storage(data) if type(data) is ndarray else data.new_storage()
-        return found
+    # ---- memory and views
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """The value as an ndarray that shares memory. Raises StateError when the tensor requires grad (detach first, or force=True)."""
+        if self.requires_grad and not force:
+            raise StateError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        array = self._array("numpy()")
+        self.storage()
+        return array
 
-    untyped_storage = storage
-
-    def data_ptr(self) -> int:
-        """Address of the first element."""
-        storage = self.storage()
-        return int(storage.address + storage.offset_of(self._data) * self.dtype.itemsize)
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
 
     @property
     def _version(self) -> int:
@@ -127,7 +126,8 @@ class Tensor(Conversions):
         """The accumulated gradient of a leaf (or of a tensor that retains it), or None."""
         capture = modes.capture
         if capture is not None:
-            return capture.grad_of(self)
+            slot: Tensor | None = capture.grad_of(self)
+            return slot
         return None if self._autograd is None else self._autograd.grad
 
     @grad.setter
@@ -206,7 +206,8 @@ class Tensor(Conversions):
         self._data, self._storage = value._data, value.storage()
 
     def _alias(self, share_version: bool) -> Tensor:
-        out = Tensor(self._data)
+        data = self._data
+        out = Tensor(data if type(data) is ndarray else data.detached())
         storage = self.storage()
         if share_version:
             out._storage = storage
@@ -235,9 +236,10 @@ class Tensor(Conversions):
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
             )
         if id(self) in memo:
-            return memo[id(self)]
+            known: Tensor = memo[id(self)]
+            return known
         with _NoGrad():
-            out = self.__class__.__new__(self.__class__)
+            out: Tensor = object.__new__(type(self))
             data = self._data
             Tensor.__init__(out, data.copy(order="K") if type(data) is ndarray else data.copied())
         if self._autograd is not None and self._autograd.requires_grad:
@@ -282,8 +284,8 @@ def _silent(storage: Storage) -> Storage:
     return Storage(storage.array)
 
 
-def _rebuild(kind: type, array: np.ndarray[Any, Any], dtype: DType, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
-    out = kind.__new__(kind)
+def _rebuild(kind: type[Tensor], array: np.ndarray[Any, Any], dtype: DType, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
+    out: Tensor = object.__new__(kind)
     Tensor.__init__(out, array if array.dtype == dtype.numpy else array.astype(dtype.numpy))
     if requires_grad:
         out._state().requires_grad = True

@@ -12,7 +12,7 @@ Dim = Union[int, "Expr"]
 class Atom:
     """A symbol, or an operation that the polynomial form cannot open: floordiv, mod, max, min. Structural, hashable."""
 
-    __slots__ = ("kind", "args", "_hash", "key")
+    __slots__ = ("_hash", "args", "key", "kind")
 
     def __init__(self, kind: str, args: tuple[object, ...]) -> None:
         self.kind, self.args = kind, args
@@ -49,7 +49,7 @@ Monomial = tuple[Atom, ...]
 class Expr:
     """A polynomial with integer coefficients over atoms. Equality is structural; questions go to a ShapeEnv."""
 
-    __slots__ = ("terms", "_hash")
+    __slots__ = ("_hash", "terms")
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
         self.terms: tuple[tuple[Monomial, int], ...] = tuple(

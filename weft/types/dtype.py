@@ -14,7 +14,7 @@ BOOL, INT, FLOAT, COMPLEX = 0, 1, 2, 3  # promotion categories, in order
 class DType:
     """An element type. Compare by identity; `str(weft.float32) == "weft.float32"`."""
 
-    __slots__ = ("name", "short", "category", "itemsize", "bits", "is_signed", "_numpy")
+    __slots__ = ("_numpy", "bits", "category", "is_signed", "itemsize", "name", "short")
 
     def __init__(self, name: str, short: str, category: int, itemsize: int, is_signed: bool = True) -> None:
         self.name, self.short, self.category, self.itemsize, self.is_signed = name, short, category, itemsize, is_signed
@@ -66,7 +66,8 @@ def _numpy_dtype(dtype: DType) -> np.dtype[Any]:
     if dtype.name == "bfloat16":
         import ml_dtypes  # deferred: costs import time, and few programs use bfloat16
 
-        return np.dtype(ml_dtypes.bfloat16)
+        found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return found
     return np.dtype(dtype.name)
 
 
@@ -115,8 +116,8 @@ def from_numpy(dtype: np.dtype[Any]) -> DType:
     found = BY_NUMPY.get(dtype)
     if found is not None:
         return found
-    if dtype.name == "bfloat16":
-        return bfloat16 if bfloat16.numpy == dtype else bfloat16
+    if dtype.name == "bfloat16" and dtype == bfloat16.numpy:
+        return bfloat16
     native = BY_NUMPY.get(dtype.newbyteorder("="))
     if native is not None:
         return native

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from weft.types import dtype as dt
 from weft.types.dtype import DType
@@ -12,7 +12,7 @@ _ORDER = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def promote(a: DType, b: DType) -> DType:
     """The smallest dtype that holds both (of equal priority)."""
     if a is b:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from weft.support.errors import CaptureError
 from weft.support.locations import Location, user_location
 from weft.types import dims
 from weft.types import dtype as dt
-from weft.types.dims import Dim, Expr
+from weft.types.dims import Dim, Expr, Monomial
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,11 @@ class Relation:
 def _relation_text(op: str, expr: Expr) -> str:
     left = {m: c for m, c in expr.terms if c > 0}
     right = {m: -c for m, c in expr.terms if c < 0}
-    side = lambda t: str(Expr(t)) if t else "0"  # noqa: E731
-    return f"{side(left)} {op} {side(right)}"
+    return f"{_side_text(left)} {op} {_side_text(right)}"
+
+
+def _side_text(terms: Mapping[Monomial, int]) -> str:
+    return str(Expr(terms)) if terms else "0"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ IntLike = Union[int, "SymInt"]
 class SymInt:
     """A symbolic integer. `x.shape[0] * 2` is again symbolic; `x.shape[0] > 8` answers from the example and records a guard."""
 
-    __slots__ = ("expr", "env")
+    __slots__ = ("env", "expr")
 
     def __init__(self, expr: Expr, env: ShapeEnv) -> None:
         self.expr, self.env = expr, env

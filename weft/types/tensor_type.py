@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 from weft.types import dims as dm
 from weft.types.dims import Dim
 from weft.types.dtype import DType
 
-Dims = tuple[Optional[Dim], ...]
+Dims = tuple[Dim | None, ...]
 
 
 class Type:
     """A type of the graph language. Interned: equal types are the same object."""
 
-    __slots__ = ("text", "__weakref__")
+    __slots__ = ("__weakref__", "text")
     text: str
 
     def __str__(self) -> str:
@@ -30,7 +28,7 @@ class Type:
 class TensorType(Type):
     """dtype, device and dims of a tensor; None means unknown, dims None means unknown rank. Build with `tensor_type`."""
 
-    __slots__ = ("dtype", "dims", "device")
+    __slots__ = ("device", "dims", "dtype")
     dtype: DType | None
     dims: Dims | None
     device: str
@@ -72,7 +70,7 @@ class TensorType(Type):
             return True
         if self.dims is None or len(self.dims) != len(other.dims):
             return False
-        return all(b is None or a == b for a, b in zip(self.dims, other.dims))
+        return all(b is None or a == b for a, b in zip(self.dims, other.dims, strict=True))
 
 
 _TENSORS: dict[tuple[DType | None, Dims | None, str], TensorType] = {}
@@ -147,7 +145,7 @@ class TupleType(Type):
         return (
             isinstance(other, TupleType)
             and len(self.elements) == len(other.elements)
-            and all(a.is_subtype_of(b) for a, b in zip(self.elements, other.elements))
+            and all(a.is_subtype_of(b) for a, b in zip(self.elements, other.elements, strict=True))
         )
 
 
@@ -217,7 +215,7 @@ def unify(a: Type, b: Type) -> Type:
     if isinstance(a, ListType) and isinstance(b, ListType):
         return list_of(unify(a.element, b.element))
     if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.elements) == len(b.elements):
-        return tuple_of(*(unify(x, y) for x, y in zip(a.elements, b.elements)))
+        return tuple_of(*(unify(x, y) for x, y in zip(a.elements, b.elements, strict=True)))
     numbers = (INT, FLOAT, BOOL, COMPLEX, NUMBER)
     return NUMBER if a in numbers and b in numbers else ANY
 
@@ -227,4 +225,4 @@ def _unify_tensors(a: TensorType, b: TensorType) -> TensorType:
     device = a.device if a.device == b.device else "cpu"
     if a.dims is None or b.dims is None or len(a.dims) != len(b.dims):
         return tensor_type(dtype, None, device)
-    return tensor_type(dtype, tuple(x if x == y else None for x, y in zip(a.dims, b.dims)), device)
+    return tensor_type(dtype, tuple(x if x == y else None for x, y in zip(a.dims, b.dims, strict=True)), device)

@@ -65,7 +65,7 @@ def test_random_expressions():
     run = _native(dims)
     for _ in range(200):
         values = (random.randrange(50), random.randrange(50), random.randint(-50, 50))
-        expected = [dm.evaluate(d, dict(zip(NAMES, values))) for d in dims]
+        expected = [dm.evaluate(d, dict(zip(NAMES, values, strict=True))) for d in dims]
         if all(abs(e) < 1 << 62 for e in expected):
             assert run(*values) == expected
 

@@ -314,7 +314,7 @@ def test_a_warm_start_lowers_and_compiles_nothing(builder, n, tmp_path):
         assert (counters.llvm_compiles, lower.calls) == (expected, expected)
         outs.append(program.run([a.copy(), b, rate], (11,)))
     assert outs[0][2:6] == outs[1][2:6] == [11, 2.5, None, dt.float64]
-    for first, second in zip(*outs):
+    for first, second in zip(*outs, strict=True):
         np.testing.assert_array_equal(first, second)
     lower = ToyLowering()
     compile_program(graph, lower=lower, cache=Cache(tmp_path), cache_key="other text")

@@ -92,7 +92,7 @@ def test_if(builder, backend):
             t = np.tanh(a * b)
             first, second = (t + a, a) if condition else (t * b, b * 2)
             out = program.run([condition, a, b], (size,))
-            for got, expected in zip(out, (first * second, first, second)):
+            for got, expected in zip(out, (first * second, first, second), strict=True):
                 np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
             assert not any(np.shares_memory(o, i) for o in out for i in (a, b))
 

@@ -76,13 +76,13 @@ def test_native_agrees_with_numpy(turn):
         ours, theirs = _inputs(size, seed), _inputs(size, seed)
         for _ in range(2):  # the second call starts from the written state
             got, expected = native.run(ours, (size,)), reference.run(theirs, (size,))
-            for a, b in zip([*got, *ours], [*expected, *theirs]):
+            for a, b in zip([*got, *ours], [*expected, *theirs], strict=True):
                 np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-4, err_msg=f"seed {seed}, size {size}\n{native.layout.notes}")
                 assert np.shape(a) == np.shape(b)
             for value in [*ours, *theirs]:
                 if isinstance(value, np.ndarray):
                     np.clip(value, -3, 3, out=value)
-            for a, b in zip(ours, theirs):
+            for a, b in zip(ours, theirs, strict=True):
                 if isinstance(a, np.ndarray):
                     a[...] = b
 

@@ -66,7 +66,7 @@ class ToyLowering:
         tensors = [lowered.root(a) for a in node.args[:2] if isinstance(a, GraphValue) and isinstance(a.type, TensorType)]
         tensors = list(dict.fromkeys(tensors))
         places = [tensors.index(lowered.root(a)) if a in lowered.alias or a in tensors else None for a in node.args[:2]]
-        numbers = tuple(a for a, p in zip(node.args[:2], places) if p is None)
+        numbers = tuple(a for a, p in zip(node.args[:2], places, strict=False) if p is None)
         numel = node.output.tensor_type.numel
         name = f"toy_{BODIES[node.op.name]}_{'_'.join(map(str, places))}_{'checked' if node.op is CHECKED else ''}{self.scratch}".lower()
         if name not in module.functions:

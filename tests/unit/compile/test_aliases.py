@@ -24,6 +24,12 @@ def write_both(x: Any, y: Any) -> Any:
     return x * 1
 
 
+def write_transposed(x: Any, y: Any) -> Any:
+    x.mul_(2)
+    y.add_(1)
+    return x.t() * y
+
+
 PAIRS: dict[str, Callable[[int], tuple[Any, Any]]] = {
     "same object": lambda i: (lambda x: (x, x))(values(6, i)),
     "view": lambda i: (lambda x: (x, x.view(-1)))(values(6, i).view(2, 3)),
@@ -36,16 +42,13 @@ PAIRS: dict[str, Callable[[int], tuple[Any, Any]]] = {
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", PAIRS)
 def test_arguments_that_share_memory(name: str, backend: str) -> None:
-    if name == "transposed":
-        function = lambda x, y: (x.mul_(2), y.add_(1), x.t() * y)[2]  # noqa: E731
-    else:
-        function = write_both
+    function = write_transposed if name == "transposed" else write_both
     compiled = weft.compile(function, backend=backend)
     weft.counters.reset()
     for i in range(3):
         ours, theirs = PAIRS[name](i), PAIRS[name](i)
         expected, found = function(*ours), compiled(*theirs)
-        for a, b in zip((expected, *ours), (found, *theirs)):
+        for a, b in zip((expected, *ours), (found, *theirs), strict=True):
             np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-12)
     assert weft.counters.captures == 1
 
@@ -56,7 +59,7 @@ def test_sharing_patterns_do_not_share_programs(backend: str) -> None:
     for make in (PAIRS["distinct"], PAIRS["same object"], PAIRS["distinct"], PAIRS["overlap"]):
         ours, theirs = make(3), make(3)
         expected, found = write_both(*ours), compiled(*theirs)
-        for a, b in zip((expected, *ours), (found, *theirs)):
+        for a, b in zip((expected, *ours), (found, *theirs), strict=True):
             np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-12)
 
 

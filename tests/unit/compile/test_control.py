@@ -48,7 +48,7 @@ def test_gradients_through_cond(backend, rng):
     eager, compiled = both(step, backend)
     for sign in (1, -1):
         x = weft.tensor(sign * np.abs(rng.standard_normal(3)))
-        for a, b in zip(compiled(x), eager(x)):
+        for a, b in zip(compiled(x), eager(x), strict=True):
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-9, atol=1e-12)
 
 
@@ -70,7 +70,7 @@ def test_nested_control_flow(backend, rng):
     eager, compiled = both(step, backend)
     for _ in range(3):
         x = weft.tensor(rng.uniform(-1, 2, 2))
-        for a, b in zip(compiled(x), eager(x)):
+        for a, b in zip(compiled(x), eager(x), strict=True):
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-9, atol=1e-12)
 
 
@@ -92,7 +92,7 @@ def test_while_loop_runs_as_long_as_its_condition_holds(backend, rng):
         x = weft.tensor(scale * rng.uniform(0.5, 1.0, 3))
         found, expected = compiled(x), eager(x)
         counts.add(int(expected[1]))
-        for a, b in zip(found, expected):
+        for a, b in zip(found, expected, strict=True):
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-9, atol=1e-12)
     assert 0 in counts and len(counts) > 1
 

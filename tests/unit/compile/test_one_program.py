@@ -70,7 +70,7 @@ def run_both(eager: Any, compiled: Any, size: tuple[int, int], rng: random.Rando
 
 
 def worst(a: Trainer, b: Trainer, grads: bool) -> float:
-    pairs = [(p.grad, q.grad) if grads else (p, q) for p, q in zip(a.model.parameters(), b.model.parameters())]
+    pairs = [(p.grad, q.grad) if grads else (p, q) for p, q in zip(a.model.parameters(), b.model.parameters(), strict=True)]
     return max(
         float(np.linalg.norm((p - q).detach().numpy()) / (np.linalg.norm(p.detach().numpy()) + 1e-6)) for p, q in pairs if p is not None
     )
@@ -124,7 +124,7 @@ def test_gradients_accumulate_whether_present_or_not(backend: str) -> None:
         run_both(eager.accumulate, compiled.accumulate, size, rng, 1e-5)
         assert worst(eager, compiled, grads=True) < 1e-4
         after = [p.grad for p in compiled.model.parameters()]
-        assert all(b is None or b is a for a, b in zip(after, before))  # an accumulated gradient keeps its identity
+        assert all(b is None or b is a for a, b in zip(after, before, strict=True))  # an accumulated gradient keeps its identity
     assert weft.counters.captures == 1
 
 

@@ -36,7 +36,7 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 
 def same(a: Any, b: Any) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     return a is b or (type(a) is type(b) and not isinstance(a, weft.Tensor) and a == b)
 
 

@@ -106,9 +106,9 @@ def check(graph, inputs, wrt, of=0):
     again = parse_graph(text)
     assert str(again) == text
     found = interpret(again, inputs)
-    for value, before in zip(found, interpret(graph, inputs)):
+    for value, before in zip(found, interpret(graph, inputs), strict=False):
         np.testing.assert_allclose(value, before, rtol=1e-12)
-    for g, expected in zip(found[len(graph.results) :], central_differences(graph, inputs, wrt, of)):
+    for g, expected in zip(found[len(graph.results) :], central_differences(graph, inputs, wrt, of), strict=False):
         np.testing.assert_allclose(g, expected, rtol=1e-5, atol=1e-5)
     return again
 

@@ -12,7 +12,6 @@ import pytest
 from weft.runtime.generator import Generator, default_generator, fork_rng, initial_seed, key_of_seed, manual_seed
 from weft.types import dims
 
-
 DRAW = random.Random(os.environ["WEFT_TEST_SEED"])  # conftest draws it: every process of a run collects the same tests
 
 

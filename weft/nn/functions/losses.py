@@ -65,11 +65,10 @@ def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
     """0.5 * (log(var) + (input - target)^2 / var), var at least eps; full: with the constant."""
-    if not isinstance(var, Tensor):
-        var = aten.full_like(input.detach(), var)
-    if var.ndim == input.ndim - 1:
-        var = aten.unsqueeze(var, -1)
-    floor = var + aten.clamp_min(eps - var.detach(), 0)  # clamped for the value only, as the gradient flows past
+    variance = var if isinstance(var, Tensor) else aten.full_like(input.detach(), var)
+    if variance.ndim == input.ndim - 1:
+        variance = aten.unsqueeze(variance, -1)
+    floor = variance + aten.clamp_min(eps - variance.detach(), 0)  # clamped for the value only, as the gradient flows past
     loss = 0.5 * (aten.log(floor) + (input - target) ** 2 / floor)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from weft.autograd.node import InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.support.errors import StateError
-from weft.tensor.modes import modes
 from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:

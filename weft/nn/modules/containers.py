@@ -27,7 +27,8 @@ class Sequential(Module):
             self.add_module(name, module)
 
     def forward(self, input: Any) -> Any:
-        for module in self._modules.values():
+        modules: Any = self._modules.values()  # Modules: None is for attributes
+        for module in modules:
             input = module(input)
         return input
 
@@ -35,7 +36,8 @@ class Sequential(Module):
         return len(self._modules)
 
     def __iter__(self) -> Iterator[Module]:
-        return iter(self._modules.values())
+        modules: Any = self._modules.values()
+        return iter(modules)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -75,11 +77,12 @@ class ModuleList(Module):
         return len(self._modules)
 
     def __iter__(self) -> Iterator[Module]:
-        return iter(self._modules.values())
+        modules: Any = self._modules.values()
+        return iter(modules)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return ModuleList(list(self._modules.values())[index])
+            return ModuleList(list(self)[index])
         return self._modules[str(_position(len(self), index))]
 
     def __setitem__(self, index: int, module: Module) -> None:
@@ -101,7 +104,7 @@ class ModuleList(Module):
 
     def insert(self, index: int, module: Module) -> None:
         """Add a module before an index."""
-        items = list(self._modules.values())
+        items = list(self)
         items.insert(index, module)
         self._modules.clear()
         self.extend(items)

@@ -72,7 +72,7 @@ class Embedding(Module):
         """An Embedding whose table is a given tensor [n, d]."""
         if embeddings.ndim != 2:
             raise ShapeError("Embeddings parameter is expected to be 2-dimensional")
-        rows, columns = (int(d) for d in embeddings.dims)
+        rows, columns = (int(d) for d in embeddings.shape)
         return cls(rows, columns, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight=embeddings, _freeze=freeze)
 
     def extra_repr(self) -> str:

@@ -171,8 +171,8 @@ class Module(Hooked, Saved, Converted):
             raise AttributeError(f"`{name}` is not an nn.Parameter")
         return found
 
-    def get_buffer(self, target: str) -> Tensor:
-        """The buffer of a dotted name."""
+    def get_buffer(self, target: str) -> Tensor | None:
+        """The buffer of a dotted name (None if it was registered as None)."""
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         if name not in module._buffers:

@@ -85,7 +85,7 @@ class RNNBase(Module):
         if steps.shape[-1] != self.input_size:
             raise StateError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {steps.shape[-1]}")
         out, last = self._layers(steps, states if states is not None else self._zeros(steps), lengths)
-        if packed is not None:
+        if packed is not None and lengths is not None:
             return self._repacked(packed, out, last, lengths)
         if input.ndim == 2:
             return aten.squeeze(out, 1), tuple(aten.squeeze(s, 1) for s in last)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from weft.nn import functional as F
@@ -58,12 +57,12 @@ class _RunningNorm(Module):
             raise ValueProblem(f"expected {wanted} input (got {input.ndim}D input)")
 
     def _load_from_state_dict(
-        self, state_dict: Mapping[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool, missing_keys: list[str],
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool, missing_keys: list[str],
         unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:
         key = prefix + "num_batches_tracked"  # version 1 did not have it
         if local_metadata.get("version") in (None, 1) and self.track_running_stats and key not in state_dict:
-            state_dict[key] = aten.zeros((), dtype=dt.int64)  # type: ignore[index]  (load_state_dict made a copy)
+            state_dict[key] = aten.zeros((), dtype=dt.int64)  # load_state_dict made a copy
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     def extra_repr(self) -> str:

@@ -48,7 +48,8 @@ class Saved:
     def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
         """Parameters and persistent buffers by dotted name; detached unless keep_vars."""
         if args:
-            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])
+            given: tuple[Any, ...] = (*args, *(destination, prefix, keep_vars)[len(args) :])
+            destination, prefix, keep_vars = given
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()
@@ -112,7 +113,7 @@ class Saved:
         return IncompatibleKeys(missing, unexpected)
 
     def _load_from_state_dict(
-        self, state_dict: Mapping[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool, missing_keys: list[str],
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool, missing_keys: list[str],
         unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:
         """Load this module's own tensors; subclasses may override it and call it. Copies wait until the whole state_dict has been checked."""

@@ -68,9 +68,9 @@ class DataLoader:
         self.batch_size = None if batch_sampler is not None else batch_size
         if sampler is None and not self.is_iterable:
             sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
-        self.sampler: Any = sampler
-        if batch_sampler is None and batch_size is not None and not self.is_iterable:
-            batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
+        self.sampler = sampler
+        if batch_sampler is None and batch_size is not None and sampler is not None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.batch_sampler = batch_sampler
         self._batches = batch_sampler is not None or (self.is_iterable and batch_size is not None)
         self.collate_fn: Collate = collate_fn or (default_collate if self._batches else default_convert)
@@ -81,13 +81,18 @@ class DataLoader:
             if self.batch_size is None:
                 return total
             return total // self.batch_size if self.drop_last else -(-total // self.batch_size)
-        return len(self.sampler if self.batch_sampler is None else self.batch_sampler)  # type: ignore[arg-type]
+        return len(self._order)
 
     def __iter__(self) -> Iterator[Any]:
         if self.is_iterable:
             return self._stream() if self.num_workers == 0 else self._streams_ahead()
-        chosen = iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
+        chosen = iter(self._order)
         return map(self._fetch, chosen) if self.num_workers == 0 else self._ahead(chosen)
+
+    @property
+    def _order(self) -> Any:
+        """What says which items come next: one by one, or in batches."""
+        return self.sampler if self.batch_sampler is None else self.batch_sampler
 
     def _fetch(self, chosen: Any) -> Any:
         if not self._batches:
