@@ -17,10 +17,11 @@ from weft.autograd import engine
 from weft.autograd.views import write_path
 from weft.compile.evaluator import OpaqueEvaluator
 from weft.compile.gradients import Gradients
+from weft.compile.layout import is_permuted, order_like, ordered, result_orders
 from weft.compile.lifted import LiftedNumbers
 from weft.compile.numbers import SymFloat, operand_of
 from weft.compile.state import StateSlot, choose_base, type_of_array
-from weft.compile.symbolic import Path, SymbolicPayload, SymbolicStorage
+from weft.compile.symbolic import Order, Path, SymbolicPayload, SymbolicStorage
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Value
 from weft.ops.geometry import Geometry, contiguous
@@ -133,18 +134,38 @@ class Capture(LiftedNumbers, Gradients):
         if op.view is not None:
             return self._view(op, args)
         node = self.builder.emit(op, self.operand(args))
+        orders = self._orders(op, args) if is_permuted(args, self.env) else ()
+        if orders:
+            made = tuple(self.fresh(v, o) for v, o in zip(node.outputs, orders, strict=True))
+            return made if op.schema.returns_list or len(made) != 1 else made[0]
         if op.schema.returns_list or len(node.outputs) != 1:
             return tuple(self.fresh(v) for v in node.outputs)
         return self.fresh(node.output)
+
+    def _orders(self, op: Op, args: tuple[Any, ...]) -> tuple[Order | None, ...]:
+        """The order of dims that each result has in eager."""
+        grad, modes.grad = modes.grad, False
+        try:
+            with self.paused():
+                return result_orders(op, args, self.env)
+        finally:
+            modes.grad = grad
+
+    def lay_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+        """What a `*_like` factory made, in its source's order of dims."""
+        order = order_like(source, self.env) if is_permuted(source, self.env) else None
+        return made if order is None else self.fresh(self.payload_of(made).read(), order)
 
     def run_numbers(self, op: Op, args: tuple[Any, ...]) -> Any:
         """Record an operator whose only routable arguments are lifted numbers (a factory with a lifted value)."""
         return self.run(op, args)
 
-    def fresh(self, value: Value) -> Tensor:
-        """A tensor around a new graph value, with a storage of its own."""
-        storage = SymbolicStorage(self, value, value.tensor_type)
-        return self._tensor(SymbolicPayload(storage, (), value.tensor_type), storage)
+    def fresh(self, value: Value, order: Order | None = None) -> Tensor:
+        """A tensor around a new graph value, with a storage of its own whose dims lie in this order (None: row-major)."""
+        kind = value.tensor_type
+        storage = SymbolicStorage(self, value, kind, None if order is None else ordered(kind.shape, order))
+        storage.order = order
+        return self._tensor(SymbolicPayload(storage, (), kind), storage)
 
     def _tensor(self, payload: SymbolicPayload, storage: Any) -> Tensor:
         out = Tensor(payload)
@@ -191,11 +212,20 @@ class Capture(LiftedNumbers, Gradients):
         made = []
         for i, g in enumerate(shapes):
             kind = tensor_type(self._view_dtype(op, payload, rest), g.dims)
-            view = SymbolicPayload(payload.storage, (*payload.path, (op, rest, i)), kind, g)
+            view = SymbolicPayload(payload.storage, self._path(op, payload, rest, i), kind, g)
             made.append(_view_of(source, source.storage(), view, op, rest, i))
         if asked:
             payload.storage.questions.extend(asked.values())
         return tuple(made) if isinstance(shape, tuple) else made[0]
+
+    def _path(self, op: Op, payload: SymbolicPayload, rest: tuple[Any, ...], index: int) -> Path:
+        """The path to a view. Where the storage's dims have an order of their own, a view in other dims is a reshape to whoever lays the value out anew."""
+        if payload.storage.order is not None:
+            if op.base == "as_strided":
+                raise self.refuse("as_strided of a tensor whose dims do not lie row-major in memory; take it from x.contiguous()")
+            if op.base == "view" and not op.schema.overload:
+                op = OPS["aten::reshape"]
+        return *payload.path, (op, rest, index)
 
     def _view_dtype(self, op: Op, payload: SymbolicPayload, rest: tuple[Any, ...]) -> Any:
         if op.type is None:

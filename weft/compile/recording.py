@@ -38,6 +38,7 @@ from weft.compile.program_io import (
 from weft.compile.symbolic import SymbolicPayload, SymbolicStorage
 from weft.ir.graph import Operand
 from weft.ops.geometry import Geometry
+from weft.ops.op import OPS
 from weft.runtime.generator import Generator, default_generator
 from weft.runtime.storage import root_of
 from weft.support import pytree, registry
@@ -309,8 +310,15 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
         if isinstance(stand_in, Tensor) and type(stand_in._data) is SymbolicPayload and stand_in._data.storage is storage:
             return ReturnArgument(i, data.geometry())
     if id(storage) not in positions:
-        positions[id(storage)] = outcome.result(storage.value)
-    return ReturnFresh(positions[id(storage)], data.geometry() if data.path else None)
+        positions[id(storage)] = outcome.result(_in_memory_order(outcome.capture, storage))
+    return ReturnFresh(positions[id(storage)], data.geometry() if data.path or storage.order is not None else None)
+
+
+def _in_memory_order(capture: Capture, storage: SymbolicStorage) -> Operand:
+    """A storage's value with its dims from the outermost in memory inwards: results lie row-major."""
+    if storage.order is None:
+        return storage.value
+    return capture.builder.emit(OPS["aten::permute"], (storage.value, storage.order)).output
 
 
 def _state_writes(outcome: Outcome, stand_ins: list[Any]) -> None:

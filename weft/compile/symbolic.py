@@ -17,20 +17,27 @@ if TYPE_CHECKING:
     from weft.ops.op import Op
 
 Path = tuple[tuple["Op", tuple[Any, ...], int], ...]
+Order = tuple[int, ...]  # dims from the outermost in memory to the innermost
 
 
 class SymbolicStorage:
     """The base of a family of aliases: its graph value now. A write makes a new value; `generation` tells readers to look again.
 
-    `geometry` is how the base lies in memory as the user sees it. `questions` are guards that matter only if an alias is written.
+    `geometry` is how the base lies in memory as the user sees it: dense in the order `order` of its dims (None: row-major), or with a caller's gaps.
+    `questions` are guards that matter only if an alias is written.
     """
 
-    __slots__ = ("capture", "value", "type", "geometry", "version", "generation", "slot", "param", "questions", "partner", "builder", "depth", "__weakref__")
+    __slots__ = (
+        "capture", "value", "type", "geometry", "version", "generation", "slot", "param", "questions", "partner", "builder", "depth", "is_row_major", "order",
+        "__weakref__",
+    )
 
     def __init__(self, capture: Capture, value: Value, type: TensorType, geometry: Geometry | None = None) -> None:
         self.capture, self.value, self.type = capture, value, type
         self.builder, self.depth = capture.builder, len(capture.reads)  # the block that the storage belongs to
+        self.is_row_major = geometry is None
         self.geometry = geometry if geometry is not None or not type.is_complete else contiguous(type.shape)
+        self.order: Order | None = None
         self.version = 0
         self.generation = 0
         self.slot: Any = None
@@ -70,17 +77,23 @@ class SilentStorage:
 class SymbolicPayload(Payload):
     """A view of a symbolic storage (the empty path is the base itself)."""
 
-    __slots__ = ("storage", "path", "type", "_geometry", "_memo", "_generation")
+    __slots__ = ("storage", "path", "type", "permuted", "_geometry", "_memo", "_generation")
 
     def __init__(self, storage: SymbolicStorage, path: Path, type: TensorType, geometry: Geometry | None = None) -> None:
         self.storage, self.path, self.type = storage, path, type
         self._geometry = geometry if path else storage.geometry
+        self.permuted: bool | None = None  # compile/layout.py says, once
         self._memo: Value | None = None
         self._generation = -1
 
     @property
     def env(self) -> ShapeEnv:
         return self.storage.capture.env
+
+    @property
+    def is_laid_out(self) -> bool:
+        """Whether dims and strides are known."""
+        return self._geometry is not None
 
     def geometry(self) -> Geometry:
         """Dims and strides as the user sees them."""

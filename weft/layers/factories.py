@@ -12,15 +12,16 @@ from weft.layers import abstract
 from weft.layers.outputs import write_out
 from weft.ops.geometry import Geometry, contiguous_strides
 from weft.ops.layout import like_strides
+from weft.ops.overrides import armed, handle, overriding
 from weft.ops.packet import aten
 from weft.ops.route import default_route
 from weft.runtime.storage import Storage
 from weft.support.errors import Unsupported
 from weft.tensor.device import Device
-from weft.tensor.modes import modes
 from weft.tensor.meta import DEVICE as META
 from weft.tensor.meta import is_meta, meta_tensor
 from weft.tensor.meta import like as meta_like
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 NAMES = (
@@ -50,6 +51,11 @@ def _factory(name: str) -> Make:
         *args: Any, requires_grad: bool = False, device: Any = None, layout: Any = None, pin_memory: bool = False, memory_format: Any = None,
         out: Any = None, **kwargs: Any,
     ) -> Tensor:
+        if armed:
+            given = _given(kwargs, requires_grad=requires_grad, device=device, out=out)
+            asked = overriding(args, given)
+            if asked is not None:
+                return handle(function, asked, args, given)  # type: ignore[no-any-return]
         _check_layout(name, layout)
         with on_device(device):
             made: Tensor = getattr(aten, name)(*args, **kwargs)
@@ -63,6 +69,11 @@ def _like_factory(name: str) -> Make:
         input: Tensor, *args: Any, requires_grad: bool = False, device: Any = None, layout: Any = None, pin_memory: bool = False,
         memory_format: Any = None, **kwargs: Any,
     ) -> Tensor:
+        if armed:
+            given = _given(kwargs, requires_grad=requires_grad, device=device)
+            asked = overriding((input, *args), given)
+            if asked is not None:
+                return handle(function, asked, (input, *args), given)  # type: ignore[no-any-return]
         _check_layout(name, layout)
         source = _placed(input, device)
         made: Tensor = getattr(aten, name)(source, *args, **kwargs)
@@ -77,10 +88,20 @@ def _new_factory(name: str) -> Make:
     def function(
         self: Tensor, *args: Any, requires_grad: bool = False, device: Any = None, layout: Any = None, pin_memory: bool = False, **kwargs: Any
     ) -> Tensor:
+        if armed:
+            given = _given(kwargs, requires_grad=requires_grad, device=device)
+            asked = overriding((self, *args), given)
+            if asked is not None:
+                return handle(function, asked, (self, *args), given)  # type: ignore[no-any-return]
         _check_layout(name, layout)
         return _finished(name, getattr(aten, name)(_placed(self, device), *args, **kwargs), requires_grad, None)
 
     return _named(function, name)
+
+
+def _given(kwargs: dict[str, Any], **options: Any) -> dict[str, Any]:
+    """The keyword arguments of a call, with the options that differ from their defaults."""
+    return {**kwargs, **{name: value for name, value in options.items() if value is not None and value is not False}}
 
 
 def _named(function: Make, name: str) -> Make:
@@ -136,4 +157,6 @@ FACTORIES: dict[str, Make] = {name: _factory(name) for name in NAMES} | {name: _
 def install() -> None:
     """Put the factories that are methods on Tensor."""
     for name in NEW_NAMES:
-        setattr(Tensor, name, _new_factory(name))
+        made = _new_factory(name)
+        made.asks = True  # type: ignore[attr-defined]
+        setattr(Tensor, name, made)

@@ -1,0 +1,82 @@
+"""A captured value has the order of dims in memory that eager gives it: what is a view, what a copy and what an error hangs on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.support.errors import CaptureError, ShapeError
+
+Program = Callable[[weft.Tensor], Any]
+
+
+def _written_through_reshape(x: weft.Tensor) -> Any:
+    y = x.t().relu()
+    y.reshape(-1).add_(1)
+    return y
+
+
+def _written_through_contiguous(x: weft.Tensor) -> Any:
+    y = x.t().exp()
+    y.contiguous().add_(1)
+    y.t().contiguous().mul_(2)
+    return y
+
+
+def _like(x: weft.Tensor) -> Any:
+    y = weft.zeros_like(x.t())
+    y.t().view(-1).add_(weft.arange(12.0))
+    return y, weft.ones_like(x.expand(2, 3, 4).permute(2, 0, 1))
+
+
+PROGRAMS: dict[str, Program] = {
+    "written through reshape": _written_through_reshape,
+    "written through contiguous": _written_through_contiguous,
+    "like": _like,
+    "viewed back": lambda x: x.t().clone().t().view(-1),
+    "two operands": lambda x: (x.t() * x.t(), x.t() + x.t().contiguous()),
+    "reductions": lambda x: (x.expand(2, 3, 4).permute(2, 0, 1).sum(1), x.t().softmax(0), x.t().sum(0, keepdim=True)),
+    "joined": lambda x: (weft.cat([x.t(), x.t()]), weft.stack([x.t(), x.t()]), weft.where(x.t() > 0, x.t(), 0.0)),
+    "cast": lambda x: x.t().double(),
+    "images": lambda x: x.reshape(1, 2, 2, 3).contiguous(memory_format=weft.channels_last).relu(),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_captured_as_eager(name: str, rng: np.random.Generator) -> None:
+    x = weft.from_numpy(rng.standard_normal((3, 4)))
+    for captured, eager in zip(_flat(weft.compile(PROGRAMS[name])(x)), _flat(PROGRAMS[name](x)), strict=True):
+        np.testing.assert_allclose(captured.numpy(), eager.numpy())
+        assert _real_strides(captured) == _real_strides(eager)
+
+
+def _real_strides(x: weft.Tensor) -> list[int]:
+    return [s for s, n in zip(x.stride(), x.shape, strict=True) if n != 1]
+
+
+def _flat(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+def test_what_eager_cannot_view_is_refused() -> None:
+    step = weft.compile(lambda x: x.t().relu().view(-1))
+    with pytest.raises(ShapeError, match="at least one dimension spans across two contiguous subspaces"):
+        step(weft.ones(3, 4))
+
+
+def test_as_strided_of_another_order_is_refused() -> None:
+    step = weft.compile(lambda x: (x.t() * 2).as_strided((2, 2), (1, 3)))
+    with pytest.raises(CaptureError, match=r"test_captured_layouts.py:\d+: as_strided of a tensor whose dims do not lie row-major"):
+        step(weft.ones(3, 4))
+
+
+def test_other_sizes_need_no_other_capture() -> None:
+    step = weft.compile(lambda x: _written_through_reshape(x).sum())
+    weft.counters.reset()
+    for n, m in ((3, 4), (5, 2), (7, 3)):
+        assert step(weft.ones(n, m)).item() == n * m
+    assert weft.counters.captures == 1
