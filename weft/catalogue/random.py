@@ -65,8 +65,15 @@ integer_at = _inner(
 )
 
 
+transforms: list[Callable[[Callable[[Sequence[Dim]], Any], Sequence[Dim]], Any]] = []  # who may draw in another size: vmap draws for all examples at once
+
+
 def draw(make: Callable[[Any, Dim], Any], size: Sequence[Dim], generator: Generator | None) -> Any:
     """Take as many counters as `size` has elements and show `make(counters, key)` with that size."""
+    for transform in transforms:
+        drawn = transform(lambda dims: draw(make, dims, generator), size)
+        if drawn is not None:
+            return drawn
     which = default_generator if generator is None else generator
     numel = dm.product(size)
     key, offset = which.advance(numel)

@@ -13,9 +13,10 @@ class Counters:
     native_calls    entries into native code
     foreign_segments  segments run by NumPy or Python between native ones
     allocations     buffers allocated by compiled programs, outputs that escape included
+    vmap_loops      operators that vmap ran example by example, for want of a batch rule
     """
 
-    NAMES = ("captures", "guard_misses", "llvm_compiles", "kernels", "native_calls", "foreign_segments", "allocations")
+    NAMES = ("captures", "guard_misses", "llvm_compiles", "kernels", "native_calls", "foreign_segments", "allocations", "vmap_loops")
     __slots__ = NAMES
 
     captures: int
@@ -25,6 +26,7 @@ class Counters:
     native_calls: int
     foreign_segments: int
     allocations: int
+    vmap_loops: int
 
     def __init__(self) -> None:
         self.reset()

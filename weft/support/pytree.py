@@ -86,6 +86,15 @@ def flatten(tree: Any, leaves: list[Any] | None = None) -> tuple[list[Any], Tree
     return found, TreeSpec(type(tree), meta, tuple(flatten(c, found)[1] for c in children))
 
 
+def one_level(tree: Any) -> tuple[list[Any], TreeSpec]:
+    """The children of a container as they are, and its structure with leaves in their places; a leaf is its own only child."""
+    parts = _parts(tree)
+    if parts is None:
+        return [tree], LEAF
+    children, meta = parts
+    return children, TreeSpec(type(tree), meta, (LEAF,) * len(children))
+
+
 def unflatten(leaves: list[Any], spec: TreeSpec) -> Any:
     """The inverse of flatten."""
     if spec.kind is None:

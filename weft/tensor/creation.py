@@ -27,6 +27,8 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
         out = out.to(where)
     if modes.capture is not None:
         out = modes.capture.lift_fresh(out)
+    for level in modes.special or ():
+        out = level.lift(out)
     return out.requires_grad_() if requires_grad else out
 
 

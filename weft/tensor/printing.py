@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.ops.overrides import WITHOUT_CLASSES, Asking
+from weft.tensor.subclass import Overriding
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 
@@ -130,7 +132,11 @@ def _row(values: np.ndarray[Any, Any], indent: int, cut: bool, formatter: Any) -
 
 
 def tensor_text(tensor: Tensor, prefix: str = "tensor(") -> str:
-    """`tensor([[1., 2.]], requires_grad=True)`."""
+    """`tensor([[1., 2.]], requires_grad=True)`; a subclass has its own name in front."""
+    if isinstance(tensor, Overriding):
+        with Asking(WITHOUT_CLASSES):
+            text = _plain_text(tensor, f"{type(tensor).__name__}(")
+        return f"Parameter({text})" if tensor._is_param else text
     start = "Parameter containing:\n" if tensor._is_param else ""
     return start + _plain_text(tensor, prefix)
 

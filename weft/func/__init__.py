@@ -1,0 +1,13 @@
+"""weft.func: transforms of functions: grad, vjp, jvp, jacrev, jacfwd, hessian, vmap, functionalize; they nest in any order, in weft.compile too.
+
+gradients.py  grad, grad_and_value, vjp              jacobians.py  jacrev, jacfwd, hessian
+forward.py    jvp, linearize                         mapping.py    vmap
+state.py      modules as functions of their parameters   functionalizing.py  functionalize
+arguments.py  what they ask of their arguments
+The levels that do the work are in weft/layers/transforms.
+"""
+
+from weft.func.gradients import grad, grad_and_value, vjp
+from weft.func.mapping import vmap
+
+__all__ = ["grad", "grad_and_value", "vjp", "vmap"]

@@ -1,0 +1,122 @@
+"""Reverse mode: grad, grad_and_value, vjp, jacrev."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from weft.func.arguments import (
+    Argnums,
+    checked_argnums,
+    differentiable_inputs,
+    map_tensors,
+    only_tensors,
+    pick,
+    put,
+    split_aux,
+)
+from weft.layers.transforms.tracked import GradLevel
+from weft.support import pytree
+from weft.support.errors import StateError
+from weft.tensor.modes import enable_grad
+from weft.tensor.tensor import Tensor
+
+Function = Callable[..., Any]
+
+
+def grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+    """A function that computes the gradient of `func`, which returns a scalar, with respect to the arguments that argnums name.
+
+    func(*args, **kwargs) -> scalar tensor, or (scalar, aux) with has_aux; the gradient has the structure of the argument (a tuple of them when
+    argnums is a tuple). `no_grad` inside func counts, outside it does not. Raises StateError for an output that is no scalar.
+    """
+
+    @functools.wraps(func)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        found, value = grad_and_value(func, argnums, has_aux)(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return gradient
+
+
+def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+    """Like grad, but gives (gradient, value); with has_aux (gradient, (value, aux))."""
+
+    @functools.wraps(func)
+    def both(*args: Any, **kwargs: Any) -> Any:
+        chosen = checked_argnums(argnums, len(args))
+        with GradLevel() as level, enable_grad():
+            outer, kwargs = level_arguments(level, args), map_tensors(level.wrap, kwargs)
+            leaves, spec = differentiable_inputs(pick(args, chosen))
+            inputs = [level.leaf(t) for t in leaves]
+            result = func(*put(outer, chosen, pytree.unflatten(inputs, spec)), **kwargs)
+            output, aux = split_aux(result, has_aux, "grad_and_value(f)(*args)")
+            _check_scalar(output)
+            found = level.gradients([output], inputs, [None])
+            value, aux = level.lower(output), map_tensors(level.lower, aux)
+        gradients = pytree.unflatten(found, spec)
+        return (gradients, (value, aux)) if has_aux else (gradients, value)
+
+    return both
+
+
+def level_arguments(level: GradLevel, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments as tensors of the level, without history."""
+    return tuple(map_tensors(level.wrap, a) for a in args)
+
+
+def _check_scalar(output: Any) -> None:
+    if not isinstance(output, Tensor):
+        raise StateError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}")
+    if output.ndim:
+        raise StateError(
+            f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with {output.ndim} dims. Maybe you wanted to use the "
+            "vjp or jacrev APIs instead?"
+        )
+
+
+def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """(output, vjp_fn) of func at primals; (output, vjp_fn, aux) with has_aux.
+
+    vjp_fn(cotangents), with the structure of the output, gives cotangents' J: one entry per primal, or the entry itself when there is one
+    primal. It may be called any number of times, also inside of other transforms.
+    """
+    output, pullback, aux = pull_back(func, primals, has_aux)
+    return (output, pullback, aux) if has_aux else (output, pullback)
+
+
+def pull_back(func: Function, primals: tuple[Any, ...], has_aux: bool) -> tuple[Any, Function, Any]:
+    """(output, vjp_fn, aux)."""
+    level = GradLevel()
+    with level, enable_grad():
+        leaves, spec = differentiable_inputs(primals)
+        inputs = [level.leaf(t) for t in leaves]
+        result = func(*pytree.unflatten(inputs, spec))
+        result, aux = split_aux(result, has_aux, "vjp(f, *primals)")
+        outputs, out_spec = only_tensors(result, "vjp(f, *primals): Expected f(*primals) to return only tensors")
+        values = [level.lower(o) for o in outputs]
+        aux = map_tensors(level.lower, aux)
+
+    def pullback(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        seeds, seed_spec = only_tensors(cotangents, "vjp_fn(cotangents): Expected tensors")
+        if seed_spec != out_spec:
+            raise StateError(
+                f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. cotangents: {seed_spec}, "
+                f"primal output: {out_spec}"
+            )
+        for i, (seed, value) in enumerate(zip(seeds, values, strict=True)):
+            check_seed(i, seed, value)
+        with level:
+            found = pytree.unflatten(level.gradients(outputs, inputs, seeds), spec)
+        return found if len(primals) > 1 else found[0]
+
+    return pytree.unflatten(values, out_spec), pullback, aux
+
+
+def check_seed(i: int, seed: Tensor, value: Tensor) -> None:
+    """Raises StateError for a cotangent of another shape than its output."""
+    if len(seed.dims) != len(value.dims) or seed.shape != value.shape:
+        raise StateError(
+            f"Mismatch in shape: grad_output[{i}] has a shape of {seed.shape} and output[{i}] has a shape of {value.shape}."
+        )

@@ -1,0 +1,173 @@
+"""vmap: a function of one example as a function of a batch of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from weft.layers.transforms.batched import RANDOMNESS, BatchLevel
+from weft.ops.packet import aten
+from weft.support import pytree
+from weft.support.errors import IndexBoundsError, StateError, ValueProblem
+from weft.tensor.tensor import Tensor
+from weft.types import shape_env
+
+Function = Callable[..., Any]
+Dims = Any  # an int, None, or a pytree of them
+
+
+def vmap(func: Function, in_dims: Dims = 0, out_dims: Dims = 0, randomness: str = "error", *, chunk_size: int | None = None) -> Function:
+    """A function that maps `func` over a dim of its arguments, computing all examples at once.
+
+    in_dims: the dim that is mapped over, for every argument, or one per argument; None for an argument (or a part of it) that all examples share.
+    out_dims: where the batch goes in the outputs. randomness: "error" (a random operator is refused), "same" or "different" numbers for each
+    example. chunk_size: how many examples run at once. Arguments and outputs are pytrees of tensors. Raises ValueProblem for in_dims and out_dims
+    that do not fit; StateError for what needs the value of one example (.item(), `if tensor`).
+    """
+    if randomness not in RANDOMNESS:
+        raise StateError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueProblem(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+
+    @functools.wraps(func)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, spec, dims = _flat_inputs(func, in_dims, args)
+        size = _batch_size(leaves, dims)
+        if chunk_size is not None and isinstance(size, int) and size > chunk_size:
+            return _in_chunks(func, leaves, spec, dims, size, out_dims, randomness, chunk_size, kwargs)
+        return _map(func, leaves, spec, dims, size, out_dims, randomness, kwargs)
+
+    return mapped
+
+
+def _map(
+    func: Function, leaves: list[Any], spec: pytree.TreeSpec, dims: list[Any], size: Any, out_dims: Dims, randomness: str, kwargs: dict[str, Any]
+) -> Any:
+    """One call of the function, with the level on."""
+    kwargs = kwargs and pytree.map_leaves(lambda x: _first(x, 0) if isinstance(x, Tensor) else x, kwargs)
+    moved = [leaf if d is None else _first(leaf, d) for leaf, d in zip(leaves, dims, strict=True)]
+    with BatchLevel(size, randomness) as level:
+        inside = [m if d is None else level.wrap(m) for m, d in zip(moved, dims, strict=True)]
+        keywords = kwargs and pytree.map_leaves(lambda x: level.wrap(x) if isinstance(x, Tensor) else x, kwargs)
+        result = func(*pytree.unflatten(inside, spec), **keywords)
+    return _unwrapped(func, level, result, out_dims)
+
+
+def _first(value: Tensor, dim: int) -> Tensor:
+    """The tensor with the dim in front."""
+    return value if dim == 0 else aten.movedim(value, dim, 0)  # type: ignore[no-any-return]
+
+
+# ---- inputs
+def _flat_inputs(func: Function, in_dims: Dims, args: tuple[Any, ...]) -> tuple[list[Any], pytree.TreeSpec, list[Any]]:
+    name = getattr(func, "__name__", repr(func))
+    if not isinstance(in_dims, (int, tuple, list)):
+        raise ValueProblem(
+            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
+            f"inputs, got: {type(in_dims)}."
+        )
+    if not args:
+        raise ValueProblem(
+            f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with no inputs. The "
+            "latter is unsupported."
+        )
+    leaves, spec = pytree.flatten(args)
+    dims = spread(tuple(in_dims) if isinstance(in_dims, list) else in_dims, spec)
+    if dims is None:
+        raise ValueProblem(
+            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of `inputs`. in_dims has structure "
+            f"{pytree.flatten(in_dims)[1]} but inputs has structure {spec}."
+        )
+    return leaves, spec, [_checked_dim(name, in_dims, leaf, d) for leaf, d in zip(leaves, dims, strict=True)]
+
+
+def _checked_dim(name: str, in_dims: Dims, leaf: Any, dim: Any) -> Any:
+    start = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={dim} for "
+    if dim is None:
+        return None
+    if not isinstance(dim, int):
+        raise ValueProblem(f"{start}an input but in_dim must be either an integer dimension or None.")
+    if not isinstance(leaf, Tensor):
+        raise ValueProblem(
+            f"{start}an input but the input is of type {type(leaf)}. We cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
+        )
+    if not -leaf.ndim <= dim < leaf.ndim:
+        raise ValueProblem(
+            f"{start}some input, but that input is a Tensor of dimensionality {leaf.ndim} so expected in_dim to satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}."
+        )
+    return dim % leaf.ndim
+
+
+def spread(dims: Dims, spec: pytree.TreeSpec) -> list[Any] | None:
+    """One entry per leaf of the structure, from a tree of dims that may stop early; None where they do not fit."""
+    if dims is None or isinstance(dims, int):
+        return [dims] * spec.size
+    parts, part_spec = pytree.one_level(dims)
+    if spec.kind is None:
+        return None
+    if part_spec.kind is not spec.kind or part_spec.meta != spec.meta or len(parts) != len(spec.children):
+        return None
+    out: list[Any] = []
+    for part, child in zip(parts, spec.children, strict=True):
+        found = spread(part, child)
+        if found is None:
+            return None
+        out.extend(found)
+    return out
+
+
+def _batch_size(leaves: list[Any], dims: list[Any]) -> Any:
+    sizes = [leaf.dims[d] for leaf, d in zip(leaves, dims, strict=True) if d is not None]
+    if not sizes:
+        raise ValueProblem("vmap: at least one input must be mapped over, but in_dims is None for all of them")
+    if any(not (s == sizes[0] or shape_env.equal(s, sizes[0])) for s in sizes):
+        raise ValueProblem(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension")
+    return sizes[0]
+
+
+# ---- outputs
+def _unwrapped(func: Function, level: BatchLevel, result: Any, out_dims: Dims) -> Any:
+    name = getattr(func, "__name__", repr(func))
+    leaves, spec = pytree.flatten(result)
+    dims = spread(tuple(out_dims) if isinstance(out_dims, list) else out_dims, spec)
+    if dims is None and isinstance(out_dims, tuple) and spec.kind is None and len(out_dims) == 1:
+        dims = list(out_dims)
+    if dims is None:
+        raise ValueProblem(
+            f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`. out_dims has structure "
+            f"{pytree.flatten(out_dims)[1]} but outputs has structure {spec}."
+        )
+    return pytree.unflatten([_output(name, level, leaf, d) for leaf, d in zip(leaves, dims, strict=True)], spec)
+
+
+def _output(name: str, level: BatchLevel, leaf: Any, dim: Any) -> Any:
+    if dim is None:
+        if level.owns(leaf):
+            raise ValueProblem(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
+        return leaf
+    if not isinstance(leaf, Tensor):
+        raise ValueProblem(
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(leaf)}. Did you mean to set out_dims= to None for output?"
+        )
+    value = level.lower(leaf) if level.owns(leaf) else aten.expand(aten.unsqueeze(leaf, 0), (level.size, *leaf.dims))
+    if not -value.ndim <= dim < value.ndim:
+        raise IndexBoundsError(f"Dimension out of range (expected to be in range of [{-value.ndim}, {value.ndim - 1}], but got {dim})")
+    return value if dim % value.ndim == 0 else aten.movedim(value, 0, dim)
+
+
+# ---- chunks
+def _in_chunks(
+    func: Function, leaves: list[Any], spec: pytree.TreeSpec, dims: list[Any], size: int, out_dims: Dims, randomness: str, chunk: int, kwargs: dict[str, Any]
+) -> Any:
+    parts: list[list[Any]] = []
+    out_spec: Any = None
+    for start in range(0, size, chunk):
+        count = min(chunk, size - start)
+        some = [leaf if d is None else aten.narrow(leaf, d, start, count) for leaf, d in zip(leaves, dims, strict=True)]
+        named = kwargs and pytree.map_leaves(lambda x, at=start, n=count: aten.narrow(x, 0, at, n) if isinstance(x, Tensor) else x, kwargs)
+        found, out_spec = pytree.flatten(_map(func, some, spec, dims, count, out_dims, randomness, named))
+        parts.append(found)
+    places = spread(tuple(out_dims) if isinstance(out_dims, list) else out_dims, out_spec) or list(out_dims)
+    joined = [column[0] if d is None else aten.cat(tuple(column), d) for column, d in zip(zip(*parts, strict=True), places, strict=True)]
+    return pytree.unflatten(joined, out_spec)

@@ -1,0 +1,198 @@
+"""The level of vmap: its tensors are values whose first dim, the batch, the function does not see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from weft.layers import eager, walk
+from weft.layers.transforms import derived, fallback
+from weft.layers.transforms.level import Level, Wrapper, same_form, tensors_in
+from weft.ops.geometry import Geometry
+from weft.ops.op import OPS, Op
+from weft.ops.packet import aten
+from weft.support.errors import StateError
+from weft.tensor.tensor import Tensor
+from weft.types.dims import Dim
+from weft.types.tensor_type import TensorType
+
+_NO_VALUE = (
+    "vmap: {what} asks a tensor for its value, but inside vmap it stands for one value per example. We don't support vmap over {what}: use "
+    "weft.where instead of `if tensor`, keep numbers as tensors, or move the call out of the function."
+)
+_DYNAMIC = frozenset(("nonzero", "masked_select", "_unique2", "unique_dim", "repeat_interleave.Tensor"))
+_ANSWERS = frozenset(("allclose", "equal", "is_nonzero"))
+RANDOMNESS = ("error", "same", "different")
+
+
+class Batched(Wrapper):
+    """One value per example, stacked along dim 0."""
+
+    __slots__ = ("_type",)
+    word = "BatchedTensor"
+
+    def __init__(self, level: Level, value: Tensor) -> None:
+        super().__init__(level, value)
+        self._type: TensorType | None = None
+
+    @property
+    def type(self) -> TensorType:  # type: ignore[override]
+        found = self._type
+        if found is None or found.dtype is not self.value.dtype or len(found.shape) + 1 != self.value.ndim:
+            whole = self.value.type_
+            found = self._type = whole.with_dims(whole.shape[1:])
+        return found
+
+    def geometry(self) -> Geometry:
+        """Dims and strides of one example."""
+        g = self.value.geometry()
+        return Geometry(g.dims[1:], g.strides[1:], g.offset)
+
+    def item(self) -> NoReturn:
+        """Refused."""
+        raise StateError(_NO_VALUE.format(what="calling .item() on a Tensor (int(), float(), bool() and `if tensor` call it too)"))
+
+    def materialize(self, what: str) -> NoReturn:
+        """Refused."""
+        raise StateError(_NO_VALUE.format(what=f"{what} of a Tensor"))
+
+    def detached(self) -> Batched:
+        """The examples without history."""
+        assert isinstance(self.level, BatchLevel)
+        return Batched(self.level, self.value.detach())
+
+    def text(self) -> str:
+        """`BatchedTensor(lvl=1, bdim=0, value=...)`."""
+        return super().text().replace(", value=", ", bdim=0, value=", 1)
+
+
+class BatchLevel(Level):
+    """Computes for all examples at once. A tensor that is not one of its own is the same for every example.
+
+    size: the number of examples. randomness: "error", "same" (all examples draw the same numbers) or "different".
+    """
+
+    name = "vmap"
+
+    def __init__(self, size: Dim, randomness: str = "error") -> None:
+        super().__init__()
+        self.size, self.randomness = size, randomness
+
+    def wrap(self, value: Tensor) -> Tensor:
+        """A tensor of this level around a value with the batch in front."""
+        out = Tensor(Batched(self, value))
+        out._storage = value._storage
+        return out
+
+    def lower(self, value: Any) -> Any:
+        """What the level below sees of an argument; a tensor is as a rule its own, so most take the short way."""
+        if isinstance(value, Tensor):
+            data = value._data
+            return data.value if type(data) is Batched and data.level is self else value
+        return tuple([self.lower(v) for v in value]) if type(value) in (tuple, list) else value
+
+    # ---- operators
+    def intercept(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """The operator on all examples: by its batch rule, by opening it, or example by example."""
+        flags = self.flags(args)
+        if flags is None:
+            if op.effect == "random" and op.decompose is not None:
+                return walk.opened(op, args)  # what it draws comes to `draw`
+            return self.down(walk.walk, op, args)
+        rule = derived.rule_of(op)
+        if rule is None:
+            if op.decompose is not None:
+                return walk.opened(op, args)
+            rule = self._refused_or_looped(op)
+        if not derived.speaks_for_itself(op):
+            self._check(op, args)
+        try:
+            out = self.down(rule, op, self.size, flags, *self.lower(args))
+        except (RuntimeError, IndexError, ValueError):
+            self._check(op, args)  # the words of the unbatched call, where it fails as well
+            raise
+        return self._wrapped(out)
+
+    def flags(self, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Which arguments have a batch dim (a tuple for a list); None when none has."""
+        found = [self._flag(a) for a in args]
+        return tuple(found) if any(f is True or (type(f) is tuple and True in f) for f in found) else None
+
+    def _flag(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            data = value._data
+            return type(data) is Batched and data.level is self
+        return tuple([self._flag(v) for v in value]) if type(value) in (tuple, list) else False
+
+    def _refused_or_looped(self, op: Op) -> Callable[..., Any]:
+        name = op.name.split("::")[-1]
+        if name in _DYNAMIC:
+            raise StateError(
+                f"vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over {op.name}. Use weft.where and "
+                "masks, which keep the shape, or move the call out of the function."
+            )
+        if name in _ANSWERS:
+            raise StateError(_NO_VALUE.format(what=f"calling {name} on a Tensor"))
+        if op.schema.namespace == "prim":
+            raise StateError(f"vmap: {op.name} (weft.cond, weft.while_loop) cannot branch for each example; use weft.where")
+        return fallback.loop
+
+    def _check(self, op: Op, args: tuple[Any, ...]) -> None:
+        """The errors of the call as the function wrote it."""
+        if op.type is not None:
+            op.type(*[eager.type_of(a) for a in args])
+        elif op.view is not None:
+            op.view.geometry(args[0].geometry(), *args[1:])
+
+    def _wrapped(self, out: Any) -> Any:
+        if isinstance(out, Tensor):
+            return self.wrap(out)
+        if isinstance(out, (tuple, list)):
+            return same_form(out, [self._wrapped(o) for o in out])
+        return out
+
+    # ---- writes
+    def intercept_inplace(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """The write into all examples."""
+        target: Tensor = args[0]
+        flags = self.flags(args)
+        if flags is None and not (op.effect == "random" and self.randomness == "different"):
+            self.down(walk.inplace, op, args)
+            return target
+        if not self.owns(target):
+            raise _unbatched_target(op, args)
+        target.storage()
+        walk.check_result(op, args, target)
+        if derived.writes_aligned(op):
+            assert flags is not None
+            self.down(walk.inplace, op, derived.aligned(op, self.size, flags, self.lower(args)))
+            return target
+        value = args[1] if op.base == "copy" else self._value(op, args)
+        whole = target._data.value
+        self.down(walk.inplace, OPS["aten::copy"], (whole, derived.against(self.lower(value), self.owns(value), whole), False))
+        return target
+
+    def _value(self, op: Op, args: tuple[Any, ...]) -> Any:
+        out = walk.walk(op, (aten.clone(args[0]), *args[1:]))
+        return out
+
+    # ---- random numbers
+    def draw(self, take: Callable[[tuple[Any, ...]], Any], size: tuple[Any, ...]) -> Any:
+        """Random numbers of this size for each example, as the randomness says. Raises StateError for "error"."""
+        if self.randomness == "error":
+            raise StateError(
+                "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap or "
+                "perform the randomness operation out of vmap"
+            )
+        if self.randomness == "same":
+            return self.down(take, size)
+        return self.wrap(self.down(take, (self.size, *size)))
+
+
+def _unbatched_target(op: Op, args: tuple[Any, ...]) -> StateError:
+    other = next((a.name for a, v in zip(op.schema.arguments[1:], args[1:], strict=False) if tensors_in((v,))), "other")
+    return StateError(
+        f"vmap: {op.base}_(self, *extra_args) is not possible because there exists a Tensor `{other}` in extra_args that has more elements than `self`. "
+        f"This happened due to `{other}` being vmapped over but `self` not being vmapped over in a vmap. Please try to use out-of-place operators "
+        f"instead of {op.base}_."
+    )

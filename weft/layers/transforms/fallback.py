@@ -1,0 +1,73 @@
+"""The loop of vmap: an operator without a batch rule runs once per example, and the results are stacked. Right for every operator, and slow."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from weft.layers import eager, walk
+from weft.ops.op import Op
+from weft.ops.packet import aten
+from weft.support.counters import counters
+from weft.support.errors import Unsupported
+from weft.tensor.tensor import Tensor
+from weft.types.dims import Dim
+from weft.types.tensor_type import TensorType
+
+_warned: set[Op] = set()
+
+
+def loop(op: Op, size: Dim, flags: tuple[Any, ...], *args: Any) -> Any:
+    """The operator on each example, stacked. Warns once per operator; counted in weft.counters.vmap_loops."""
+    if not isinstance(size, int):
+        raise Unsupported(
+            f"vmap: {op.name} has no batch rule, and running it example by example needs to know how many there are; call vmap outside of the compiled "
+            "function, or give the entry a `batch` rule"
+        )
+    _notice(op)
+    if size == 0:
+        return _empty(op, flags, args)
+    results = [walk.walk(op, tuple([_example(a, f, i) for a, f in zip(args, flags, strict=True)])) for i in range(size)]
+    return _stacked(results)
+
+
+def _notice(op: Op) -> None:
+    counters.vmap_loops += 1
+    if op not in _warned:
+        _warned.add(op)
+        warnings.warn(
+            f"There is a performance drop because the batching rule of {op.name} is not written: vmap runs it once per example.", stacklevel=2
+        )
+
+
+def _example(value: Any, flag: Any, i: int) -> Any:
+    if type(flag) is tuple:
+        return tuple([_example(v, f, i) for v, f in zip(value, flag, strict=True)])
+    return aten.select(value, 0, i) if flag else value
+
+
+def _stacked(results: list[Any]) -> Any:
+    first = results[0]
+    if isinstance(first, (tuple, list)):
+        return tuple([_stacked([r[k] for r in results]) for k in range(len(first))])
+    return aten.stack(tuple(results)) if isinstance(first, Tensor) else first
+
+
+def _empty(op: Op, flags: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
+    """No examples: the type rule says what their results would look like."""
+    if op.type is None:
+        raise Unsupported(f"vmap: {op.name} over no examples: the entry has neither a batch rule nor a type rule")
+    return _zeros(op.type(*[_example_type(a, f) for a, f in zip(args, flags, strict=True)]))
+
+
+def _example_type(value: Any, flag: Any) -> Any:
+    if type(flag) is tuple:
+        return tuple([_example_type(v, f) for v, f in zip(value, flag, strict=True)])
+    found = eager.type_of(value)
+    return found.with_dims(found.shape[1:]) if flag else found
+
+
+def _zeros(type: Any) -> Any:
+    if isinstance(type, TensorType):
+        return aten.zeros((0, *type.shape), dtype=type.dtype)
+    return tuple([_zeros(t) for t in type])

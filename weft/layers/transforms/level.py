@@ -1,0 +1,159 @@
+"""A level of the transform stack, and the wrapper that marks which tensors belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from weft.catalogue import random
+from weft.ops.geometry import Geometry
+from weft.ops.op import Op
+from weft.support.errors import StateError
+from weft.tensor.modes import modes
+from weft.tensor.payload import Payload
+from weft.tensor.tensor import Tensor
+from weft.types.tensor_type import TensorType
+
+L = TypeVar("L", bound="Level")
+R = TypeVar("R")
+
+
+class Wrapper(Payload):
+    """What a tensor of a level holds: the value that the level below sees. Sizes, dtype and memory are the value's unless a subclass says otherwise."""
+
+    __slots__ = ("level", "value")
+    word = "Wrapped"
+
+    def __init__(self, level: Level, value: Tensor) -> None:
+        self.level, self.value = level, value
+
+    @property
+    def type(self) -> TensorType:  # type: ignore[override]
+        return self.value.type_
+
+    @property
+    def env(self) -> Any:
+        """The shape environment of symbolic sizes, or None."""
+        return getattr(self.value._data, "env", None)
+
+    def geometry(self) -> Geometry:
+        """Dims and strides of the value."""
+        return self.value.geometry()
+
+    def item(self) -> Any:
+        """The value's only element."""
+        return self.value.item()
+
+    def materialize(self, what: str) -> Any:
+        """The value's bytes."""
+        return self.value._array(what)
+
+    def new_storage(self) -> Any:
+        """The value's storage: wrappers share memory and version with what they wrap."""
+        return self.value.storage()
+
+    def copied(self) -> Wrapper:
+        """The payload of an independent copy."""
+        raise StateError(f"deepcopy: a tensor inside {self.level.name} cannot be deep-copied; use clone()")
+
+    def text(self) -> str:
+        """`GradTrackingTensor(lvl=1, value=tensor([1., 2.]))`."""
+        inside = repr(self.value).replace("\n", "\n    ")
+        return f"{self.word}(lvl={self.level.depth}, value=\n    {inside}\n)"
+
+
+class Level:
+    """One transform that runs. Use as a context manager: entered, it is the top of the stack; left, its wrappers are dead.
+
+    A subclass says how an operator is interpreted (`intercept`, `intercept_inplace`) and goes on below with `down`.
+    """
+
+    name = "a transform"
+
+    def __init__(self) -> None:
+        self.is_alive = False
+        self.depth = 0
+        self.grad_outside = True  # grad mode where the transform was called: within it only what is asked for inside counts
+
+    def __enter__(self: L) -> L:
+        stack = modes.special or ()
+        self.depth = 1 + sum(isinstance(entry, Level) for entry in stack)
+        self.grad_outside, self.is_alive = modes.grad, True
+        modes.special = (*stack, self)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        stack = modes.special or ()
+        at = stack.index(self) if self in stack else len(stack)
+        modes.special = stack[:at] or None
+        self.is_alive = False
+
+    def intercept(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """The operator's result, at this level."""
+        raise NotImplementedError
+
+    def intercept_inplace(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """The in-place operator on args[0], at this level."""
+        raise NotImplementedError
+
+    def draw(self, take: Callable[[tuple[Any, ...]], Any], size: tuple[Any, ...]) -> Any:
+        """Random numbers of this size; `take(size)` draws them below."""
+        return self.lift(self.down(take, size))
+
+    def down(self, function: Callable[..., R], *args: Any) -> R:
+        """Call a function with this level popped."""
+        stack = modes.special
+        assert stack is not None and stack[-1] is self
+        modes.special = stack[:-1] or None
+        try:
+            return function(*args)
+        finally:
+            modes.special = stack
+
+    def owns(self, value: Any) -> bool:
+        """Whether a value is a tensor of this level."""
+        return isinstance(value, Tensor) and isinstance(value._data, Wrapper) and value._data.level is self
+
+    def lift(self, value: Any) -> Any:
+        """The value with every tensor in it as one of this level."""
+        return value
+
+    def lower(self, value: Any) -> Any:
+        """What the level below sees of an argument."""
+        if isinstance(value, Tensor):
+            data = value._data
+            return data.value if isinstance(data, Wrapper) and data.level is self else value
+        if type(value) in (tuple, list):
+            return tuple([self.lower(v) for v in value])
+        return value
+
+
+def tensors_in(args: Any) -> list[Tensor]:
+    """The tensors among bound arguments, those in lists included."""
+    found: list[Tensor] = []
+    for a in args:
+        if isinstance(a, Tensor):
+            found.append(a)
+        elif type(a) in (tuple, list):
+            found.extend(tensors_in(a))
+    return found
+
+
+def top() -> Level | None:
+    """The innermost level that runs on this thread."""
+    stack = modes.special
+    found = stack[-1] if stack else None
+    return found if isinstance(found, Level) else None
+
+
+def same_form(original: Any, results: list[Any]) -> Any:
+    """Results in the container that an operator gave."""
+    return type(original)(*results) if hasattr(original, "_fields") else tuple(results)
+
+
+def _draw(take: Callable[[tuple[Any, ...]], Any], size: Any) -> Any:
+    level = top()
+    return None if level is None else level.draw(take, tuple(size))
+
+
+random.transforms.append(_draw)
