@@ -16,13 +16,14 @@ from weft.autograd.api import backward, grad
 from weft.autograd.engine import queue_callback
 from weft.autograd.function import Function, once_differentiable
 from weft.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
-from weft.autograd.saved import save_on_cpu, saved_tensors_hooks
+from weft.autograd.saved import SavedTensor, save_on_cpu, saved_tensors_hooks
+from weft.autograd.variable import Variable
 from weft.tensor.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 register_multi_grad_hook = _hooks.register_multi_grad_hook
 
 __all__ = [
-    "Function", "GradcheckError", "backward", "detect_anomaly", "enable_grad", "forward", "functional", "grad", "gradcheck",
+    "Function", "GradcheckError", "SavedTensor", "Variable", "backward", "detect_anomaly", "enable_grad", "forward", "functional", "grad", "gradcheck",
     "gradgradcheck", "graph", "inference_mode", "is_anomaly_enabled", "no_grad", "once_differentiable", "queue_callback",
     "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled",
 ]

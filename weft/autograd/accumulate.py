@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.autograd.node import InputMetadata, Node
 from weft.ops.geometry import contiguous_strides
+from weft.support.errors import ArgumentError, StateError
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
@@ -48,7 +49,16 @@ class AccumulateGrad(Node):
         state = variable._autograd
         if state is not None and state.post_accumulate:
             for hook in list(state.post_accumulate.values()):
-                hook(variable)
+                found = hook(variable)
+                if found is not None:
+                    _refuse_result(found)
+
+
+def _refuse_result(found: Any) -> None:
+    """A post-accumulate hook changes `.grad` itself; what it returns would go nowhere."""
+    if not isinstance(found, Tensor):
+        raise ArgumentError(f"expected Variable, but hook returned '{type(found).__name__}'")
+    raise StateError("Tensor post accumulate grad hooks should return None.")
 
 
 def accumulator_of(variable: Tensor) -> AccumulateGrad:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,11 +25,15 @@ class _Anomaly:
 anomaly = _Anomaly()
 
 
+_SLOW = "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging."
+
+
 class detect_anomaly:
     """Within the block, backward names the forward line of a failing node and refuses NaN gradients."""
 
     def __init__(self, check_nan: bool = True) -> None:
         self.check = check_nan
+        warnings.warn(_SLOW, stacklevel=2)
 
     def __enter__(self) -> None:
         self.previous = (anomaly.enabled, anomaly.check_nan)
@@ -56,14 +64,54 @@ def remember_forward(node: Any) -> None:
     node.where = user_location(2)
     frames = [f for f in traceback.extract_stack() if not is_internal(f.filename)]
     node.forward_trace = "".join(traceback.format_list(frames))
+    node.parent_node = _running.node
+
+
+class _Running(threading.local):
+    node: Any = None  # the node that a backward call evaluates on this thread, in anomaly mode
+
+
+_running = _Running()
+
+
+@contextmanager
+def evaluating(node: Any) -> Iterator[None]:
+    """Within the block, nodes that are made were made by the backward of `node`."""
+    previous = _running.node
+    _running.node = node
+    try:
+        yield
+    finally:
+        _running.node = previous
 
 
 def describe_failure(node: Any, error: BaseException) -> None:
     """Say where the forward of a failing node was, in anomaly mode."""
-    if anomaly.enabled and node.forward_trace:
-        warnings.warn(
-            f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{node.forward_trace}", stacklevel=2
+    if not anomaly.enabled:
+        return
+    if not node.forward_trace:
+        _tell(
+            f"Error detected in {node.name()}. No forward pass information available. Enable detect anomaly during forward pass for more information."
         )
+        return
+    _tell(f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{node.forward_trace}")
+    seen, parent = {id(node)}, node.parent_node
+    while parent is not None and id(parent) not in seen:
+        seen.add(id(parent))
+        _tell(
+            f"\nPrevious calculation was induced by {parent.name()}. "
+            + (f"Traceback of forward call that induced the previous calculation:\n{parent.forward_trace}" if parent.forward_trace
+               else "No forward pass information available. Enable detect anomaly during forward pass for more information.")
+        )
+        parent = parent.parent_node
+
+
+def _tell(text: str) -> None:
+    """Warn; where warnings are errors, print instead: the failure that is being described must not be hidden by its description."""
+    try:
+        warnings.warn(text, stacklevel=4)
+    except Warning:
+        sys.stderr.write(text + "\n")
 
 
 def check_nan(node: Any, out: tuple[Any, ...]) -> None:

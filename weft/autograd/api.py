@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.autograd.engine import run_backward
+from weft.autograd.node import GradientEdge
 from weft.ops.packet import aten
 from weft.support.errors import StateError
 from weft.tensor.tensor import Tensor
@@ -14,7 +15,7 @@ Tensors = Any
 
 
 def _tuple(value: Tensors) -> tuple[Any, ...]:
-    return (value,) if isinstance(value, Tensor) or value is None else tuple(value)
+    return (value,) if isinstance(value, (Tensor, GradientEdge)) or value is None else tuple(value)
 
 
 def backward(
@@ -55,6 +56,8 @@ def grad(
 def _complete(found: Sequence[Any], wanted: Sequence[Tensor], allow_unused: bool, materialize: bool) -> tuple[Any, ...]:
     out = []
     for gradient, tensor in zip(found, wanted, strict=False):
+        if isinstance(tensor, GradientEdge) and materialize and gradient is None:
+            raise StateError("materialize_grads cannot be used when the given input is a GradientEdge")
         if gradient is None and materialize:
             gradient = aten.zeros_like(tensor)
         if gradient is None and not allow_unused:

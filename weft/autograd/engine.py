@@ -7,6 +7,7 @@ records instead of computing. The engine never imports one.
 from __future__ import annotations
 
 import heapq
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,13 +15,15 @@ from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.accumulate import accumulate as accumulate_into
-from weft.autograd.anomaly import anomaly, check_nan, describe_failure
+from weft.autograd.anomaly import anomaly, check_nan, describe_failure, evaluating
 from weft.autograd.node import Edge, GradientEdge, InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.autograd.validate import validate
+from weft.ops import overrides
 from weft.support import seams
-from weft.support.errors import StateError
+from weft.support.errors import ArgumentError, StateError
 from weft.tensor.modes import modes
+from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
 
 MAX_DEPTH = 40  # nested backward calls on one Python stack; deeper ones continue on a fresh thread
@@ -141,9 +144,11 @@ def _on_fresh_thread(walk: _Walk) -> tuple[Any, ...]:
     """Continue deep re-entrant backward calls on another Python stack."""
     outcome: list[Any] = []
     state = (modes.grad, modes.inference, modes.capture, modes.special, _local.evaluators)
+    asking = overrides.state()
 
     def body() -> None:
         modes.grad, modes.inference, modes.capture, modes.special, _local.evaluators = state
+        overrides.carry(asking)
         try:
             outcome.append((_run(walk), None))
         except BaseException as error:  # carried to the caller's thread
@@ -181,27 +186,42 @@ def _seeds(roots: Sequence[Tensor], grads: Sequence[Tensor | None], create_graph
     return edges, seeds
 
 
-def _seed(root: Tensor, grad: Tensor | None, i: int) -> Tensor:
-    from weft.ops.packet import aten  # used for one factory
+def _seed(root: Tensor | GradientEdge, grad: Tensor | None, i: int) -> Tensor:
+    from weft.ops.packet import aten  # used for factories
 
+    like = root if isinstance(root, Tensor) else root.node.metadata_of_inputs[root.output_nr]
     if grad is not None:
-        if not isinstance(grad, Tensor):
-            raise StateError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
-        if len(grad.dims) != len(root.dims) or grad.shape != root.shape:
-            raise StateError(
-                f"Mismatch in shape: grad_output[{i}] has a shape of {grad.shape} and output[{i}] has a shape of {root.shape}."
-            )
+        _check_seed(like, grad, i)
         return grad
-    if root.numel() != 1:
+    if isinstance(root, Tensor):
+        count = root.numel()
+    else:
+        count = math.prod(like.dims)
+    if count != 1:
         raise StateError("grad can be implicitly created only for scalar outputs")
-    if not root.dtype.is_floating_point:
-        raise StateError(f"grad can be implicitly created only for real scalar outputs but got {root.dtype}")
+    if not like.dtype.is_floating_point:
+        raise StateError(f"grad can be implicitly created only for real scalar outputs but got {like.dtype}")
     previous = modes.grad
     modes.grad = False
     try:
-        return aten.ones_like(root)  # type: ignore[no-any-return]
+        return aten.ones_like(root) if isinstance(root, Tensor) else aten.ones(like.dims, dtype=like.dtype)  # type: ignore[no-any-return]
     finally:
         modes.grad = previous
+
+
+def _check_seed(like: Any, grad: Any, i: int) -> None:
+    """A gradient that the caller gave must be a tensor of the output's shape, complex exactly where the output is."""
+    if not isinstance(grad, Tensor):
+        raise ArgumentError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
+    if len(grad.dims) != len(like.dims) or grad.shape != Size(like.shape):
+        raise StateError(
+            f"Mismatch in shape: grad_output[{i}] has a shape of {grad.shape} and output[{i}] has a shape of {Size(like.shape)}."
+        )
+    if grad.dtype.is_complex != like.dtype.is_complex:
+        raise StateError(
+            f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: grad_output[{i}] has a dtype of "
+            f"{grad.dtype} and output[{i}] has a dtype of {like.dtype}."
+        )
 
 
 class _Walk:
@@ -291,7 +311,11 @@ class _Walk:
             return None
         needs = tuple(e is not None and (self.needed is None or self._leads_on(e)) for e in node.edges)
         try:
-            out = self.evaluator.run(node, tuple(grads), needs)
+            if anomaly.enabled:
+                with evaluating(node):
+                    out = self.evaluator.run(node, tuple(grads), needs)
+            else:
+                out = self.evaluator.run(node, tuple(grads), needs)
         except Exception as error:
             describe_failure(node, error)
             raise

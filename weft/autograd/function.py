@@ -7,11 +7,13 @@ Functions is freed by reference counting alone.
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+from weft.autograd.anomaly import anomaly, remember_forward
 from weft.autograd.node import Edge, InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED, SavedTensor, default_hooks
@@ -33,6 +35,7 @@ class FunctionCtx:
         self._dirty: tuple[Tensor, ...] = ()
         self._without_grad: tuple[Tensor, ...] = ()
         self._materialize = True
+        self._materialize_non_diff_grads = True
         self._saved: tuple[SavedTensor | None, ...] | None = ()
         self._node: Any = None
 
@@ -109,13 +112,14 @@ class FunctionNode(Node):
         super().__init__(edges)
         self.ctx, self.positions, self.count = ctx, positions, count
         self.dirty_slot: int | None = None
+        self.without_grad: tuple[int, ...] = ()
         self.mark = user_mark(2)
         ctx._node = weakref.ref(self)
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         rule = self._rule()
         if self.ctx._materialize:
-            grads = tuple([self._zeros(i) if g is None else g for i, g in enumerate(grads)])
+            grads = tuple([self._zeros(i) if g is None and self._materializes(i) else g for i, g in enumerate(grads)])
         out = rule(self.ctx, *grads)
         return self._per_edge(out if isinstance(out, tuple) else (out,))
 
@@ -127,6 +131,9 @@ class FunctionNode(Node):
                 "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them."
             )
         return function.vjp if has_vjp else function.backward
+
+    def _materializes(self, i: int) -> bool:
+        return self.ctx._materialize_non_diff_grads or i not in self.without_grad
 
     def _zeros(self, i: int) -> Any:
         metadata = self.metadata_of_inputs[i]
@@ -216,6 +223,8 @@ class Function:
         """Call the Function."""
         if kwargs:
             raise ArgumentError(f"got an unexpected keyword argument '{next(iter(kwargs))}'")
+        if cls.setup_context is not Function.setup_context:
+            args = _with_defaults(cls.forward, args)
         positions = tuple([i for i, a in enumerate(args) if isinstance(a, Tensor)])
         needs = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
         records = modes.grad and any(needs)
@@ -225,6 +234,8 @@ class Function:
         is_single = not isinstance(output, tuple)
         outputs = (output,) if is_single else output
         node = _node_class(cls)(ctx, edges, positions, len(args)) if records else None
+        if node is not None and anomaly.enabled:
+            remember_forward(node)
         attached = _attach(ctx, node, args, outputs)
         _save(ctx, node, attached)
         return attached[0] if is_single else attached
@@ -241,6 +252,21 @@ class Function:
             return output
         finally:
             modes.grad = previous
+
+
+def _with_defaults(forward: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments with forward's defaults behind them: setup_context sees all of forward's inputs."""
+    bound = inspect.signature(forward).bind(*args)
+    bound.apply_defaults()
+    return bound.args
+
+
+class InplaceFunction(Function):
+    """A Function that may work in place, as older programs declare it; mark_dirty is what counts."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
 
 
 def _node_class(function: type[Function]) -> type[FunctionNode]:
@@ -264,6 +290,8 @@ def _attach(ctx: FunctionCtx, node: FunctionNode | None, args: tuple[Any, ...], 
             "outputs of the Function."
         )
     carry = [isinstance(o, Tensor) and o.dtype.is_differentiable and not _is_among(o, ctx._without_grad) for o in outputs]
+    if node is not None and not all(carry):
+        node.without_grad = tuple([i for i, carries in enumerate(carry) if not carries])
     made: list[Any] = []
     for i, output in enumerate(outputs):
         if not isinstance(output, Tensor):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from weft.autograd.saved import FREED, SavedTensor
 from weft.ops.backward import ARG, DIMS, RESULT, Plan, apply_functional, plan_of
 from weft.ops.op import Op
+from weft.ops.overrides import DISABLED, Asking, armed
 from weft.support.errors import StateError
 from weft.support.locations import Location, located
 from weft.tensor import replayed
@@ -86,6 +87,7 @@ class Node:
     where: Any = None
     extra: dict[str, Any] | None = None
     forward_trace: str | None = None
+    parent_node: Node | None = None  # the node whose backward made this one (known in anomaly mode)
     mark: Any = None
 
     def __init__(self, edges: tuple[Edge | None, ...]) -> None:
@@ -193,6 +195,12 @@ class OpNode(Node):
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         if not any(needs):  # a write that ends a history: nothing flows on
             return (None,) * len(needs)
+        if armed:  # formulas are no public calls: nobody is asked about theirs
+            with Asking(DISABLED):
+                return self._applied(grads, needs)
+        return self._applied(grads, needs)
+
+    def _applied(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         wanted, packed = self.needs_per_argument(needs), self.unpack()
         if not modes.grad and modes.capture is None and modes.special is None:
             result = replayed.run_rule((self.plan, wanted), _formula_of(self.plan, wanted), (grads, packed))

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.ops.packet import aten
-from weft.support.errors import StateError, VersionError
+from weft.support import seams
+from weft.support.errors import ArgumentError, StateError, VersionError
 from weft.support.locations import located
 from weft.tensor.history import AutogradState
 from weft.tensor.tensor import Tensor
@@ -38,6 +39,7 @@ class SavedTensor:
     packed: Any = None
     unpack_hook: Any = None
     leaf: Tensor | None = None
+    origin: Tensor | None = None
     history: tuple[Any, int] | None = None
 
     def __init__(self, tensor: Tensor, is_output: bool = False, index: int = 0) -> None:
@@ -53,6 +55,7 @@ class SavedTensor:
         node = tensor.grad_fn if tensor._view is not None else (state.node if state is not None else None)
         if node is not None:
             self.history = (node, tensor._autograd.index if tensor._autograd is not None else 0)
+            self.origin = tensor
             if self.storage is None:
                 self.storage = tensor.storage()
         elif state is not None and state.requires_grad:
@@ -82,16 +85,14 @@ class SavedTensor:
         if kept._version != before:
             raise StateError("A saved tensor pack hook is modifying its input in place.")
         self.unpack_hook = unpack
-        if self.leaf is None or self.is_output:
-            self.payload = None
-            self.storage = None
+        self.payload = self.storage = self.origin = None
 
     def unpack(self, node: Any) -> Tensor:
         """The tensor, with its history."""
         if self.unpack_hook is not None:
             restored = self.unpack_hook(self.packed)
             if not isinstance(restored, Tensor):
-                raise StateError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(restored).__name__}")
+                raise ArgumentError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(restored).__name__}")
             return self._with_history(restored._data, restored.storage(), node)
         leaf = self.leaf
         current = (leaf._version if leaf is not None else self.storage.version if self.storage is not None else 0)
@@ -99,7 +100,22 @@ class SavedTensor:
             raise VersionError(self._version_text(node, current))
         if leaf is not None:
             return leaf
+        if self.origin is not None:
+            return self._original(self.origin, node)
         return self._with_history(self.payload, self.storage, node)
+
+    def _original(self, tensor: Tensor, node: Any) -> Tensor:
+        """The tensor that was saved itself, while it still has the history and the bytes that it had. Raises StateError once it was detached."""
+        if self.history is not None:
+            state = tensor._autograd
+            if state is None or state.node is None:
+                raise StateError(
+                    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). This is not supported, please use out-of-place "
+                    "`.detach()` instead"
+                )
+            if state.node is not self.history[0] or state.index != self.history[1] or tensor._data is not self.payload:
+                return self._with_history(self.payload, self.storage, node)
+        return tensor
 
     def _with_history(self, payload: Any, storage: Any, node: Any) -> Tensor:
         out = Tensor(payload)
@@ -109,7 +125,9 @@ class SavedTensor:
         elif self.history is not None:
             out._autograd = AutogradState(False, *self.history)
         elif self.leaf is not None and self.leaf.requires_grad:
-            return self.leaf
+            state = out._autograd = AutogradState(True)  # another value with the leaf's place in the graph
+            edge = seams.gradient_edge(self.leaf)
+            state.accumulate = None if edge is None else edge[0]
         return out
 
     def _version_text(self, node: Any, current: int) -> str:

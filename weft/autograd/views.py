@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cmp_to_key
 from typing import Any
 
@@ -233,8 +234,9 @@ def _refusal(tensor: Tensor, creation: str, what: str) -> str:
 
 
 def _maker(tensor: Tensor) -> str:
+    """What made the view: `Unbind` for UnbindBackward0."""
     state = tensor._autograd
-    return "a view function" if state is None or state.node is None else state.node.name()
+    return "a view function" if state is None or state.node is None else re.sub(r"Backward\d*$", "", state.node.name())
 
 
 def rebase(tensor: Tensor, node: Node) -> None:
