@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,14 @@ from weft.ops.op import Op
 from weft.ops.quiet import SILENT, quiet, reset, set_silent
 from weft.ops.rules import Pointwise
 from weft.ops.scalar_numpy import NUMPY
-from weft.ops.scalar_numpy import run_body as run_whole
+from weft.ops.steps import finish_as
+from weft.ops.straight import PLAIN, straight
 from weft.runtime.storage import root_of
 from weft.support.errors import DTypeError, ShapeError, StateError
-from weft.tensor import replayed
 from weft.support.locations import user_mark
-from weft.tensor.modes import modes
+from weft.tensor import replayed
 from weft.tensor.history import ViewOf
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types import promotion
@@ -75,13 +76,14 @@ def wrap(value: Any) -> Any:
 
 # ---- pointwise: one plan per operand kinds
 _NUMBERS = frozenset((int, float, complex, bool))
-PointwisePlan = tuple[Any, tuple[Callable[[Any], Any] | None, ...], Any]
+PointwisePlan = tuple[Any, "tuple[Callable[[Any], Any] | None, ...] | None", Any]  # body, conversions (None: operands as they are), default dtype
 _PLANS: dict[Any, PointwisePlan] = {}
 
 
 def pointwise(op: Op, args: tuple[Any, ...]) -> Array:
     """The array of a pointwise call."""
     kinds: list[Any] = [op]
+    operands: list[Any] = []
     for a in args:
         if isinstance(a, Tensor):
             data = a._data
@@ -89,24 +91,27 @@ def pointwise(op: Op, args: tuple[Any, ...]) -> Array:
                 raise NotDense(f"an operator got a tensor on {a.device} where bytes are needed")
             kinds.append(data.dtype)
             kinds.append(data.ndim == 0)
+            operands.append(data)
         else:
             kind = type(a)
             kinds.append(kind)
             if kind not in _NUMBERS:
                 kinds.append(a)
+            operands.append(a)
     key = tuple(kinds)
     plan = _PLANS.get(key)
-    if plan is None or plan[2] is not dt.get_default():
-        plan = _PLANS[key] = _make_plan(op, args)
-    body, casts, _ = plan
-    token = set_silent(SILENT)
     try:
-        out = body(*[a if c is None else a._data if c is _data_of else c(a) for a, c in zip(args, casts)])
+        if plan is None or plan[2] is not dt.get_default():
+            plan = _PLANS[key] = _make_plan(op, args)
+        body, casts, _ = plan
+        token = set_silent(SILENT)
+        try:
+            out = body(*operands) if casts is None else body(*[o if c is None else c(a) for o, a, c in zip(operands, args, casts, strict=True)])
+        finally:
+            reset(token)
     except (ValueError, TypeError):
         op.type(*[compute.type_of(unwrap(a)) for a in args])  # type: ignore[misc]
         raise
-    finally:
-        reset(token)
     return out if type(out) is ndarray else np.asarray(out)
 
 
@@ -117,11 +122,18 @@ def _make_plan(op: Op, args: tuple[Any, ...]) -> PointwisePlan:
     wide = dt.compute_dtype(rule.compute_dtype(types))
     result = rule.result_dtype(types)
     casts: list[Callable[[Any], Any] | None] = []
-    for argument, value in zip(op.schema.arguments, args):
+    for argument, value in zip(op.schema.arguments, args, strict=True):
         casts.append(_cast_of(argument.kind, argument.name in rule.keep, value, wide))
         if argument.kind == "Scalar" and argument.default is not None:
             casts[-1] = _defaulted(argument.default, casts[-1])
-    return (_body(op, result, args), tuple(casts), dt.get_default())
+    operands = tuple([a if c is None else c(a) for a, c in zip(args, casts, strict=True)])
+    token = set_silent(SILENT)
+    try:
+        body = _body(op, result, operands)
+    finally:
+        reset(token)
+    as_they_are = all([c is _data_of or (c is None and not isinstance(a, Tensor)) for a, c in zip(args, casts, strict=True)])
+    return (body, None if as_they_are else tuple(casts), dt.get_default())
 
 
 def _scalar_type(value: Any) -> Any:
@@ -146,46 +158,61 @@ def _cast_of(kind: str, keeps: bool, value: Any, wide: DType) -> Callable[[Any],
             return _data_of
         return lambda t: NUMPY.cast(t._data, wide)
     if kind in ("Tensor", "Scalar") and value is not None:
-        return lambda v: NUMPY.const(v, wide)
+        return _number_as(wide)
     return None
+
+
+def _number_as(dtype: DType) -> Callable[[Any], Any]:
+    """Python numbers of one type as arrays of a dtype; those seen before are at hand (no zero of floats: it has two signs)."""
+    seen: dict[Any, Array] = {}
+
+    def cast(value: Any) -> Array:
+        found = seen.get(value)
+        if found is None:
+            found = np.asarray(NUMPY.const(value, dtype))
+            if len(seen) < 64 and (value or type(value) is int):
+                seen[value] = found
+        return found
+
+    return cast
 
 
 def _data_of(tensor: Tensor) -> Array:
     return tensor._data
 
 
-def _body(op: Op, result: DType, args: tuple[Any, ...]) -> Callable[..., Any]:
+def _body(op: Op, result: DType, operands: tuple[Any, ...]) -> Callable[..., Any]:
+    """What computes the array (or NumPy scalar) from operands like these."""
     ufunc = compute.single_ufunc(op)
-    scalar = op.scalar
-    assert scalar is not None
-    target = result.numpy
+    finish, target = finish_as(result), result.numpy
+    loose = tuple([i for i, o in enumerate(operands) if type(o) is not ndarray])
+    if not loose:
+        return straight(op.scalar, target, finish, operands)  # type: ignore[arg-type]
+    variants: dict[Any, Callable[..., Any]] = {}
 
-    def run_body(*operands: Any) -> Any:
-        out = run_whole(scalar, operands)
-        if type(out) is not ndarray:
-            out = np.asarray(out)
-        if out.dtype != target:
-            out = NUMPY.cast(out, result)
-        return _own(out, operands)
+    def run_body(*values: Any) -> Any:
+        key = tuple([_as_key(values[i]) for i in loose])
+        body = variants.get(key)
+        if body is None:
+            if len(variants) > 64:
+                variants.clear()
+            body = variants[key] = straight(op.scalar, target, finish, values)  # type: ignore[arg-type]
+        return body(*values)
 
-    def run_ufunc(*operands: Any) -> Any:
-        if len(operands) > ufunc.nin and any(o is not None for o in operands[ufunc.nin :]):
-            return run_body(*operands)  # an argument such as alpha that is not its default
-        out = ufunc(*operands)
+    def run_ufunc(*values: Any) -> Any:
+        if len(values) > ufunc.nin and any([o is not None for o in values[ufunc.nin :]]):
+            return run_body(*values)  # an argument such as alpha that is not its default
+        out = ufunc(*values[: ufunc.nin])
         return out if out.dtype == target else NUMPY.cast(out, result)
 
-    return run_ufunc if ufunc is not None else run_body
+    return run_body if ufunc is None else run_ufunc
 
 
-def _own(out: Array, operands: tuple[Any, ...]) -> Array:
-    """A body may hand an operand back (or ignore one that broadcasts): results own their memory and have the joint shape."""
-    arrays = [o for o in operands if type(o) is ndarray]
-    shape = np.broadcast_shapes(*[a.shape for a in arrays]) if len(arrays) > 1 else (arrays[0].shape if arrays else ())
-    if out.shape != shape:
-        return np.broadcast_to(out, shape).copy()
-    if out.base is not None or any(out is a for a in arrays):
-        return out.copy(order="K")
-    return out
+def _as_key(value: Any) -> Any:
+    """What of an operand that is no array a body may read in Python: all of a plain value (0.0 is not -0.0), nothing of a number that was cast."""
+    if type(value) not in PLAIN:
+        return _as_key
+    return value if type(value) is not float or value else repr(value)
 
 
 # ---- views
@@ -278,7 +305,7 @@ def write(target: Tensor, op: Op, args: tuple[Any, ...]) -> None:
     storage.written = (storage.version, user_mark(2))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _answers(ufunc: Any) -> bool:
     """Whether a ufunc gives bools for all dtypes, as comparisons do."""
     return all(types.endswith("?") for types in ufunc.types)
@@ -329,7 +356,7 @@ def _name(dtype: DType) -> str:
 
 
 def _check_overlap(data: Array) -> None:
-    if data.size and any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape)):
+    if data.size and any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape, strict=True)):
         raise StateError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor "
             "before performing the operation."

@@ -235,6 +235,14 @@ def bind_plain(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return args + tails[count]
 
 
+def are_routable(values: Sequence[Any]) -> bool:
+    """Whether all values are of classes that are known to be tensors."""
+    for value in values:
+        if type(value) not in _ROUTABLE:
+            return False
+    return True
+
+
 def _gather_varargs(op: Op, args: tuple[Any, ...], limit: int) -> tuple[Any, ...]:
     """`x.view(2, 3)`: the integers from the first int list on are that list."""
     for i, a in enumerate(op.schema.arguments[:limit]):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.ops import bind as binding
+from weft.ops import overrides
 from weft.ops.bind import Mismatch
 from weft.ops.op import Op
 from weft.ops.route import Route, call, route_of
@@ -23,37 +24,41 @@ _NUMBERS = frozenset((int, float, bool))
 class Form:
     """How arguments of certain types become the bound arguments of one operator."""
 
-    __slots__ = ("defaults", "gather", "named", "op", "positional")
+    __slots__ = ("conversions", "gather", "named", "op", "tails")
 
     def __init__(self, op: Op, gather: int | None, positional: Sequence[Convert | None], named: Sequence[tuple[int, Convert | None]]) -> None:
         self.op, self.gather = op, gather
-        self.defaults = tuple(a.default for a in op.schema.arguments)
-        self.positional, self.named = tuple(positional), tuple(named)
+        defaults = tuple(a.default for a in op.schema.arguments)
+        self.tails = tuple(defaults[n:] for n in range(len(defaults) + 1))
+        self.conversions = tuple((i, c) for i, c in enumerate(positional) if c is not None)
+        self.named = tuple(named)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """The bound arguments. Raises Mismatch where a value does not fit after all."""
         gather = self.gather
-        if gather is not None:
-            args = (*args[:gather], args[gather:])
-        values = [a if c is None else c(a) for a, c in zip(args, self.positional, strict=False)]
-        values.extend(self.defaults[len(values) :])
-        for (i, c), value in zip(self.named, kwargs.values(), strict=True):
-            values[i] = value if c is None else c(value)
+        values = list(args) if gather is None else [*args[:gather], args[gather:]]
+        for i, c in self.conversions:
+            values[i] = c(values[i])
+        values += self.tails[len(values)]
+        if kwargs:
+            for (i, convert), value in zip(self.named, kwargs.values(), strict=True):
+                values[i] = value if convert is None else convert(value)
         return tuple(values)
 
 
 class Calls:
     """The overloads of one name with the forms seen so far."""
 
-    __slots__ = ("forms", "name", "overloads", "plain")
+    __slots__ = ("__weakref__", "forms", "name", "overloads", "plain")
 
     def __init__(self, name: str, overloads: Sequence[Op]) -> None:
         self.name, self.overloads = name, overloads
         self.plain: dict[tuple[type, ...], Plain] = {}  # arguments that need no conversion
         self.forms: dict[Key, Form] = {}
+        overrides.register_table(self)
 
     def resolve(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Op, tuple[Any, ...]]:
-        """The overload that fits, with its bound arguments. Raises ArgumentError that lists the candidates."""
+        """The overload that fits, with its bound arguments. Raises ArgumentError that lists the candidates, and overrides.Newcomer."""
         kinds = tuple(map(type, args))
         plain = None if kwargs else self.plain.get(kinds)
         if plain is not None:
@@ -71,6 +76,8 @@ class Calls:
         plain = None if kwargs else self.plain_form(args)
         if plain is not None:
             return plain[0], args + plain[1]
+        if overrides.meets(args, kwargs):
+            raise overrides.Newcomer(f"{self.name}(): operators take tensors, and an argument has {overrides.NAME}; call weft.{self.name}")
         op, bound = binding.bind_any(self.name, self.overloads, args, kwargs)
         if key not in self.forms:
             made = _form(self.overloads, op, args, kwargs)
@@ -86,7 +93,8 @@ class Calls:
             for op in self.overloads:
                 bound = binding.bind_plain(op, args)
                 if bound is not None:
-                    found = self.plain[kinds] = (op, bound[len(args) :], route_of(op, bound) or call)
+                    found = (op, bound[len(args) :], route_of(op, bound) or call)
+                    overrides.keep_form(self.plain, kinds, found)
                     break
         return found
 
@@ -120,14 +128,23 @@ def _gathers_from(op: Op, args: tuple[Any, ...]) -> int | None:
 def _conversion(op: Op, argument: Argument, kind: type) -> Convert | None:
     if kind in binding.exact_types(op, argument):
         return None
-    if argument.is_list and argument.kind == "int" and kind is tuple and not argument.element_optional:
-        return lambda value: value if _are_integers(value) else binding.convert(value, argument, op.numbers)
     numbers = op.numbers
+    if argument.is_list and not argument.element_optional and kind in (tuple, list):
+        if argument.kind == "int":
+            return lambda value: tuple(value) if _are_integers(value) else binding.convert(value, argument, numbers)
+        if argument.is_tensor:
+            return lambda value: tuple(value) if binding.are_routable(value) else binding.convert(value, argument, numbers)
+    if argument.is_list and argument.kind == "int" and kind is int:
+        count = argument.list_size or 1
+        return lambda value: (value,) * count
     return lambda value: binding.convert(value, argument, numbers)
 
 
-def _are_integers(values: tuple[Any, ...]) -> bool:
-    return all([type(v) is int for v in values])
+def _are_integers(values: Sequence[Any]) -> bool:
+    for v in values:  # a loop: for a few values it is faster than all()
+        if type(v) is not int:
+            return False
+    return True
 
 
 def _surely_refused(op: Op, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:

@@ -49,12 +49,10 @@ class NumpyScalar:
         return np.asarray(x).view(dtype.numpy)
 
     add = staticmethod(np.add)
+    sub = staticmethod(np.subtract)
     mul = staticmethod(np.multiply)
     div = staticmethod(np.true_divide)
     neg = staticmethod(np.negative)
-
-    def sub(self, x: Array, y: Array) -> Array:
-        return np.subtract(x, y)
 
     def floordiv(self, x: Array, y: Array) -> Array:
         return _floordiv(x, y)
@@ -86,7 +84,7 @@ class NumpyScalar:
     def pow(self, x: Array, y: Array) -> Array:
         if x.dtype.kind in "iub":
             return _integer_pow(x, y)
-        return _constant_power(x, y) if np.ndim(y) == 0 else np.power(x, y)
+        return _constant_power(x, y) if y.ndim == 0 else np.power(x, y)
 
     floor = staticmethod(np.floor)
     ceil = staticmethod(np.ceil)
@@ -197,7 +195,7 @@ def _floordiv(x: Array, y: Array) -> Array:
 
 def _is_place(y: Array, bits: int) -> bool:
     """Whether a shift count is one number within range (the usual case, which needs no masks)."""
-    return np.ndim(y) == 0 and 0 <= int(y) < bits
+    return y.ndim == 0 and 0 <= int(y) < bits
 
 
 _POWERS: dict[float, Callable[[Array], Array]] = {
@@ -227,21 +225,21 @@ def _integer_pow(x: Array, y: Array) -> Array:
 
 NUMPY = NumpyScalar()
 
-_BLOCK = 1 << 14
+BLOCK = 1 << 14  # elements of a float32 operand that stay in cache with a few temporaries
 
 
 def run_body(body: Callable[..., Any], operands: Sequence[Any]) -> Any:
     """The value of a pointwise body. Long operands of one shape go through it in blocks that stay in cache: five times faster for long bodies."""
     arrays = [o for o in operands if type(o) is np.ndarray and o.ndim]
-    if not arrays or arrays[0].size < 4 * _BLOCK or not all(a.shape == arrays[0].shape and a.flags.c_contiguous for a in arrays):
+    if not arrays or arrays[0].size < 4 * BLOCK or not all(a.shape == arrays[0].shape and a.flags.c_contiguous for a in arrays):
         return body(NUMPY, *operands)
     flat = [o.reshape(-1) if type(o) is np.ndarray and o.ndim else o for o in operands]
     out: Array | None = None
-    for start in range(0, arrays[0].size, _BLOCK):
-        part = slice(start, start + _BLOCK)
+    for start in range(0, arrays[0].size, BLOCK):
+        part = slice(start, start + BLOCK)
         value = body(NUMPY, *[o[part] if type(o) is np.ndarray and o.ndim else o for o in flat])
         if out is None:
-            if np.shape(value) != (_BLOCK,):
+            if np.shape(value) != (BLOCK,):
                 return body(NUMPY, *operands)  # a constant, whatever the operands are
             out = np.empty(arrays[0].shape, value.dtype)
             written = out.reshape(-1)

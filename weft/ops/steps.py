@@ -9,9 +9,11 @@ import numpy as np
 
 from weft.ops import compute
 from weft.ops.compute import is_default, reduce_arguments
+from weft.ops.geometry import Geometry, contiguous_strides
 from weft.ops.op import Op
 from weft.ops.rules import Pointwise, normalize_dims
 from weft.ops.scalar_numpy import NUMPY
+from weft.ops.straight import straight
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -88,7 +90,8 @@ def _pointwise(op: Op, rule: Pointwise, args: tuple[Any, ...]) -> Step:
         tried = ufunc(*values[: ufunc.nin])
         if tried.dtype == result.dtype.numpy:
             return (ufunc if type(tried) is ndarray else _as_array(ufunc)), operands[: ufunc.nin]
-    return _body(op, result.dtype), operands
+    body = straight(op.scalar, result.dtype.numpy, finish_as(result.dtype), tuple(values))
+    return (body if type(body(*values)) is ndarray else _as_array(body)), operands
 
 
 def _operand(kind: str, default: Any, keeps: bool, value: Any, position: int, wide: DType) -> Operand:
@@ -106,19 +109,18 @@ def _as_array(function: Function) -> Function:
     return lambda *values: np.asarray(function(*values))
 
 
-def _body(op: Op, result: DType) -> Function:
-    scalar, target = op.scalar, result.numpy
-    assert scalar is not None
+def finish_as(result: DType) -> Function:
+    """Gives a body's value the dtype, memory and shape that a result has."""
+    target = result.numpy
 
-    def run(*operands: Any) -> Any:
-        out = scalar(NUMPY, *operands)
+    def finish(out: Any, operands: tuple[Any, ...]) -> Any:
         if type(out) is not ndarray:
             out = np.asarray(out)
         if out.dtype != target:
             out = NUMPY.cast(out, result)
         return own(out, operands)
 
-    return run
+    return finish
 
 
 def own(out: Any, operands: tuple[Any, ...]) -> Any:
@@ -163,5 +165,15 @@ def _reduction(op: Op, args: tuple[Any, ...]) -> Step:
 
 
 def _view(op: Op, args: tuple[Any, ...]) -> Step:
-    rest = args[1:]
+    source, rest = args[0], args[1:]
+    view = op.view
+    assert view is not None
+    if view.numpy is not None and view.numpy(*args) is not None:
+        numpy = view.numpy
+        return (lambda x: numpy(x, *rest)), [Operand(0)]
+    if source.flags.c_contiguous and source.size:
+        shape = view.geometry(compute.geometry_of(source), *rest)
+        if isinstance(shape, Geometry) and not shape.offset and shape.strides == contiguous_strides(shape.dims):
+            dims = shape.dims
+            return (lambda x: x.reshape(dims) if x.flags.c_contiguous else compute.evaluate(op, (x, *rest))), [Operand(0)]
     return (lambda x: compute.evaluate(op, (x, *rest))), [Operand(0)]
