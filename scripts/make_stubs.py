@@ -173,7 +173,8 @@ def operators_stub() -> str:
     classes: dict[str, str] = {}
     lines: list[str] = []
     packets = public_packets("Tensor")
-    written = set(class_members(ROOT / "weft" / "tensor" / "tensor.py", "Tensor"))
+    rooms = (("facts", "Facts"), ("conversions", "Conversions"), ("tensor", "Tensor"))
+    written = {name for room, part in rooms for name in class_members(ROOT / "weft" / "tensor" / f"{room}.py", part)}
     installed = {n: v for n, v in vars(weft.Tensor).items() if n not in written and not n.startswith("_")}
     inplace = {f"{ops[0].base}_" for ops in PACKETS.values() if any(o.inplace for o in ops)}
     for name, ops in packets.items():

@@ -17,6 +17,7 @@ An entry with `decompose` and no `vjp` is opened before autograd sees it; one wi
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -86,6 +87,8 @@ class Op:
         numbers: whether Python numbers are welcome where the schema says Tensor.
         reference: an independent NumPy oracle over arrays in schema order; samples: `samples(rng) -> list of (args, kwargs)`.
         batch, jvp: written only where they do not follow.
+
+    origin is the module that holds the entry, however many functions stood between.
     """
 
     schema: Schema
@@ -108,6 +111,7 @@ class Op:
     jvp: Rule | None = None
     how: str = field(init=False)
     name: str = field(init=False)
+    origin: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
         given = [h for h in HOWS if getattr(self, h) is not None]
@@ -167,6 +171,7 @@ def define(schema: SchemaLike, doc: str, **fields: Any) -> Op:
     """Write an operator into the catalogue and return its entry. Raises ValueProblem if the name is taken or a field is missing."""
     parsed = parse_schema(schema) if isinstance(schema, str) else schema
     op = Op(parsed, doc, **fields)
+    object.__setattr__(op, "origin", _defining_module())
     if op.name in OPS:
         raise ValueProblem(f"{op.name} is already defined; an operator is written down once")
     OPS[op.name] = op
@@ -174,6 +179,14 @@ def define(schema: SchemaLike, doc: str, **fields: Any) -> Op:
     for listener in _listeners:
         listener(op)
     return op
+
+
+def _defining_module() -> str:
+    """The module whose body is being run."""
+    frame = sys._getframe(2)
+    while frame.f_code.co_name != "<module>" and frame.f_back is not None:
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__", ""))
 
 
 def on_define(listener: Callable[[Op], None]) -> None:

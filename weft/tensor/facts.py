@@ -50,6 +50,7 @@ class Facts(Operators):
 
     @property
     def shape(self) -> Size:
+        """Sizes, as a weft.Size; symbolic while a function is captured."""
         from weft.tensor.size import Size  # Size and Tensor know each other
 
         data = self._data
@@ -64,6 +65,7 @@ class Facts(Operators):
 
     @property
     def ndim(self) -> int:
+        """The number of dims."""
         data = self._data
         return data.ndim if type(data) is ndarray else data.type.ndim
 
@@ -75,6 +77,7 @@ class Facts(Operators):
 
     @property
     def dtype(self) -> DType:
+        """The element type, one of the dtypes of weft."""
         data = self._data
         if type(data) is ndarray:
             return BY_NUMPY.get(data.dtype) or dt.from_numpy(data.dtype)
@@ -84,11 +87,13 @@ class Facts(Operators):
 
     @property
     def device(self) -> Device:
+        """Where the value is: weft.device("cpu") or weft.device("meta")."""
         data = self._data
         return Device("cpu") if type(data) is ndarray else Device(data.type.device)
 
     @property
     def layout(self) -> str:
+        """Always "weft.strided"."""
         return "weft.strided"
 
     def numel(self) -> Any:
@@ -102,6 +107,7 @@ class Facts(Operators):
 
     @property
     def itemsize(self) -> int:
+        """Bytes per element."""
         return self.dtype.itemsize
 
     def element_size(self) -> int:
@@ -110,6 +116,7 @@ class Facts(Operators):
 
     @property
     def nbytes(self) -> Any:
+        """Bytes of all elements."""
         return self.numel() * self.dtype.itemsize
 
     def geometry(self) -> Geometry:

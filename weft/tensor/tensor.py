@@ -68,6 +68,7 @@ class Tensor(Conversions):
     # ---- autograd
     @property
     def requires_grad(self) -> bool:
+        """Whether operations on this tensor record history. Assigning is requires_grad_()."""
         state = self._autograd
         if state is None:
             return self._view is not None and self.grad_fn is not None
@@ -102,10 +103,12 @@ class Tensor(Conversions):
 
     @property
     def is_leaf(self) -> bool:
+        """Whether no recorded operation made this tensor: backward puts gradients into the leaves that require them."""
         return self.grad_fn is None
 
     @property
     def grad_fn(self) -> Any:
+        """The node of the operation that made this tensor, or None for a leaf."""
         view = self._view
         if view is not None:
             state = self._autograd
@@ -119,6 +122,7 @@ class Tensor(Conversions):
 
     @property
     def output_nr(self) -> int:
+        """Which of its node's results this tensor is."""
         return 0 if self._autograd is None else self._autograd.index
 
     @property
@@ -181,6 +185,7 @@ class Tensor(Conversions):
 
     @property
     def retains_grad(self) -> bool:
+        """Whether `.grad` of this non-leaf tensor is kept."""
         return self._autograd is not None and self._autograd.retains_grad
 
     def detach(self) -> Tensor:
