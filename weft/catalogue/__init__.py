@@ -3,7 +3,8 @@
 pointwise.py   arithmetic, math functions, comparison, logic          reductions.py  sums, extrema, statistics
 views.py, singletons.py, slicing.py, windows.py, complex_views.py     views; view_twins.py derives their copies and scatters
 joining.py, shaping.py, grids.py    cat, stack, repeat, pad, flip     indexing.py, scattering.py, masks.py   gather, scatter, index, masks
-linear.py, einsum.py, linalg.py, fft.py    products of matrices, linear algebra, Fourier transforms
+linear.py, einsum.py, linalg.py, fft.py    products of matrices, linear algebra, Fourier transforms; singular.py, factorizations.py,
+pseudoinverse.py, matrix_functions.py      svd, qr, eigh, det; pinv, lstsq; powers and exponentials of matrices
 factories.py   tensors from nothing                                   random.py      counter-based random numbers
 activations.py, losses.py, norms.py, attention.py, embedding.py, convolution.py, pooling.py, interpolation.py    networks
 running_norms.py, functional.py    nn.functional's own signatures (namespace nn::)
@@ -26,6 +27,7 @@ from weft.catalogue import (  # noqa: F401
     embedding,
     extrema,
     factories,
+    factorizations,
     fft,
     functional,
     grids,
@@ -38,9 +40,11 @@ from weft.catalogue import (  # noqa: F401
     losses,
     masks,
     math,
+    matrix_functions,
     norms,
     pointwise,
     pooling,
+    pseudoinverse,
     random,
     reductions,
     running_norms,
