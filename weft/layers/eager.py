@@ -17,7 +17,7 @@ from weft.ops.rules import Pointwise
 from weft.ops.scalar_numpy import NUMPY
 from weft.ops.steps import finish_as
 from weft.ops.straight import PLAIN, straight
-from weft.runtime.storage import root_of
+from weft.runtime.storage import InferenceStorage, root_of
 from weft.support.errors import DTypeError, ShapeError, StateError
 from weft.support.locations import user_mark
 from weft.tensor import replayed
@@ -129,7 +129,7 @@ def _make_plan(op: Op, args: tuple[Any, ...]) -> PointwisePlan:
     operands = tuple([a if c is None else c(a) for a, c in zip(args, casts, strict=True)])
     token = set_silent(SILENT)
     try:
-        body = _body(op, result, operands)
+        body = _body(op, result, args, operands)
     finally:
         reset(token)
     as_they_are = all([c is _data_of or (c is None and not isinstance(a, Tensor)) for a, c in zip(args, casts, strict=True)])
@@ -181,11 +181,11 @@ def _data_of(tensor: Tensor) -> Array:
     return tensor._data
 
 
-def _body(op: Op, result: DType, operands: tuple[Any, ...]) -> Callable[..., Any]:
-    """What computes the array (or NumPy scalar) from operands like these."""
+def _body(op: Op, result: DType, args: tuple[Any, ...], operands: tuple[Any, ...]) -> Callable[..., Any]:
+    """What computes the array (or NumPy scalar) from operands like these, which the arguments were converted to."""
     ufunc = compute.single_ufunc(op)
     finish, target = finish_as(result), result.numpy
-    loose = tuple([i for i, o in enumerate(operands) if type(o) is not ndarray])
+    loose = tuple([i for i, a in enumerate(args) if not isinstance(a, Tensor)])  # absent (None) or not, and what a body reads in Python
     if not loose:
         return straight(op.scalar, target, finish, operands)  # type: ignore[arg-type]
     variants: dict[Any, Callable[..., Any]] = {}
@@ -301,8 +301,15 @@ def write(target: Tensor, op: Op, args: tuple[Any, ...]) -> None:
         value = run(op, args)
         store(data, value._data)
     storage = target.storage()
+    if type(storage) is InferenceStorage and not modes.inference:
+        raise StateError(_INFERENCE_WRITE)
     storage.version += 1
     storage.written = (storage.version, user_mark(2))
+
+
+_INFERENCE_WRITE = (
+    "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor before doing inplace update."
+)
 
 
 @cache
