@@ -64,6 +64,7 @@ from weft.layers.predicates import result_type as result_type
 from weft.types.promotion import promote as promote_types
 from weft.types.promotion import can_cast as can_cast
 from weft.layers.predicates import broadcast_shapes as broadcast_shapes
+from weft.layers.inference import is_inference as is_inference
 from weft.types.limits import finfo as finfo
 from weft.types.limits import iinfo as iinfo
 from weft import nn as nn

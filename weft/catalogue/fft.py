@@ -1,7 +1,8 @@
-"""Discrete Fourier transforms of real signals: rfft and its inverse."""
+"""Discrete Fourier transforms: fft and ifft over one dim or several; rfft and irfft of real signals."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -131,3 +132,92 @@ define(
     public=("fft",),
     out=True,
 )
+
+# ---- complex signals
+
+
+def _fft_type(name: str, self: TensorType, n: Dim | None, dim: int, norm: str | None) -> TensorType:
+    dtype = _float(self.dtype)
+    if dtype is dt.float16 or dtype is dt.bfloat16:
+        raise DTypeError(f"Unsupported dtype {dtype}")
+    target = None if dtype is None else dtype.to_complex()
+    if not self.is_complete:
+        return tensor_type(target, None)
+    if self.ndim == 0:
+        raise IndexBoundsError("Dimension specified as -1 but tensor has no dimensions")
+    at = normalize_dim(name, dim, self.ndim)
+    length = self.shape[at] if n is None else n
+    _check(length, norm)
+    return tensor_type(target, (*self.shape[:at], length, *self.shape[at + 1 :]), self.device)
+
+
+def _transformed(x: Array, n: int | None, dim: int, norm: Any, inverse: bool) -> Array:
+    dtype = _float(dt.from_numpy(x.dtype))
+    assert dtype is not None
+    return (np.fft.ifft if inverse else np.fft.fft)(x, n, dim, norm).astype(dtype.to_complex().numpy, copy=False)
+
+
+def _fft_back(g: Any, self_dims: Any, self_dtype: Any, n: Dim | None, dim: int, norm: str | None, inverse: bool) -> Any:
+    """The transform the other way, unscaled the same; what was padded is cut, what was cut is 0."""
+    at = normalize_dim("fft_fft", dim, len(self_dims))
+    length = self_dims[at] if n is None else n
+    out = (aten.fft_fft if inverse else aten.fft_ifft)(g, length, at, _ADJOINT[norm])
+    out = _resized(out, at, length, self_dims[at])
+    return out if self_dtype.is_complex else aten.real(out)
+
+
+def _define_fft(name: str, words: str, inverse: bool) -> None:
+    define(
+        f"aten::{name}(Tensor self, int? n=None, int dim=-1, str? norm=None) -> Tensor",
+        f"The {words} of a signal along dim, cut or padded to n.",
+        type=lambda self, n, dim, norm: _fft_type(name, self, n, dim, norm),
+        kernel=lambda x, n, dim, norm: _transformed(x, n, dim, norm, inverse),
+        vjp={"self": lambda g, self_dims, self_dtype, n, dim, norm: _fft_back(g, self_dims, self_dtype, n, dim, norm, inverse)},
+        public=("fft",),
+        out=True,
+        samples=draw(case(F(3, 6)), case(F(5), 7, 0, "ortho"), case(F(2, 5), 3, -1, "forward")),
+        reference=lambda x, n, dim, norm: (np.fft.ifft if inverse else np.fft.fft)(x, n, dim, norm),
+    )
+
+    def over_dims(self: Any, s: Sequence[Dim] | None, dim: Sequence[int] | None, norm: str | None) -> Any:
+        places = _places(name, self, s, dim)
+        if not places:
+            _check(None, norm)
+            return aten.to(self, _float(self.dtype).to_complex())  # type: ignore[union-attr]
+        for at, length in reversed(places):
+            self = getattr(aten, name)(self, length, at, norm)
+        return self
+
+    for base, default in ((f"{name}2", "[-2, -1]"), (f"{name}n", "None")):
+        optional = "?" if default == "None" else ""
+        define(
+            f"aten::{base}(Tensor self, int[1]? s=None, int[1]{optional} dim={default}, str? norm=None) -> Tensor",
+            f"The {words} over {'two dims' if base.endswith('2') else 'several dims (all if none are named)'}, cut or padded to s.",
+            decompose=over_dims,
+            public=("fft",),
+            out=True,
+            samples=draw(case(F(2, 3, 4)), case(F(3, 4), (2, 5), (0, 1), "ortho")),
+            reference=lambda x, s, dim, norm, base=base: getattr(np.fft, base.removeprefix("fft_"))(x, s, dim, norm),
+        )
+
+
+def _places(name: str, self: Any, s: Sequence[Dim] | None, dim: Sequence[int] | None) -> list[tuple[int, Dim | None]]:
+    """The dims of a transform and their lengths. Raises ShapeError."""
+    if dim is None:
+        count = self.ndim if s is None else len(s)
+        if count > self.ndim:
+            raise ShapeError(f"Got shape with {count} values but input tensor only has {self.ndim} dimensions.")
+        dims = list(range(self.ndim - count, self.ndim))
+    else:
+        dims = [normalize_dim(name, d, self.ndim) for d in dim]
+    if len(set(dims)) != len(dims):
+        raise ShapeError("FFT dims must be unique")
+    if s is None:
+        return [(d, None) for d in dims]
+    if len(s) != len(dims):
+        raise ShapeError("When given, dim and shape arguments must have the same length")
+    return [(d, None if isinstance(n, int) and n == -1 else n) for d, n in zip(dims, s, strict=True)]
+
+
+_define_fft("fft_fft", "Fourier transform", False)
+_define_fft("fft_ifft", "inverse Fourier transform", True)
