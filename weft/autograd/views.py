@@ -12,7 +12,7 @@ from weft.autograd.node import Edge, InputMetadata, Node, OpNode
 from weft.autograd.record import gradient_edge
 from weft.autograd.validate import validate
 from weft.ops import compute
-from weft.ops.geometry import Geometry, is_contiguous
+from weft.ops.geometry import Geometry, contiguous, is_contiguous
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.ops.route import call
@@ -38,6 +38,8 @@ def follow(base: Any, path: Path) -> Any:
 
 def write_path(base: Any, path: Path, new: Any) -> Any:
     """The base with `new` in place of the view at the end of the path, by each view's scatter."""
+    if len(path) > 1 and _repeats(path):
+        return _write_elements(base, path, new)
     along = []
     for step in path:
         base = _settled(base, step[0])
@@ -47,6 +49,23 @@ def write_path(base: Any, path: Path, new: Any) -> Any:
     for step, whole in zip(reversed(path), reversed(along), strict=False):
         new = _written(whole, step, new)
     return new
+
+
+def _repeats(path: Path) -> bool:
+    """Whether a step may show an element several times, so that a write to a part of what it shows reaches all of its copies."""
+    names = {op.base for op, _, _ in path}
+    return "as_strided" not in names and ("expand" in names or "unfold" in names)
+
+
+def _write_elements(base: Any, path: Path, new: Any) -> Any:
+    """The base with `new` where the view's elements lie, the steps of the path joined into one."""
+    geometry: Any = contiguous(base.dims)
+    for op, args, index in path:
+        assert op.view is not None
+        geometry = op.view.geometry(geometry, *args)
+        geometry = geometry[index] if type(geometry) is tuple else geometry
+    base = base if type(base) is not Tensor or base.is_contiguous() else aten._contiguous_copy(base)
+    return aten.as_strided_scatter(base, new, geometry.dims, geometry.strides, geometry.offset)
 
 
 def _written(whole: Any, step: tuple[Op, tuple[Any, ...], int], new: Any) -> Any:

@@ -18,7 +18,7 @@ from weft.loops.copies import copy_nest, leaf_nest
 from weft.loops.kernel import BlockStep, ForeignStep, KernelCall, LoweredGraph, Step
 from weft.loops.nest import Nest
 from weft.ops.geometry import Geometry, contiguous_strides
-from weft.passes.alias import ProvingEnv, dims_of, dtype_of
+from weft.passes.alias import ProvingEnv, changes_dtype, dims_of, dtype_of
 from weft.passes.group import Group, Single, is_leaf
 from weft.passes.grouping import group_nodes
 from weft.types import shape_env
@@ -96,7 +96,7 @@ class BlockLowering:
         if not all(_is_native(v) for v in (*node.outputs, *node.inputs())):
             return None
         if node.op.is_view:
-            if len(node.outputs) != 1 or sum(1 for _ in node.inputs()) != 1:
+            if len(node.outputs) != 1 or sum(1 for _ in node.inputs()) != 1 or changes_dtype(node):
                 return None
             source: Value = node.args[0]
             return [self.copy(node.outputs[0], dims_of(source), *self.aliases.of(source), node)]

@@ -27,10 +27,10 @@ from weft.compile.program_io import (
     ReturnFresh,
     ReturnNumber,
     ReturnState,
+    Shown,
 )
 from weft.compile.state import base_like
 from weft.ir.graph import Graph
-from weft.ops.geometry import Geometry
 from weft.runtime.storage import root_of
 from weft.support import pytree
 from weft.tensor.modes import modes
@@ -279,16 +279,16 @@ class Entry:
             base = bases.get(returned.position)  # type: ignore[union-attr, arg-type]
             if base is None:
                 base = bases[returned.position] = Tensor(results[returned.position])  # type: ignore[union-attr, index, call-overload]
-            return base if returned.geometry is None else _seen_through(base, returned.geometry, symbols)  # type: ignore[union-attr]
+            return base if returned.shown is None else _seen_through(base, returned.shown, symbols)  # type: ignore[union-attr]
         if kind is ReturnArgument:
             leaf = leaves[returned.leaf]  # type: ignore[union-attr]
-            return leaf if returned.geometry is None else _seen_through(leaf, returned.geometry, symbols)  # type: ignore[union-attr]
+            return leaf if returned.shown is None else _seen_through(leaf, returned.shown, symbols)  # type: ignore[union-attr]
         if kind is ReturnState:
             if returned.tensor is not None:  # type: ignore[union-attr]
                 return returned.tensor  # type: ignore[union-attr]
             slot = returned.slot  # type: ignore[union-attr]
             owner = slot.tensor if slot.leaf is None else leaves[slot.leaf]  # type: ignore[union-attr]
-            return _seen_through(owner, returned.geometry, symbols, from_storage=True)  # type: ignore[union-attr, arg-type]
+            return _seen_through(owner, returned.shown, symbols, from_storage=True)  # type: ignore[union-attr, arg-type]
         assert isinstance(returned, ReturnNumber)
         return results[returned.position] if returned.position is not None else number_of(returned.dim, symbols)
 
@@ -342,15 +342,14 @@ def shape_check(env: ShapeEnv) -> tuple[Callable[..., bool], tuple[str, ...]]:
 
 
 
-def _seen_through(base: Tensor, geometry: Geometry, symbols: Symbols, from_storage: bool = False) -> Tensor:
-    """A tensor over base's storage with the geometry that the function's view had (from base's first element, or from the storage's)."""
-    data = base._data
-    size = data.dtype.itemsize
+def _seen_through(base: Tensor, shown: Shown, symbols: Symbols, from_storage: bool = False) -> Tensor:
+    """A tensor over base's storage that shows what the function's view did (from base's first element, or from the storage's)."""
+    data, geometry = base._data, shown.geometry
     storage = base.storage()
-    start = 0 if from_storage else storage.offset_of(data)
+    size = shown.dtype.itemsize
+    start = 0 if from_storage else storage.offset_of(data) * data.dtype.itemsize
     dims = tuple(dm.evaluate(d, symbols) for d in geometry.dims)
     strides = tuple(dm.evaluate(s, symbols) * size for s in geometry.strides)
-    offset = (start + dm.evaluate(geometry.offset, symbols)) * size
-    out = Tensor(np.ndarray(dims, data.dtype, storage.array, offset, strides))
+    out = Tensor(np.ndarray(dims, shown.dtype, storage.array, start + dm.evaluate(geometry.offset, symbols) * size, strides))
     out._storage = storage
     return out

@@ -79,11 +79,19 @@ Source = ArgumentSource | StateSource | NumberSource | GradBuffer | GradFlag
 
 
 @dataclass(frozen=True, eq=False)
+class Shown:
+    """How a view shows the memory of its base: geometry in elements of its own dtype."""
+
+    geometry: Geometry
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True, eq=False)
 class ReturnFresh:
-    """A returned tensor: result `position`, seen through `geometry` when it is a view of it; `group` says which outputs share memory."""
+    """A returned tensor: result `position`, or a view of it."""
 
     position: int
-    geometry: Geometry | None
+    shown: Shown | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +100,7 @@ class ReturnState:
 
     tensor: Tensor | None
     slot: StateSlot | None
-    geometry: Geometry | None
+    shown: Shown | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +108,7 @@ class ReturnArgument:
     """A returned argument, or a view of one."""
 
     leaf: int
-    geometry: Geometry | None
+    shown: Shown | None
 
 
 @dataclass(frozen=True, eq=False)

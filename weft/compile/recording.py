@@ -32,6 +32,7 @@ from weft.compile.program_io import (
     ReturnFresh,
     ReturnNumber,
     ReturnState,
+    Shown,
     Source,
     StateSource,
 )
@@ -305,13 +306,18 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
     if data.path or storage.partner is not None:
         storage.ask()  # the caller may write what it gets: whether that is an alias hangs on these questions
     if storage.slot is not None:
-        return ReturnState(None, storage.slot, data.geometry())
+        return ReturnState(None, storage.slot, _shown(data))
     for i, stand_in in enumerate(stand_ins):
         if isinstance(stand_in, Tensor) and type(stand_in._data) is SymbolicPayload and stand_in._data.storage is storage:
-            return ReturnArgument(i, data.geometry())
+            return ReturnArgument(i, _shown(data))
     if id(storage) not in positions:
         positions[id(storage)] = outcome.result(_in_memory_order(outcome.capture, storage))
-    return ReturnFresh(positions[id(storage)], data.geometry() if data.path or storage.order is not None else None)
+    return ReturnFresh(positions[id(storage)], _shown(data) if data.path or storage.order is not None else None)
+
+
+def _shown(data: SymbolicPayload) -> Shown:
+    assert data.type.dtype is not None
+    return Shown(data.geometry(), data.type.dtype.numpy)
 
 
 def _in_memory_order(capture: Capture, storage: SymbolicStorage) -> Operand:

@@ -54,6 +54,11 @@ def view_geometries(op: Op, source: Geometry, arguments: tuple[object, ...]) -> 
     return found if isinstance(found, tuple) else (found,)
 
 
+def changes_dtype(view: Node) -> bool:
+    """Whether a view reads its source's bytes as another dtype."""
+    return dtype_of(view.outputs[0]) is not dtype_of(view.args[0])
+
+
 class Aliases:
     """Values that are views of materialised buffers. `geometry[value] = (root, Geometry)`; a value without entry is a root."""
 
@@ -67,7 +72,9 @@ class Aliases:
         return (value, contiguous(dims_of(value))) if found is None else found
 
     def add_view(self, node: Node) -> bool:
-        """Resolve a view node. False when strides cannot express it: its result then needs a buffer of its own."""
+        """Resolve a view node. False when strides cannot express it, or its bytes are read as another dtype: its result then needs a buffer of its own."""
+        if changes_dtype(node):
+            return False
         root, source = self.of(node.args[0])
         found = view_geometries(node.op, source, node.args[1:])
         if found is None:

@@ -1,0 +1,67 @@
+"""Views under capture: bytes read as another dtype, and windows that show an element several times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+
+
+def _bits_written(x: weft.Tensor) -> Any:
+    y = x * 2
+    y.view(weft.int32)[1:].fill_(0)
+    y.view(weft.uint8)[:, ::2].fill_(0)
+    return y
+
+
+def _real_part_written(x: weft.Tensor) -> Any:
+    y = weft.complex(x, x)
+    weft.view_as_real(y)[..., 0].fill_(1)
+    return y
+
+
+def _window_written(x: weft.Tensor) -> Any:
+    y = x.clone()
+    y.unfold(0, 2, 1)[0].add_(1)
+    y.expand(3, *y.shape)[0, 1:].mul_(2)
+    return y
+
+
+PROGRAMS: dict[str, Callable[[weft.Tensor], Any]] = {
+    "bits": lambda x: (x.view(weft.int32) + 1, (x * 2).view(weft.int32), (x + 1).view(weft.int32).view(weft.float32) * 2),
+    "narrower and wider": lambda x: ((x * 2).view(weft.uint8)[1:], (x * 2).view(weft.int16)[:, 1:].long() + 1, (x.double() * 2).view(weft.float32)),
+    "bits written": _bits_written,
+    "real part written": _real_part_written,
+    "parts of complex": lambda x: (weft.view_as_real(weft.complex(x, x * 2)) + 1, (weft.complex(x, -x) * weft.complex(x, x)).abs()),
+    "window written": _window_written,
+}
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy", "interpret"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_captured_as_eager(name: str, backend: str, rng: np.random.Generator) -> None:
+    x = weft.from_numpy(rng.standard_normal((int(rng.integers(3, 40)), 4)).astype(np.float32))
+    eager, captured = PROGRAMS[name](x), weft.compile(PROGRAMS[name], backend=backend)(x)
+    for a, b in zip(*(r if isinstance(r, tuple) else (r,) for r in (eager, captured)), strict=True):
+        assert a.dtype is b.dtype
+        np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-6)
+
+
+def test_the_gradient_of_a_written_window(rng: np.random.Generator) -> None:
+    w = weft.from_numpy(rng.standard_normal(5)).requires_grad_()
+    scale = rng.standard_normal(5)
+
+    def step(s: weft.Tensor) -> Any:
+        y = w * 1.0
+        y.unfold(0, 2, 1)[1].mul_(3)
+        (y * s).sum().backward()
+        out = w.grad
+        w.grad = None
+        return out
+
+    for wrap in (lambda f: f, weft.compile):
+        np.testing.assert_allclose(wrap(step)(weft.from_numpy(scale)).numpy(), scale * [1, 3, 3, 1, 1])
