@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import conjugate, dtype_of, pointwise
-from weft.ops.op import define
+from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
 from weft.ops.schema import parse_schema
+from weft.support.errors import DTypeError
+from weft.types.dtype import DType
+from weft.types.tensor_type import TensorType
 
 _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 
@@ -194,4 +197,28 @@ logit = define(
     inplace=True,
     out=True,
     reference=lambda x, eps: np.log(np.clip(x, eps, 1 - eps) / (1 - np.clip(x, eps, 1 - eps))) if eps is not None else np.log(x / (1 - x)),
+)
+
+
+class _SameDtype(Pointwise):
+    """The rule of heaviside: real tensors of one dtype."""
+
+    def compute_dtype(self, args: tuple[Any, ...]) -> DType:
+        found = [a.dtype for a in args if isinstance(a, TensorType) and a.dtype is not None]
+        if len(set(found)) > 1:
+            raise DTypeError("heaviside is not yet implemented for tensors with different dtypes.")
+        if found[0].is_complex:
+            raise DTypeError("heaviside is not yet implemented for complex tensors.")
+        return found[0]
+
+
+heaviside = pointwise(
+    "aten::heaviside(Tensor self, Tensor values) -> Tensor",
+    "0 where self is negative, 1 where it is positive, values where it is 0.",
+    scalar=lambda s, x, v: s.where(
+        s.eq(x, s.const(0, s.dtype(x))), v, s.where(s.lt(x, s.const(0, s.dtype(x))), s.const(0, s.dtype(x)), s.const(1, s.dtype(x)))),
+    rule=_SameDtype,
+    numbers=False,
+    vjp=NOT_DIFFERENTIABLE,
+    reference=np.heaviside,
 )

@@ -1,0 +1,221 @@
+"""The gamma function's family: lgamma, digamma, polygamma, mvlgamma.
+
+All are computed in float64 by the asymptotic series (Abramowitz and Stegun 6.1.40, 6.3.18, 6.4.11), from an argument of at least 8 that
+recurrence reaches, and by reflection below 1/2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from weft.catalogue.families import pointwise
+from weft.catalogue.samples import Case, P, case, draw
+from weft.ops.op import define
+from weft.ops.packet import aten
+from weft.ops.rules import Pointwise
+from weft.ops.schema import parse_schema
+from weft.support.errors import ShapeError
+from weft.types import dtype as dt
+
+_BERNOULLI = tuple(Fraction(*v) for v in ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510)))  # B2, B4, ...
+_STEPS = 8  # of the recurrence, for arguments below it
+
+
+def _number(s: Any, value: float) -> Any:
+    return s.const(float(value), dt.float64)
+
+
+def _series(s: Any, x: Any, coefficients: Sequence[float]) -> Any:
+    """Horner's rule, lowest coefficient first."""
+    value = _number(s, coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        value = s.add(s.mul(value, x), _number(s, c))
+    return value
+
+
+def _reflected(s: Any, v: Any) -> tuple[Any, Any, Any]:
+    """Whether v < 1/2, then 1 - v, else v; and v less the nearest integer."""
+    below = s.lt(v, _number(s, 0.5))
+    return below, s.where(below, s.sub(_number(s, 1), v), v), s.sub(v, s.round(v))
+
+
+def _raised(s: Any, z: Any) -> tuple[Any, Any]:
+    """Whether z is below the series' reach, and z raised into it."""
+    low = s.lt(z, _number(s, _STEPS))
+    return low, s.where(low, s.add(z, _number(s, _STEPS)), z)
+
+
+def _away_from_poles(rng: np.random.Generator) -> list[Case]:
+    return [((rng.integers(-3, 4, (3, 4)) + rng.uniform(0.2, 0.8, (3, 4)),), {}), ((rng.uniform(1, 40, 5),), {})]
+
+
+# ---- the logarithm of |gamma|
+
+
+def _lgamma(s: Any, x: Any) -> Any:
+    v = s.cast(x, dt.float64)
+    below, z, offset = _reflected(s, v)
+    low, far = _raised(s, z)
+    inverse = s.div(_number(s, 1), far)
+    tail = s.mul(inverse, _series(s, s.mul(inverse, inverse), [float(b / (2 * k * (2 * k - 1))) for k, b in enumerate(_BERNOULLI, 1)]))
+    value = s.sub(s.mul(s.sub(far, _number(s, 0.5)), s.log(far)), far)
+    value = s.add(s.add(value, _number(s, 0.5 * math.log(2 * math.pi))), tail)
+    near = s.where(low, z, _number(s, 1))
+    product = near
+    for k in range(1, _STEPS):
+        product = s.mul(product, s.add(near, _number(s, k)))
+    value = s.where(low, s.sub(value, s.log(product)), value)
+    sine = s.abs(s.sin(s.mul(offset, _number(s, math.pi))))
+    value = s.where(below, s.sub(s.log(s.div(_number(s, math.pi), sine)), value), value)
+    return s.cast(s.where(s.isinf(v), _number(s, math.inf), value), s.dtype(x))
+
+
+lgamma = pointwise(
+    "aten::lgamma(Tensor self) -> Tensor",
+    "The logarithm of the magnitude of the gamma function.",
+    scalar=_lgamma,
+    compute="real_float",
+    vjp={"self": lambda g, self: g * aten.digamma(self)},
+    samples=_away_from_poles,
+    reference=lambda x: np.vectorize(math.lgamma, otypes=[np.float64])(x) if np.size(x) else np.zeros(np.shape(x)),
+)
+
+# ---- its derivatives
+
+
+def _digamma(s: Any, x: Any) -> Any:
+    v = s.cast(x, dt.float64)
+    zero = _number(s, 0)
+    below, z, offset = _reflected(s, v)
+    low, far = _raised(s, z)
+    inverse = s.div(_number(s, 1), far)
+    square = s.mul(inverse, inverse)
+    tail = s.mul(square, _series(s, square, [float(b / (2 * k)) for k, b in enumerate(_BERNOULLI, 1)]))
+    value = s.sub(s.sub(s.log(far), s.mul(inverse, _number(s, 0.5))), tail)
+    near = s.where(low, z, _number(s, 1))
+    sum_ = s.div(_number(s, 1), near)
+    for k in range(1, _STEPS):
+        sum_ = s.add(sum_, s.div(_number(s, 1), s.add(near, _number(s, k))))
+    value = s.where(low, s.sub(value, sum_), value)
+    tangent = s.tan(s.mul(offset, _number(s, math.pi)))
+    value = s.where(below, s.sub(value, s.div(_number(s, math.pi), tangent)), value)
+    at_pole = s.bit_and(s.eq(offset, zero), s.lt(v, zero))
+    value = s.where(at_pole, _number(s, math.nan), value)
+    return s.cast(s.where(s.eq(v, zero), s.copysign(_number(s, math.inf), s.neg(v)), value), s.dtype(x))
+
+
+digamma = pointwise(
+    "aten::digamma(Tensor self) -> Tensor",
+    "The derivative of lgamma.",
+    scalar=_digamma,
+    compute="real_float",
+    vjp={"self": lambda g, self: g * aten.polygamma(1, self)},
+    samples=_away_from_poles,
+    reference=lambda x: _differences(x),
+)
+
+
+def _differences(x: Any) -> Any:
+    """An oracle: the recurrence to 40, then log x - 1/(2x) - 1/(12 x^2) + 1/(120 x^4) - 1/(252 x^6)."""
+    x = np.asarray(x, np.float64)
+    total = sum((-1 / (x + k) for k in range(40)), start=np.zeros_like(x))
+    z = x + 40
+    return total + np.log(z) - 1 / (2 * z) - 1 / (12 * z**2) + 1 / (120 * z**4) - 1 / (252 * z**6)
+
+
+def cotangent_polynomial(n: int) -> list[int]:
+    """The P with d^n/dy^n cot(y) = P(cot y), lowest coefficient first: P' times -(1 + c^2), n times."""
+    terms = [0, 1]
+    for _ in range(n):
+        slope = [k * c for k, c in enumerate(terms)][1:]
+        terms = [-(slope[k] if k < len(slope) else 0) - (slope[k - 2] if k >= 2 else 0) for k in range(len(slope) + 2)]
+    return terms
+
+
+def _power(s: Any, x: Any, n: int) -> Any:
+    out = x
+    for _ in range(n - 1):
+        out = s.mul(out, x)
+    return out
+
+
+def _polygamma(s: Any, n: int, x: Any) -> Any:
+    if n == 0:
+        return _digamma(s, x)
+    v = s.cast(x, dt.float64)
+    below, z, offset = _reflected(s, v)
+    low, far = _raised(s, z)
+    inverse = s.div(_number(s, 1), far)
+    square = s.mul(inverse, inverse)
+    rising = [float(b * math.factorial(2 * k + n - 1) / (math.factorial(2 * k) * math.factorial(n))) for k, b in enumerate(_BERNOULLI, 1)]
+    tail = s.add(s.add(_number(s, 1 / n), s.mul(inverse, _number(s, 0.5))), s.mul(square, _series(s, square, rising)))
+    value = s.mul(tail, _power(s, inverse, n))
+    near = s.where(low, z, _number(s, 1))
+    sum_ = _power(s, s.div(_number(s, 1), near), n + 1)
+    for k in range(1, _STEPS):
+        sum_ = s.add(sum_, _power(s, s.div(_number(s, 1), s.add(near, _number(s, k))), n + 1))
+    value = s.where(low, s.add(value, sum_), value)
+    sign = 1.0 if n % 2 else -1.0
+    value = s.mul(value, _number(s, sign * math.factorial(n)))
+    angle = s.mul(offset, _number(s, math.pi))
+    cotangent = s.div(_number(s, 1), s.tan(angle))
+    turned = s.mul(_series(s, cotangent, [float(c) for c in cotangent_polynomial(n)]), _number(s, math.pi ** (n + 1)))
+    value = s.where(below, s.sub(s.mul(value, _number(s, -sign)), turned), value)
+    at_pole = s.bit_and(s.eq(offset, _number(s, 0)), s.le(v, _number(s, 0)))
+    return s.cast(s.where(at_pole, _number(s, sign * math.inf), value), s.dtype(x))
+
+
+_POLYGAMMA = parse_schema("aten::polygamma(int n, Tensor self) -> Tensor")
+
+
+class _Order(Pointwise):
+    """The rule of polygamma: the order is not negative."""
+
+    def compute_dtype(self, args: tuple[Any, ...]) -> dt.DType:
+        if isinstance(args[0], int) and args[0] < 0:
+            raise ShapeError("polygamma(n, x) does not support negative n.")
+        return super().compute_dtype(args)
+
+
+def _zeta_sum(n: int, x: Any) -> Any:
+    """An oracle for x > 0: the first 2000 terms of the series, the rest by the midpoint rule and its correction."""
+    k = np.arange(2000.0)
+    x = np.asarray(x, np.float64)
+    z = x + 2000 - 0.5
+    return (-1) ** (n + 1) * math.factorial(n) * (np.sum((x[..., None] + k) ** -(n + 1.0), -1) + z ** (-n * 1.0) / n - (n + 1) / 24 * z ** (-n - 2.0))
+
+
+for _schema, _places in ((_POLYGAMMA, ("weft",)), (parse_schema("aten::special_polygamma(int n, Tensor self) -> Tensor"), ("special",))):
+    define(
+        _schema,
+        "The n-th derivative of digamma.",
+        type=_Order(_schema, over=("self",), compute="real_float"),
+        scalar=_polygamma,
+        vjp={"self": lambda g, n, self: g * aten.polygamma(n + 1, self)},
+        public=_places,
+        out=True,
+        samples=draw(case(1, P(3, 4)), case(2, P(3)), case(3, P(2, 2))),
+        reference=_zeta_sum,
+    )
+
+
+def _mvlgamma(self: Any, p: int) -> Any:
+    if p < 1:
+        raise ShapeError("p has to be greater than or equal to 1")
+    steps = aten.arange(p, dtype=self.dtype if self.dtype.is_differentiable else dt.get_default()) * -0.5
+    constant = p * (p - 1) / 4 * math.log(math.pi)
+    return aten.sum(aten.lgamma(aten.unsqueeze(self, -1) + steps), -1) + constant
+
+
+define(
+    "aten::mvlgamma(Tensor self, int p) -> Tensor",
+    "The logarithm of the multivariate gamma function of dimension p.",
+    decompose=_mvlgamma,
+    inplace=True,
+    out=True,
+)
