@@ -125,6 +125,7 @@ def _differences(x: Any) -> Any:
     x = np.asarray(x, np.float64)
     total = sum((-1 / (x + k) for k in range(40)), start=np.zeros_like(x))
     z = x + 40
+    total = np.where((x < 0) & (x == np.rint(x)), np.nan, total)
     return total + np.log(z) - 1 / (2 * z) - 1 / (12 * z**2) + 1 / (120 * z**4) - 1 / (252 * z**6)
 
 
