@@ -235,10 +235,10 @@ def bind_plain(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return args + tails[count]
 
 
-def are_routable(values: Sequence[Any]) -> bool:
-    """Whether all values are of classes that are known to be tensors."""
+def are_routable(values: Sequence[Any], argument: Argument) -> bool:
+    """Whether all values are of classes that are known to be tensors (or None, where a list may hold that)."""
     for value in values:
-        if type(value) not in _ROUTABLE:
+        if type(value) not in _ROUTABLE and not (value is None and argument.element_optional):
             return False
     return True
 

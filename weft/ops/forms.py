@@ -129,11 +129,11 @@ def _conversion(op: Op, argument: Argument, kind: type) -> Convert | None:
     if kind in binding.exact_types(op, argument):
         return None
     numbers = op.numbers
-    if argument.is_list and not argument.element_optional and kind in (tuple, list):
-        if argument.kind == "int":
+    if argument.is_list and kind in (tuple, list):
+        if argument.kind == "int" and not argument.element_optional:
             return lambda value: tuple(value) if _are_integers(value) else binding.convert(value, argument, numbers)
         if argument.is_tensor:
-            return lambda value: tuple(value) if binding.are_routable(value) else binding.convert(value, argument, numbers)
+            return lambda value: tuple(value) if binding.are_routable(value, argument) else binding.convert(value, argument, numbers)
     if argument.is_list and argument.kind == "int" and kind is int:
         count = argument.list_size or 1
         return lambda value: (value,) * count

@@ -28,6 +28,7 @@ from weft.types.sym import SymInt, to_dim
 Indices = tuple[Any, ...]
 _MASKS = (dt.bool_, dt.uint8)
 _INTEGERS = (dt.int64, dt.int32)
+_INDEXERS = frozenset((*_MASKS, *_INTEGERS))
 
 
 def getitem(x: Any, index: Any) -> Any:
@@ -79,8 +80,13 @@ def _as_items(index: Any) -> list[Any]:
     return [_plain(index)]
 
 
+_SIMPLE: dict[Any, int] = {int: 1, slice: 1, type(None): 0, type(Ellipsis): 0}  # how many dims of x items of Python's own classes speak of
+
+
 def _plain(item: Any) -> Any:
     """NumPy numbers and ranges as Python's."""
+    if type(item) in _SIMPLE:
+        return item
     if isinstance(item, (np.bool_, np.integer)) or (isinstance(item, np.ndarray) and item.ndim == 0 and item.dtype.kind in "iub"):
         return item.item()
     return list(item) if isinstance(item, range) else item
@@ -88,6 +94,9 @@ def _plain(item: Any) -> Any:
 
 def _consumed(item: Any) -> int:
     """How many dims of x an item speaks of."""
+    simple = _SIMPLE.get(type(item))
+    if simple is not None:
+        return simple
     if item is None or item is Ellipsis or isinstance(item, bool):
         return 0
     if is_routable(item) and item.dtype in _MASKS:
@@ -99,7 +108,7 @@ def _consumed(item: Any) -> int:
 
 
 def _expand_ellipsis(x: Any, items: list[Any]) -> list[Any]:
-    used = sum(_consumed(i) for i in items)
+    used = sum([_consumed(i) for i in items])
     if used > x.ndim:
         if x.ndim == 0:
             raise IndexBoundsError(
@@ -124,14 +133,14 @@ def _apply(view: Any, item: Any, dim: int, axis: int) -> tuple[Any, int, int, An
     """The view after one item at `dim` (which was `axis` in x): how far dim and axis move on, and the index tensor, if any."""
     if item is None:
         return aten.unsqueeze(view, dim), 1, 0, None
-    if isinstance(item, slice):
+    if type(item) is slice:
         return _slice(view, item, dim), 1, 1, None
     if isinstance(item, bool):
         return aten.unsqueeze(view, dim), 1, 0, _constant(view, np.zeros(int(item), np.int64))
     if isinstance(item, (int, SymInt, Expr)):
         return _select(view, to_dim(item), dim, axis), 0, 1, None
     tensor = _as_tensor(view, item)
-    if tensor.dtype not in (*_MASKS, *_INTEGERS):
+    if tensor.dtype not in _INDEXERS:
         raise IndexBoundsError("tensors used as indices must be long, int, byte or bool tensors")
     if tensor.ndim == 0:
         return _by_number(view, tensor, dim, axis)
@@ -158,13 +167,13 @@ def _select(view: Any, index: Dim, dim: int, axis: int) -> Any:
 
 
 def _by_number(view: Any, tensor: Any, dim: int, axis: int) -> tuple[Any, int, int, Any]:
-    """A 0-dim tensor: a mask adds a dim; an integer selects, or is gathered where its value is not known yet."""
+    """A 0-dim tensor: a mask adds a dim; an integer selects, or says where to select when the program runs."""
     if tensor.dtype in _MASKS:
         return aten.unsqueeze(view, dim), 1, 0, aten.reshape(tensor, (1,))
     try:
         index = operator.index(tensor.item())
     except (CaptureError, Unsupported, AttributeError, TypeError):
-        return view, 1, 1, tensor
+        return (view, 1, 1, tensor) if is_meta(view) or isinstance(view, Array) else (aten.select_at(view, dim, tensor), 0, 1, None)
     return _select(view, index, dim, axis), 0, 1, None
 
 
