@@ -35,6 +35,7 @@ from weft.tensor.modes import (
     no_grad,
     set_grad_enabled,
 )
+from weft.tensor import subclass as _subclass
 from weft.tensor.printing import set_printoptions
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
@@ -76,6 +77,7 @@ _any = any  # weft.any, once looked up, stands in this module's globals
 _LAZY = {
     "nn": "weft.nn", "optim": "weft.optim", "func": "weft.func", "autograd": "weft.autograd", "linalg": "weft.linalg", "special": "weft.special",
     "fft": "weft.fft", "utils": "weft.utils", "random": "weft.random", "testing": "weft.testing", "jit": "weft.jit", "lazy": "weft.lazy",
+    "overrides": "weft.overrides",
 }
 _LAZY_NAMES = {
     "compile": ("weft.compile.api", "compile"), "explain": ("weft.compile.api", "explain"), "cond": ("weft.compile.control", "cond"),

@@ -55,7 +55,7 @@ def _factory(name: str) -> Make:
             given = _given(kwargs, requires_grad=requires_grad, device=device, out=out)
             asked = overriding(args, given)
             if asked is not None:
-                return handle(function, asked, args, given)  # type: ignore[no-any-return]
+                return handle(function, asked, args, given)
         _check_layout(name, layout)
         with on_device(device):
             made: Tensor = getattr(aten, name)(*args, **kwargs)
@@ -73,7 +73,7 @@ def _like_factory(name: str) -> Make:
             given = _given(kwargs, requires_grad=requires_grad, device=device)
             asked = overriding((input, *args), given)
             if asked is not None:
-                return handle(function, asked, (input, *args), given)  # type: ignore[no-any-return]
+                return handle(function, asked, (input, *args), given)
         _check_layout(name, layout)
         source = _placed(input, device)
         made: Tensor = getattr(aten, name)(source, *args, **kwargs)
@@ -92,7 +92,7 @@ def _new_factory(name: str) -> Make:
             given = _given(kwargs, requires_grad=requires_grad, device=device)
             asked = overriding((self, *args), given)
             if asked is not None:
-                return handle(function, asked, (self, *args), given)  # type: ignore[no-any-return]
+                return handle(function, asked, (self, *args), given)
         _check_layout(name, layout)
         return _finished(name, getattr(aten, name)(_placed(self, device), *args, **kwargs), requires_grad, None)
 

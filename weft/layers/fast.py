@@ -1,4 +1,4 @@
-"""The short way for the commonest calls: syntax between plain dense tensors of one dtype, straight to a ufunc.
+"""The short way for the commonest calls: arithmetic on plain dense tensors of one dtype, straight to a ufunc.
 
 The walk gives the same result; this only skips questions whose answers are known: no mode is on, both operands are dense, their dtypes are equal.
 """
@@ -20,7 +20,10 @@ from weft.ops import compute
 from weft.ops.backward import ARG, needed_slots, plan_of
 from weft.ops.methods import OperatorMethods
 from weft.ops.op import OPS, Op
+from weft.ops.overrides import plain_integers, plain_kinds, plain_numbers
+from weft.ops.packet import aten
 from weft.ops.quiet import SILENT, reset, set_silent
+from weft.runtime.storage import root_of
 from weft.support.locations import user_mark
 from weft.tensor.modes import modes
 from weft.tensor.history import AutogradState
@@ -56,8 +59,8 @@ def _fast_binary(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
         return Tensor(found if type(found) is ndarray else np.asarray(found))
 
     def method(self: Any, other: Any) -> Any:
-        if not isinstance(other, Tensor):
-            return with_number(self, other) if type(other) is float or type(other) is int else slow(self, other)
+        if type(other) not in plain_kinds:
+            return with_number(self, other) if type(other) in plain_numbers else slow(self, other)
         a, b = self._data, other._data
         if type(a) is not ndarray or type(b) is not ndarray or a.dtype is not b.dtype or a.dtype not in _FAST_DTYPES or local.special is not None:
             return slow(self, other)
@@ -80,7 +83,81 @@ def _fast_binary(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
 
     method.__name__ = method.__qualname__ = slow.__name__
     method.__doc__ = op.doc
+    method.slow = slow  # type: ignore[attr-defined]
     return method
+
+
+def _short_unary(op: Op) -> Callable[[Op, tuple[Any, ...]], Any]:
+    """The route of an operator that is one ufunc of one tensor."""
+    ufunc = compute.single_ufunc(op)
+    walk = walk_module.walk
+    local = modes
+
+    def route(op: Op, args: tuple[Any, ...]) -> Any:
+        x = args[0]
+        data = x._data
+        if type(data) is not ndarray or data.dtype not in _FAST_DTYPES or local.special is not None or local.capture is not None or (
+            (x._autograd is not None or x._view is not None) and local.grad
+        ):
+            return walk(op, args)
+        token = set_silent(SILENT)
+        try:
+            found = ufunc(data)
+        finally:
+            reset(token)
+        return Tensor(found if type(found) is ndarray else np.asarray(found))
+
+    return route
+
+
+def _fast_inplace(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
+    """`self.op_(other)` without history: tensors of one float dtype and shape, or a number."""
+    ufunc = compute.single_ufunc(op)
+    local = modes
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if len(args) != 2 or kwargs:
+            return slow(*args, **kwargs)
+        self, other = args
+        data = self._data
+        if type(data) is not ndarray or data.dtype not in _FAST_DTYPES or not data.flags.c_contiguous or local.special is not None or (
+            local.capture is not None or ((self._autograd is not None or self._view is not None) and local.grad)
+        ):
+            return slow(self, other)
+        if type(other) in plain_kinds:
+            operand = other._data
+            if type(operand) is not ndarray or operand.dtype is not data.dtype or operand.shape != data.shape or not _apart(data, operand) or (
+                (other._autograd is not None or other._view is not None) and local.grad
+            ):
+                return slow(self, other)
+        elif type(other) in plain_numbers:
+            operand = other
+        else:
+            return slow(self, other)
+        token = set_silent(SILENT)
+        try:
+            ufunc(data, operand, data)
+        except (ValueError, OverflowError):
+            return slow(self, other)  # read-only memory, an integer beyond NumPy's: the walk has the words
+        finally:
+            reset(token)
+        storage = self.storage()
+        storage.version += 1
+        storage.written = (storage.version, user_mark(2))
+        return self
+
+    method.__name__ = method.__qualname__ = slow.__name__
+    method.__doc__ = slow.__doc__
+    method.__dict__.update(slow.__dict__, slow=slow)
+    return method
+
+
+def _apart(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    """Whether two arrays are the same, or lie in different blocks that NumPy owns."""
+    if a is b:
+        return True
+    a, b = root_of(a), root_of(b)
+    return a is not b and a.base is None and b.base is None
 
 
 def _recorder(op: Op) -> Callable[[Any, Any, Any], None]:
@@ -140,12 +217,13 @@ def _fast_getitem(slow: Callable[..., Any]) -> Callable[..., Any]:
 
     def method(self: Any, index: Any) -> Any:
         data = self._data
-        if type(index) is int and type(data) is ndarray and data.ndim and -data.shape[0] <= index < data.shape[0]:
+        if type(index) in plain_integers and type(data) is ndarray and data.ndim and -data.shape[0] <= index < data.shape[0]:
             return walk(select, (self, 0, index))
         return slow(self, index)
 
     method.__name__ = method.__qualname__ = slow.__name__
     method.__doc__ = slow.__doc__
+    method.slow = slow  # type: ignore[attr-defined]
     return method
 
 
@@ -156,5 +234,9 @@ def install() -> None:
         op = OPS.get(name)
         if op is not None and compute.single_ufunc(op) is not None:
             setattr(Tensor, syntax, _fast_binary(op, getattr(OperatorMethods, syntax)))
-    for syntax in ("__getitem__",):
-        setattr(Tensor, syntax, _fast_getitem(getattr(Tensor, syntax)))
+            for name in (f"{op.base}_", f"__i{syntax[2:]}"):
+                setattr(Tensor, name, _fast_inplace(op, getattr(Tensor, name)))
+    setattr(Tensor, "__getitem__", _fast_getitem(getattr(Tensor, "__getitem__")))
+    for op in OPS.values():
+        if len(op.schema.arguments) == 1 and op.schema.namespace == "aten" and compute.single_ufunc(op) is not None:
+            getattr(aten, op.base).calls.plain[(Tensor,)] = (op, (), _short_unary(op))

@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.layers import factories
 from weft.layers.walk import owned
+from weft.ops.overrides import armed, handle, overridable, overriding
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, ShapeError, Unsupported, ValueProblem
 from weft.tensor import indexing
@@ -25,6 +26,11 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
 
     To "meta" the type goes and the value is left behind; from "meta" nothing comes back (Unsupported).
     """
+    if armed:
+        given = {"dtype": dtype, "device": device, "non_blocking": non_blocking, "copy": copy, "memory_format": memory_format}
+        asked = overriding((self, *args), given)
+        if asked is not None:
+            return handle(to, asked, (self, *args), _given(given))
     flags = [a for a in args if isinstance(a, bool)]
     copy = copy or (len(flags) > 1 and flags[1])  # by position: non_blocking, then copy
     for a in args:
@@ -65,6 +71,10 @@ def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
 
 def clone(self: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy with memory of its own, laid out as the tensor is, or row-major with memory_format=weft.contiguous_format."""
+    if armed:
+        asked = overriding((self,))
+        if asked is not None:
+            return handle(clone, asked, (self,), _given({"memory_format": memory_format}))
     if memory_format in (None, "preserve_format") or self.is_contiguous(memory_format):
         return aten.clone(self)
     return in_format(self, memory_format)
@@ -83,19 +93,29 @@ def in_format(tensor: Tensor, memory_format: Any) -> Tensor:
     return owned(aten.permute(aten._contiguous_copy(aten.permute(tensor, (0, 2, 3, 1))), (0, 3, 1, 2)))
 
 
-def _caster(dtype: DType) -> Any:
+def _caster(name: str, dtype: DType) -> Any:
     def method(self: Tensor, memory_format: Any = None) -> Tensor:
+        if armed:
+            asked = overriding((self,))
+            if asked is not None:
+                return handle(method, asked, (self,), _given({"memory_format": memory_format}))
         return to(self, dtype, memory_format=memory_format)
 
+    method.__name__ = method.__qualname__ = name
     method.__doc__ = f"The tensor as {dtype}."
     return method
 
 
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     """Self if its elements lie row-major (or as the memory format says), else a copy that does."""
+    if armed:
+        asked = overriding((self,))
+        if asked is not None:
+            return handle(contiguous, asked, (self,), _given({"memory_format": memory_format}))
     return in_format(self, memory_format or "contiguous_format")
 
 
+@overridable
 def type_(self: Tensor, dtype: Any = None) -> Any:
     """The type name, or the tensor converted to a dtype."""
     if dtype is None:
@@ -111,11 +131,20 @@ _TYPE_NAMES = {
 
 def getitem(self: Tensor, index: Any) -> Tensor:
     """Indexing: basic indexing gives views, tensors and lists gather copies."""
+    if armed:
+        asked = overriding((self, index))
+        if asked is not None:
+            return handle(Tensor.__getitem__, asked, (self, index))
     return indexing.getitem(self, index)
 
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """Indexed assignment: broadcasts and casts `value` into the selected elements."""
+    if armed:
+        asked = overriding((self, index, value))
+        if asked is not None:
+            handle(setitem, asked, (self, index, value))
+            return
     view, indices = indexing.setitem_plan(self, index)
     if not isinstance(value, Tensor):
         value = _as_value(self, value)
@@ -123,6 +152,11 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         view.copy_(_dropped(value, view))
     else:
         view.index_put_(indices, value if value.dtype is view.dtype else value.to(view.dtype))
+
+
+def _given(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Keyword arguments that differ from their defaults."""
+    return {name: value for name, value in kwargs.items() if value is not None and value is not False}
 
 
 def _as_value(self: Tensor, value: Any) -> Any:
@@ -138,6 +172,7 @@ def _dropped(value: Tensor, view: Tensor) -> Tensor:
     return value
 
 
+@overridable
 def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor from data with this tensor's dtype."""
     from weft.tensor.creation import tensor  # creation knows Tensor only
@@ -165,16 +200,19 @@ def _matrix_conj_transposed(self: Tensor) -> Tensor:
     return aten.conj(aten.transpose(self, -2, -1))
 
 
+@overridable
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """The tensor as other's dtype."""
     return to(self, other.dtype)
 
 
+@overridable
 def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     """Self where the condition holds, else other."""
     return aten.where(condition, self, other)
 
 
+@overridable
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     """The tensor with other's sizes."""
     return aten.reshape(self, other.dims)
@@ -218,7 +256,7 @@ def install() -> None:
     for name, dtype in (("float", dt.float32), ("double", dt.float64), ("half", dt.float16), ("bfloat16", dt.bfloat16), ("int", dt.int32),
                         ("long", dt.int64), ("short", dt.int16), ("char", dt.int8), ("byte", dt.uint8), ("bool", dt.bool_),
                         ("cfloat", dt.complex64), ("cdouble", dt.complex128)):
-        setattr(Tensor, name, _caster(dtype))
+        setattr(Tensor, name, _caster(name, dtype))
     for name, method in (("to", to), ("contiguous", contiguous), ("type", type_), ("__getitem__", getitem), ("__setitem__", setitem),
                          ("new_tensor", new_tensor), ("cpu", cpu), ("clone", clone), ("type_as", type_as), ("reshape_as", reshape_as), ("where", where)):
         setattr(Tensor, name, method)

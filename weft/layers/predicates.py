@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.ops.overrides import overridable
 from weft.support.errors import ArgumentError, ShapeError
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor, check_tensor
@@ -16,21 +17,25 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
 
 
+@overridable
 def numel(input: Tensor) -> Any:
     """The number of elements."""
     return check_tensor(input, "numel(): input").numel()
 
 
+@overridable
 def is_floating_point(input: Tensor) -> bool:
     """Whether the dtype is a floating point one."""
     return check_tensor(input, "is_floating_point(): input").is_floating_point()
 
 
+@overridable
 def is_complex(input: Tensor) -> bool:
     """Whether the dtype is complex."""
     return check_tensor(input, "is_complex(): input").is_complex()
 
 
+@overridable
 def result_type(tensor1: Any, tensor2: Any) -> DType:
     """The dtype of arithmetic between two tensors or numbers."""
     groups: tuple[list[DType], list[DType], list[DType]] = ([], [], [])

@@ -9,6 +9,7 @@ from weft.layers.outputs import into, no_history
 from weft.layers.walk import inplace
 from weft.ops.forms import Calls
 from weft.ops.op import PACKETS, Op, on_define
+from weft.ops.overrides import Newcomer, armed, handle, meets, overriding
 from weft.ops.packet import Packet, aten
 from weft.support.errors import ArgumentError
 from weft.tensor.tensor import Tensor
@@ -17,11 +18,19 @@ from weft.tensor.tensor import Tensor
 def _inplace_method(base: str, candidates: list[Op]) -> Callable[..., Any]:
     calls = Calls(f"{base}_", candidates)
 
-    def method(*args: Any, **kwargs: Any) -> Tensor:
-        op, bound = calls.resolve(args, kwargs)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if armed:
+            asked = overriding(args, kwargs)
+            if asked is not None:
+                return handle(getattr(Tensor, f"{base}_"), asked, args, kwargs)
+        try:
+            op, bound = calls.resolve(args, kwargs)
+        except Newcomer:
+            return method(*args, **kwargs)
         return inplace(op, bound)
 
     method.__name__ = method.__qualname__ = f"{base}_"
+    method.asks = True  # type: ignore[attr-defined]
     method.__doc__ = f"In-place {base}: the result is written to self.\n\n" + candidates[0].doc
     return method
 
@@ -56,10 +65,19 @@ def with_out(packet: Packet) -> Callable[..., Any]:
     wants_tensor = name not in NUMBER_FIRST and _accepts_number_first(packet)
 
     def function(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        if args and type(args[0]) in _NUMBERS and (wants_tensor or name in NUMBER_FIRST):
-            args = _with_number_first(name, args)
-        if out is None:
-            return packet(*args, **kwargs)
+        if armed:
+            given = kwargs if out is None else {**kwargs, "out": out}
+            asked = overriding(args, given)
+            if asked is not None:
+                return handle(function, asked, args, given)
+        try:
+            given_args = args
+            if args and type(args[0]) in _NUMBERS and (wants_tensor or name in NUMBER_FIRST):
+                args = _with_number_first(name, args)
+            if out is None:
+                return packet(*args, **kwargs)
+        except Newcomer:
+            return function(*given_args, out=out, **kwargs)
         if not can:
             raise ArgumentError(f"{name}() got an unexpected keyword argument 'out'")
         return into(name, packet(*no_history(args), **kwargs), out, args)
@@ -86,6 +104,8 @@ def _with_number_first(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of a call whose first operand is a number. Raises ArgumentError where PyTorch wants a tensor."""
     if name in NUMBER_FIRST and any(isinstance(a, Tensor) for a in args[1:]):
         return args
+    if meets(args, {}):
+        raise Newcomer
     if name in ARITHMETIC:
         return (aten.full((), args[0]), *args[1:])
     got = ", ".join(type(a).__name__ for a in args)

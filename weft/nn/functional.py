@@ -11,6 +11,7 @@ from typing import Any
 from weft.layers.variants import with_out
 from weft.nn import functions
 from weft.ops.op import PACKETS
+from weft.ops.overrides import overridable
 from weft.ops.packet import Namespace, aten
 
 _nn = Namespace("nn")
@@ -24,7 +25,7 @@ def __getattr__(name: str) -> Any:
     if overloads is not None and any("nn.functional" in op.public or "weft" in op.public for op in overloads):
         value = with_out(getattr(space, name))
     elif name in _COMPOSED:
-        value = _COMPOSED[name]
+        value = overridable(_COMPOSED[name])
     else:
         raise AttributeError(f"module 'weft.nn.functional' has no attribute {name!r}")
     globals()[name] = value

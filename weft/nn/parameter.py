@@ -4,13 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.ops.overrides import disabled_weft_function
+from weft.support.errors import ArgumentError
 from weft.tensor.tensor import Tensor
 
 
-class Parameter(Tensor):
-    """A leaf tensor that requires grad by default. `Parameter(data)` shares the bytes of `data`."""
+class _ParameterClass(type):
+    """A tensor of another class counts as a Parameter once `Parameter(tensor)` made it one."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return type.__instancecheck__(cls, instance) or (cls is Parameter and isinstance(instance, Tensor) and instance._is_param)
+
+
+class Parameter(Tensor, metaclass=_ParameterClass):
+    """A leaf tensor that requires grad by default. `Parameter(data)` shares the bytes of `data`.
+
+    Of an object of a tensor subclass it makes another object of that class, which `isinstance(p, Parameter)` knows as a parameter.
+    """
 
     _is_param = True
+    __weft_function__ = disabled_weft_function
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+        kind = type(data)
+        if data is None or kind is Tensor or issubclass(kind, cls):
+            return object.__new__(cls)
+        return _of_subclass(data, requires_grad) if isinstance(data, Tensor) else object.__new__(cls)
 
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
         source = Tensor(_empty()) if data is None else data.detach()
@@ -18,6 +37,17 @@ class Parameter(Tensor):
         self._storage = source._storage
         if requires_grad:
             self.requires_grad_()
+
+
+def _of_subclass(data: Tensor, requires_grad: bool) -> Tensor:
+    out = data.detach().requires_grad_(requires_grad)
+    if type(out) is not type(data):
+        raise ArgumentError(
+            f"Parameter(): detach() of a {type(data).__name__} gave a {type(out).__name__}; a class whose objects are to be parameters must keep its "
+            "class in detach()"
+        )
+    out._is_param = True
+    return out
 
 
 def _empty() -> Any:

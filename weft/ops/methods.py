@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.ops.op import Op, on_define
+from weft.ops.overrides import Newcomer, armed, asked_of_method, handle, meets
 from weft.ops.packet import Packet, aten
 from weft.support.errors import ArgumentError
 from weft.types.dims import Expr
@@ -28,7 +29,7 @@ class OperatorMethods:
         return _binary(aten.sub, self, other)
 
     def __rsub__(self, other: Any) -> Any:
-        return _binary(aten.rsub, self, other)
+        return _syntax("__rsub__", aten.rsub, self, other)
 
     def __mul__(self, other: Any) -> Any:
         return _binary(aten.mul, self, other)
@@ -40,7 +41,7 @@ class OperatorMethods:
         return _binary(aten.div, self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return _reflected(_reversed_div, self, other)
+        return _syntax("__rtruediv__", _reversed_div, self, other)
 
     __rdiv__ = __rtruediv__
 
@@ -48,37 +49,37 @@ class OperatorMethods:
         return _binary(aten.floor_divide, self, other)
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return aten.floor_divide(aten.full_like(self, other), self)
+        return _syntax("__rfloordiv__", _reversed_floor_divide, self, other)
 
     def __mod__(self, other: Any) -> Any:
         return _binary(aten.remainder, self, other)
 
     def __rmod__(self, other: Any) -> Any:
-        return aten.remainder(aten.full_like(self, other), self)
+        return _syntax("__rmod__", _reversed_remainder, self, other)
 
     def __pow__(self, other: Any) -> Any:
         return _binary(aten.pow, self, other)
 
     def __rpow__(self, other: Any) -> Any:
-        return aten.pow(other, self)
+        return _syntax("__rpow__", _reversed_pow, self, other)
 
     def __matmul__(self, other: Any) -> Any:
         return _binary(aten.matmul, self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        return aten.matmul(other, self)
+        return _syntax("__rmatmul__", _reversed_matmul, self, other)
 
     def __neg__(self) -> Any:
-        return aten.neg(self)
+        return aten.neg(self) if not armed else _named("neg")(self)
 
     def __pos__(self) -> Any:
         return self
 
     def __abs__(self) -> Any:
-        return aten.abs(self)
+        return aten.abs(self) if not armed else _named("abs")(self)
 
     def __invert__(self) -> Any:
-        return aten.bitwise_not(self)
+        return aten.bitwise_not(self) if not armed else _named("bitwise_not")(self)
 
     def __and__(self, other: Any) -> Any:
         return _binary(aten.bitwise_and, self, other)
@@ -102,24 +103,29 @@ class OperatorMethods:
         return _binary(aten.bitwise_right_shift, self, other)
 
     def __eq__(self, other: Any) -> Any:
-        return _compare(aten.eq, self, other)
+        return _binary(aten.eq, self, other)
 
     def __ne__(self, other: Any) -> Any:
-        return _compare(aten.ne, self, other)
+        return _binary(aten.ne, self, other)
 
     def __lt__(self, other: Any) -> Any:
-        return _compare(aten.lt, self, other)
+        return _binary(aten.lt, self, other)
 
     def __le__(self, other: Any) -> Any:
-        return _compare(aten.le, self, other)
+        return _binary(aten.le, self, other)
 
     def __gt__(self, other: Any) -> Any:
-        return _compare(aten.gt, self, other)
+        return _binary(aten.gt, self, other)
 
     def __ge__(self, other: Any) -> Any:
-        return _compare(aten.ge, self, other)
+        return _binary(aten.ge, self, other)
 
     __hash__ = object.__hash__
+
+
+def _named(name: str) -> Any:
+    """The method of an operator (`Tensor.neg`)."""
+    return OperatorMethods.__dict__[name]
 
 
 def _is_operand(value: Any) -> bool:
@@ -133,21 +139,54 @@ def _is_operand(value: Any) -> bool:
 
 
 def _binary(packet: Any, x: Any, other: Any) -> Any:
-    return packet(x, other) if _is_operand(other) else NotImplemented
+    """`x <op> other`, known to classes that take calls over as the method: `Tensor.add`."""
+    if armed:
+        asked = asked_of_method((x, other))
+        if asked is not None:
+            return handle(_named(packet.__name__), asked, (x, other))
+    if _is_operand(other):
+        return packet(x, other)
+    return _binary(packet, x, other) if meets((other,), {}) else NotImplemented
+
+
+def _syntax(name: str, operation: Any, x: Any, other: Any) -> Any:
+    """`other <op> x`, known to classes that take calls over by its own name: `Tensor.__rsub__`."""
+    _check_reflected(x)
+    if armed:
+        asked = asked_of_method((x, other))
+        if asked is not None:
+            return handle(_named(name), asked, (x, other))
+    return operation(x, other) if _is_operand(other) else NotImplemented
 
 
 def _reflected(packet: Any, x: Any, other: Any) -> Any:
-    if not hasattr(type(x), "__weft_route__"):  # called by hand: `Tensor.__radd__(2, x)`
-        raise ArgumentError(f"a reflected operator belongs to a Tensor, not to a {type(x).__name__}")
+    _check_reflected(x)
     return _binary(packet, x, other)
 
 
-def _compare(packet: Any, x: Any, other: Any) -> Any:
-    return packet(x, other) if _is_operand(other) else NotImplemented
+def _check_reflected(x: Any) -> None:
+    if not hasattr(type(x), "__weft_route__"):  # called by hand: `Tensor.__radd__(2, x)`
+        raise ArgumentError(f"a reflected operator belongs to a Tensor, not to a {type(x).__name__}")
 
 
 def _reversed_div(x: Any, other: Any) -> Any:
-    return aten.reciprocal(x) * other
+    return aten.mul(aten.reciprocal(x), other)
+
+
+def _reversed_floor_divide(x: Any, other: Any) -> Any:
+    return aten.floor_divide(aten.full_like(x, other), x)
+
+
+def _reversed_remainder(x: Any, other: Any) -> Any:
+    return aten.remainder(aten.full_like(x, other), x)
+
+
+def _reversed_pow(x: Any, other: Any) -> Any:
+    return aten.pow(other, x)
+
+
+def _reversed_matmul(x: Any, other: Any) -> Any:
+    return aten.matmul(other, x)
 
 
 def _method(packet: Packet) -> Any:
@@ -159,7 +198,14 @@ def _method(packet: Packet) -> Any:
             if found is not None:
                 op, rest, route = found
                 return route(op, args + rest)
-        return packet(*args, **kwargs)
+        if armed and args:
+            asked = asked_of_method(args, kwargs)
+            if asked is not None:
+                return handle(method, asked, args, kwargs)
+        try:
+            return packet(*args, **kwargs)
+        except Newcomer:
+            return method(*args, **kwargs)
 
     method.__name__ = method.__qualname__ = packet.__name__
     method.__doc__ = packet.overloads[0].doc

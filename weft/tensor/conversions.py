@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
 from weft.tensor.facts import Facts
 from weft.types import dtype as dt
@@ -31,7 +30,7 @@ class Conversions(Facts):
     def __iter__(self) -> Iterator[Tensor]:
         if self.ndim == 0:
             raise ArgumentError("iteration over a 0-d tensor")
-        return iter(aten.unbind(self, 0))
+        return iter(self.unbind(0))
 
     def __bool__(self) -> bool:
         if self.ndim and self.numel() != 1:

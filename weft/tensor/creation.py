@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.ops.overrides import overridable
 from weft.support.errors import ArgumentError, DTypeError, StateError, ValueProblem
 from weft.tensor.device import Device
 from weft.tensor.modes import modes
@@ -16,6 +17,7 @@ from weft.types.dtype import DType
 from weft.types.sym import SymInt
 
 
+@overridable
 def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
     """A new tensor that owns a copy of `data` (number, nested sequences, ndarray, or tensor).
 
@@ -97,6 +99,7 @@ def _ragged_text(data: Any) -> str:
     return f"expected sequences of equal length at dim 1, got lengths {lengths}"
 
 
+@overridable
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing memory where it can (tensors and ndarrays of the right dtype)."""
     if isinstance(data, Tensor):
@@ -106,6 +109,7 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     return tensor(data, dtype=dtype, device=device)
 
 
+@overridable
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """A tensor over the array's own memory: writes on either side show on the other. Raises DTypeError for a dtype that weft has not."""
     if not isinstance(array, np.ndarray):

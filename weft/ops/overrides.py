@@ -1,0 +1,248 @@
+"""FUNCTION, the top layer: classes and modes that take a public call over (`__weft_function__`), and who is asked first.
+
+Public functions ask `overriding` before they do anything else, but only once `armed` says that such a class or mode was ever seen in this process;
+calls on plain tensors that their call form answers (ops/forms.py) are not slowed at all, since no form is kept for an overriding class.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from weft.support.errors import ArgumentError
+
+NAME = "__weft_function__"
+ENABLED, WITHOUT_CLASSES, DISABLED = 0, 1, 2  # who is asked: everybody, modes alone, nobody
+
+armed: list[type] = []  # the first class (or mode) that was met; empty means that no call needs to look
+plain_kinds: set[type] = set()  # tensor classes that take nothing over: what the short ways of layers/fast.py serve
+plain_numbers: set[type] = {int, float}  # idem for numbers, and for indices;
+plain_integers: set[type] = {int}  # all three sets are empty while a function mode is on in any thread
+_ordinary: set[type] = {int, float, bool, complex, str, type(None)}
+_lock = threading.RLock()
+_tensor_classes: set[type] = set()
+_tables: weakref.WeakSet[Any] = weakref.WeakSet()  # call forms, emptied when a mode comes
+
+
+class _Local(threading.local):
+    modes: tuple[Any, ...] = ()
+    level: int = ENABLED
+
+
+_local = _Local()
+_running = [0]  # function modes on in all threads
+_put_away: list[tuple[dict[Any, Any], dict[Any, Any]]] = []  # call forms while there are any
+
+
+class Newcomer(ArgumentError):
+    """A call met the first class with `__weft_function__`: public functions make it again, with `armed` set."""
+
+
+def disabled_weft_function(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """The `__weft_function__` of classes that take nothing over."""
+    return NotImplemented
+
+
+def takes_over(kind: type) -> bool:
+    """Whether instances of a class are asked before public functions run."""
+    if kind in _ordinary:
+        return False
+    method = getattr(kind, NAME, None)
+    if method is not None and method is not disabled_weft_function and kind not in _tensor_classes:
+        return True
+    _ordinary.add(kind)
+    return False
+
+
+def is_plain_tensor_class(kind: type) -> None:
+    """Declare a tensor class that takes nothing over."""
+    with _lock:
+        _tensor_classes.add(kind)
+        _ordinary.add(kind)
+        if not _running[0]:
+            plain_kinds.add(kind)
+
+
+def arm(kind: type) -> None:
+    """From now on public functions look for classes that take calls over."""
+    if not armed:
+        armed.append(kind)
+
+
+def overriding(args: Iterable[Any], kwargs: Mapping[str, Any] | None = None) -> tuple[Any, ...] | None:
+    """The arguments to ask, in order (one per class, subclasses before their bases); () if only a mode is; None if nobody is."""
+    level = _local.level
+    if level == DISABLED:
+        return None
+    found: list[Any] = []
+    if level == ENABLED:
+        _collect(args, found)
+        if kwargs:
+            _collect(kwargs.values(), found)
+    return tuple(found) if found or _local.modes else None
+
+
+def _collect(values: Iterable[Any], found: list[Any]) -> None:
+    for value in values:
+        kind = type(value)
+        if kind in _ordinary:
+            continue
+        if kind is list or kind is tuple:
+            for v in value:
+                if type(v) not in _ordinary and takes_over(type(v)):
+                    _join(v, found)
+        elif takes_over(kind):
+            _join(value, found)
+
+
+def _join(value: Any, found: list[Any]) -> None:
+    kind = type(value)
+    at = len(found)
+    for i, other in enumerate(found):
+        if type(other) is kind:
+            return
+        if at == len(found) and issubclass(kind, type(other)):
+            at = i
+    found.insert(at, value)
+
+
+def meets(args: Iterable[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether the process has just met its first class that takes calls over (and is armed now)."""
+    if armed:
+        return False
+    found: list[Any] = []
+    _collect((*args, *kwargs.values()), found)
+    if found:
+        arm(type(found[0]))
+    return bool(found)
+
+
+def handle(func: Callable[..., Any], asked: tuple[Any, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> Any:
+    """Ask the innermost mode, then each of the arguments. Raises ArgumentError (a TypeError) when all answer NotImplemented."""
+    types = tuple([type(a) for a in asked])
+    given = {} if kwargs is None else kwargs
+    stack = _local.modes
+    if stack:
+        _local.modes = stack[:-1]
+        try:
+            out = stack[-1].__weft_function__(func, types, args, given)
+        finally:
+            _local.modes = stack
+        if out is not NotImplemented:
+            return out
+    for value in asked:
+        out = value.__weft_function__(func, types, args, given)
+        if out is not NotImplemented:
+            return out
+    name = f"weft.{getattr(func, '__name__', func)}"
+    mode = f", nor in the mode {type(stack[-1]).__name__}" if stack else ""
+    raise ArgumentError(f"no implementation found for '{name}' on types that implement {NAME}: {list(types)}{mode}")
+
+
+def asked_of_method(args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> tuple[Any, ...] | None:
+    """`overriding` for a method or an operator of the syntax, which graph handles and arrays have too: a mode is not asked about these."""
+    asked = overriding(args, kwargs)
+    return None if asked == () and not hasattr(type(args[0]), NAME) else asked
+
+
+def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A public function written in Python, that classes and modes may take over."""
+
+    @functools.wraps(function)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        if armed:
+            asked = overriding(args, kwargs)
+            if asked is not None:
+                return handle(public, asked, args, kwargs)
+        elif meets(args, kwargs):
+            return public(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return public
+
+
+# ---- call forms
+def register_table(table: Any) -> None:
+    """Call forms (with a dict `plain`) to be emptied while a mode is on."""
+    _tables.add(table)
+
+
+def keep_form(table: dict[Any, Any], kinds: tuple[type, ...], form: Any) -> None:
+    """Keep what a call form found out, unless somebody must be asked before each such call."""
+    if not armed:
+        table[kinds] = form
+        return
+    with _lock:
+        if not _running[0] and not any(takes_over(k) for k in kinds):
+            table[kinds] = form
+
+
+def push_mode(mode: Any) -> None:
+    """A function mode comes on, on this thread."""
+    arm(type(mode))
+    with _lock:
+        _running[0] += 1
+        if _running[0] == 1:
+            plain_kinds.clear()
+            plain_numbers.clear()
+            plain_integers.clear()
+            for table in list(_tables):
+                if table.plain:
+                    _put_away.append((table.plain, dict(table.plain)))
+                    table.plain.clear()
+    _local.modes = (*_local.modes, mode)
+
+
+def pop_mode() -> None:
+    """The innermost function mode of this thread goes."""
+    _local.modes = _local.modes[:-1]
+    with _lock:
+        _running[0] -= 1
+        if not _running[0]:
+            plain_kinds.update(_tensor_classes)
+            plain_numbers.update((int, float))
+            plain_integers.add(int)
+            for forms, kept in _put_away:
+                forms.update(kept)
+            _put_away.clear()
+
+
+def current_modes() -> tuple[Any, ...]:
+    """This thread's function modes, outermost first."""
+    return _local.modes
+
+
+class Asking:
+    """A block in which only some are asked before public calls. Blocks nest; the stricter one holds."""
+
+    def __init__(self, level: int) -> None:
+        self.level = level
+        self._before: list[int] = []
+
+    def __enter__(self) -> Asking:
+        before = _local.level
+        self._before.append(before)
+        if self.level > before:
+            _local.level = self.level
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        _local.level = self._before.pop()
+
+
+def asking_level() -> int:
+    """Who is asked on this thread: ENABLED, WITHOUT_CLASSES or DISABLED."""
+    return _local.level
+
+
+def state() -> tuple[Any, int]:
+    """This thread's modes and level, to be carried to another thread."""
+    return _local.modes, _local.level
+
+
+def carry(state: tuple[Any, int]) -> None:
+    """Take over another thread's modes and level."""
+    _local.modes, _local.level = state

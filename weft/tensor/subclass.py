@@ -1,0 +1,199 @@
+"""Tensor subclasses: how they are made, and the default `__weft_function__`, which keeps the class on results.
+
+A class derived from Tensor gets `Overriding` put between itself and Tensor: it asks `__weft_function__` for properties and for methods that are no
+operators. Plain tensors and Parameters never meet it, so it costs them nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from weft.ops import overrides
+from weft.ops.methods import OperatorMethods
+from weft.ops.overrides import NAME, WITHOUT_CLASSES, Asking, disabled_weft_function, handle, overriding
+from weft.ops.packet import aten
+from weft.support.errors import ArgumentError, StateError
+from weft.tensor.creation import tensor
+from weft.tensor.history import AutogradState
+from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
+
+# Attributes that machinery below FUNCTION reads, and Python's own: nobody is asked about these.
+_INTERNAL = frozenset((
+    "__init__", "__new__", "__class__", "__getattribute__", "__setattr__", "__delattr__", "__init_subclass__", "__subclasshook__", "__hash__", "__dir__",
+    "__sizeof__", "__doc__", "__module__", "__slots__", "__dict__", "__weakref__", "__reduce__", "__getstate__", "__array_priority__", "__copy__",
+    "__pos__", "__iter__", "__static_attributes__", "__firstlineno__", "__annotations__", "__orig_bases__", "__type_params__", "dims", "type_", "geometry",
+    "storage", "untyped_storage", "as_subclass",
+))
+
+
+class Overriding(Tensor):
+    """What every subclass of Tensor that takes calls over derives from."""
+
+    __slots__ = ()
+
+    def __new__(cls, data: Any = (), *args: Any, **kwargs: Any) -> Any:
+        """`Meters(data)`: numbers, nested sequences and ndarrays are copied as the default dtype, a tensor is seen as this class."""
+        source = data if isinstance(data, Tensor) else tensor(data, dtype=dt.get_default())
+        return as_subclass(source, cls)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not hasattr(self, "_data"):
+            raise StateError(f"{type(self).__name__}.__new__ gave an object without data; make it with Tensor._make_subclass or _make_wrapper_subclass")
+
+    def __copy__(self) -> Tensor:
+        out: Tensor = retyped(self._alias(share_version=True), type(self)).requires_grad_(self.requires_grad)
+        out.__dict__.update(self.__dict__)
+        return out
+
+
+def retyped(source: Tensor, kind: type[Tensor]) -> Any:
+    """The same bytes, storage and history as an object of another class."""
+    out: Tensor = object.__new__(kind)
+    out._data, out._storage, out._view = source._data, source.storage(), source._view
+    state = source._autograd
+    out._autograd = None
+    if state is not None:
+        known = out._autograd = AutogradState(state.requires_grad, state.node, state.index)
+        known.version = state.version
+    return out
+
+
+def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
+    """The tensor seen as another class: the same memory, and gradients flow on to it. Raises ArgumentError for what is no tensor class."""
+    _check_class("as_subclass", cls)
+    with Asking(WITHOUT_CLASSES):
+        return retyped(aten.alias(self) if self.requires_grad else self, cls)
+
+
+def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
+    """An object of class `cls` over the memory of `data`, without its history; a leaf that requires grad if asked."""
+    _check_class("_make_subclass", cls)
+    if not isinstance(data, Tensor):
+        raise ArgumentError(f"_make_subclass(): argument 'data' must be Tensor, not {type(data).__name__}")
+    with Asking(WITHOUT_CLASSES):
+        out: Tensor = retyped(Tensor.detach(data), cls)
+        return out.requires_grad_() if require_grad else out
+
+
+def _check_class(what: str, cls: Any) -> None:
+    if not isinstance(cls, type) or not issubclass(cls, Tensor):
+        raise ArgumentError(f"{what}(): argument 'cls' must be a subclass of Tensor, got {cls!r}")
+
+
+def default_weft_function(cls: type[Tensor], func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """Run `func` as on plain tensors, and give its results the class `cls`. NotImplemented if a class takes part that `cls` does not derive from."""
+    if not all(issubclass(cls, t) for t in types):
+        return NotImplemented
+    with Asking(WITHOUT_CLASSES):
+        out = func(*args, **(kwargs or {}))
+        return out if func in _KEPT else converted(out, cls, args)
+
+
+_KEPT: set[Any] = set()  # functions whose results stay as they are: gradients' nodes, autograd's switches
+
+
+def converted(out: Any, cls: type[Tensor], args: tuple[Any, ...] = ()) -> Any:
+    """A result, through tuples and lists, with its tensors seen as `cls`."""
+    if cls is Tensor:
+        return out
+    if isinstance(out, Tensor):
+        if isinstance(out, cls):
+            return out
+        return as_subclass(out, cls) if any(a is out for a in args) else retyped(out, cls)
+    if isinstance(out, (tuple, list)) and any(isinstance(r, (Tensor, tuple, list)) for r in out):
+        made = [converted(r, cls, args) for r in out]
+        return type(out)(*made) if hasattr(out, "_fields") else type(out)(made)
+    return out
+
+
+# ---- what a new class gets
+def _joined(cls: type[Tensor], **options: Any) -> None:
+    """A class derived from Tensor was defined."""
+    super(Tensor, cls).__init_subclass__(**options)
+    if cls is Overriding:
+        return
+    if getattr(cls, NAME) is disabled_weft_function:
+        overrides.is_plain_tensor_class(cls)
+        return
+    overrides.arm(cls)
+    _install_guards()
+    if not issubclass(cls, Overriding):
+        cls.__bases__ = tuple([Overriding if b is Tensor else b for b in cls.__bases__]) if Tensor in cls.__bases__ else (*cls.__bases__, Overriding)
+
+
+@functools.cache
+def _install_guards() -> None:
+    """Put on Overriding what asks first, made from Tensor as it is once weft is imported."""
+    for name in guarded_names():
+        known = _owner_value(name)
+        setattr(Overriding, name, _guarded_property(known) if isinstance(known, property) else _guarded(known))
+    for name in dir(Tensor):
+        slow = getattr(_owner_value(name), "slow", None)
+        if slow is not None:
+            setattr(Overriding, name, slow)  # not the short way (layers/fast.py), which asks nobody
+
+
+@functools.cache
+def guarded_names() -> tuple[str, ...]:
+    """Tensor's properties, and its methods that are no operators."""
+    found = []
+    for name in dir(Tensor):
+        known = _owner_value(name)
+        if name in _INTERNAL or (name.startswith("_") and not name.startswith("__")) or name.startswith("__weft"):
+            continue
+        if isinstance(known, property) or (callable(known) and not asks_itself(name, known)):
+            found.append(name)
+    return tuple(found)
+
+
+def _owner_value(name: str) -> Any:
+    for cls in Tensor.__mro__[:-1]:
+        if name in vars(cls):
+            return vars(cls)[name]
+    return None
+
+
+def asks_itself(name: str, method: Any) -> bool:
+    """Whether a method of Tensor is an operator's, which asks for all of its arguments."""
+    return OperatorMethods.__dict__.get(name) is method or hasattr(method, "slow") or getattr(method, "asks", False)
+
+
+def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def guard(*args: Any, **kwargs: Any) -> Any:
+        asked = overriding(args, kwargs)
+        return method(*args, **kwargs) if asked is None else handle(method, asked, args, kwargs)
+
+    return guard
+
+
+def _guarded_property(found: property) -> property:
+    def get(self: Any) -> Any:
+        asked = overriding((self,))
+        return found.__get__(self) if asked is None else handle(found.__get__, asked, (self,))
+
+    def put(self: Any, value: Any) -> None:
+        asked = overriding((self, value))
+        if asked is None:
+            found.__set__(self, value)
+        else:
+            handle(found.__set__, asked, (self, value))
+
+    def delete(self: Any) -> None:
+        asked = overriding((self,))
+        if asked is None:
+            found.__delete__(self)
+        else:
+            handle(found.__delete__, asked, (self,))
+
+    return property(get, put if found.fset else None, delete if found.fdel else None, found.__doc__)
+
+
+Tensor.__weft_function__ = classmethod(default_weft_function)  # type: ignore[attr-defined]
+Tensor.__init_subclass__ = classmethod(_joined)  # type: ignore
+Tensor.as_subclass = as_subclass  # type: ignore
+Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[attr-defined]
+overrides.is_plain_tensor_class(Tensor)
