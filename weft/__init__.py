@@ -12,6 +12,7 @@ import weft.catalogue  # noqa: F401  (defines every operator)
 from weft.autograd import hooks as _hooks  # noqa: F401
 from weft.autograd import views as _views  # noqa: F401
 from weft.layers import fast as _fast
+from weft.layers import inference as _inference  # noqa: F401
 from weft.layers import inplace_views as _inplace_views
 from weft.layers import methods as _methods
 from weft.layers import variants as _variants
@@ -55,7 +56,7 @@ from weft.types.dtype import (
     int64,
     uint8,
 )
-from weft.types.dtype import bool_ as bool  # noqa: A004
+from weft.types.dtype import bool_ as bool
 from weft.types.dtype import get_default as get_default_dtype
 from weft.types.dtype import set_default as set_default_dtype
 
@@ -65,9 +66,9 @@ _methods.install()
 _inplace_views.install()
 _fast.install()
 
-float = float32  # noqa: A001
+float = float32
 double, half = float64, float16
-int, long, short = int32, int64, int16  # noqa: A001
+int, long, short = int32, int64, int16
 cfloat, cdouble = complex64, complex128
 strided = "weft.strided"
 contiguous_format, preserve_format, channels_last = "contiguous_format", "preserve_format", "channels_last"
@@ -91,6 +92,7 @@ _LAZY_NAMES = {
     "is_floating_point": ("weft.layers.predicates", "is_floating_point"), "is_complex": ("weft.layers.predicates", "is_complex"),
     "result_type": ("weft.layers.predicates", "result_type"), "promote_types": ("weft.types.promotion", "promote"),
     "can_cast": ("weft.types.promotion", "can_cast"), "broadcast_shapes": ("weft.layers.predicates", "broadcast_shapes"),
+    "is_inference": ("weft.layers.inference", "is_inference"),
     "finfo": ("weft.types.limits", "finfo"), "iinfo": ("weft.types.limits", "iinfo"),
 }
 _FUNCTIONS: dict[str, Any] = {**_FACTORIES, "as_strided": _inplace_views.as_strided}
@@ -128,9 +130,10 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "DType", "Size", "Tensor", "WeftError", "as_tensor", "bfloat16", "bool", "complex128", "complex64", "counters", "device", "dtype", "enable_grad",
-    "float16", "float32", "float64", "from_numpy", "get_default_dtype", "inference_mode", "int16", "int32", "int64", "int8", "is_grad_enabled",
-    "is_inference_mode_enabled", "knobs", "no_grad", "set_default_dtype", "set_grad_enabled", "set_printoptions", "tensor", "uint8",
+    "DType", "Size", "Tensor", "WeftError", "as_tensor", "bfloat16", "bool", "complex64", "complex128", "counters",
+    "device", "dtype", "enable_grad", "float16", "float32", "float64", "from_numpy", "get_default_dtype",
+    "inference_mode", "int8", "int16", "int32", "int64", "is_grad_enabled", "is_inference_mode_enabled", "knobs",
+    "no_grad", "set_default_dtype", "set_grad_enabled", "set_printoptions", "tensor", "uint8",
 ]
 DType = dtype
 assert _Packet is not None

@@ -294,15 +294,15 @@ _ONE_VALUE = frozenset(("fill", "zero"))  # every element gets the same value, s
 def write(target: Tensor, op: Op, args: tuple[Any, ...]) -> None:
     """Put the operator's value into the bytes of `target` (which is args[0]) and raise the version."""
     data: Array = unwrap(target)
+    storage = target.storage()
+    if type(storage) is InferenceStorage and not modes.inference:
+        raise StateError(_INFERENCE_WRITE)
     if op.base not in _ONE_VALUE:
         _check_overlap(data)
     ufunc = compute.single_ufunc(op) if op.scalar is not None else None
     if ufunc is None or not _write_ufunc(op, ufunc, data, args):
         value = run(op, args)
         store(data, value._data)
-    storage = target.storage()
-    if type(storage) is InferenceStorage and not modes.inference:
-        raise StateError(_INFERENCE_WRITE)
     storage.version += 1
     storage.written = (storage.version, user_mark(2))
 

@@ -1,0 +1,58 @@
+"""Inference tensors: what is made in inference mode carries no version and may not be saved for backward.
+
+The mark is on the storage, so that views and aliases share it. While the mode is on, the layer below stands at the bottom of the thread's
+interceptors and marks what operators give; outside of the mode no call pays for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.layers.walk import inplace, walk_layers
+from weft.ops.op import Op
+from weft.runtime.storage import InferenceStorage
+from weft.tensor import modes as mode_settings
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+
+ndarray = np.ndarray
+
+
+class InferenceLayer:
+    """Runs operators as usual and marks their fresh results."""
+
+    def intercept(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """The operator's result, as an inference tensor."""
+        return self.lift(self._below(walk_layers, op, args))
+
+    def intercept_inplace(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """The in-place operator: what it writes to stays what it is."""
+        return self._below(inplace, op, args)
+
+    def _below(self, function: Any, op: Op, args: tuple[Any, ...]) -> Any:
+        stack = modes.special
+        modes.special = None
+        try:
+            return function(op, args)
+        finally:
+            modes.special = stack
+
+    def lift(self, value: Any) -> Any:
+        """The value, every fresh dense tensor in it marked."""
+        if isinstance(value, Tensor):
+            if value._storage is None and type(value._data) is ndarray:
+                value._storage = InferenceStorage(value._data)
+        elif isinstance(value, tuple):
+            for v in value:
+                self.lift(v)
+        return value
+
+
+def is_inference(input: Tensor) -> bool:
+    """Whether the tensor was made in inference mode."""
+    return input.is_inference()
+
+
+mode_settings.inference_layer = InferenceLayer()
