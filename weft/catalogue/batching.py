@@ -18,7 +18,7 @@ from weft.types.dims import Dim
 PARTS = (batching_convolution, batching_indexing, batching_views)
 
 ALONG_DIM = (
-    "cumsum", "cumprod", "_exclusive_cumprod", "_shift", "_linear_scan", "cummax", "cummin", "logcumsumexp", "sort.stable", "sort", "topk", "kthvalue",
+    "cumsum", "cumprod", "_exclusive_cumprod", "_linear_scan", "cummax", "cummin", "logcumsumexp", "sort.stable", "sort", "topk", "kthvalue",
     "median.dim", "nanmedian.dim", "max.dim", "min.dim", "_softmax", "_log_softmax", "fft_rfft", "fft_irfft",
 )
 OVER_DIMS = ("mean", "logsumexp", "var.correction", "std.correction", "linalg_vector_norm")
@@ -55,7 +55,22 @@ def _greatest(name: str) -> Any:
     return rule
 
 
+def _shift(op: Op, size: Dim, flags: Flags, self: Any, dim: int, by: int) -> Any:
+    return call(op, (self, shifted(dim, self.ndim - 1), by)) if self.ndim > 1 else aten.zeros_like(self)
+
+
+def _masked_fill(op: Op, size: Dim, flags: Flags, self: Any, mask: Any, value: Any) -> Any:
+    if not flags[2]:
+        rank = max(self.ndim - bool(flags[0]), mask.ndim - bool(flags[1]))
+        return call(op, (*(full_rank(v, f, size, rank) if f else v for v, f in zip((self, mask), flags, strict=False)), value))
+    rank = max(self.ndim - bool(flags[0]), mask.ndim - bool(flags[1]))
+    x, holds, fill = (full_rank(v, f, size, rank) if f else v for v, f in zip((self, mask, value), flags, strict=True))
+    return aten.where(holds, aten._to_copy(fill, x.dtype), x)
+
+
 set_rule("aten::roll", _roll)
+set_rule("aten::_shift", _shift)
+set_rule("aten::masked_fill.Tensor", _masked_fill)
 set_rule("aten::max", _greatest("amax"))
 set_rule("aten::min", _greatest("amin"))
 

@@ -7,7 +7,9 @@ arguments.py  what they ask of their arguments
 The levels that do the work are in weft/layers/transforms.
 """
 
+from weft.func.forward import jvp, linearize
 from weft.func.gradients import grad, grad_and_value, vjp
+from weft.func.jacobians import hessian, jacfwd, jacrev
 from weft.func.mapping import vmap
 
-__all__ = ["grad", "grad_and_value", "vjp", "vmap"]
+__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp", "vmap"]

@@ -55,8 +55,13 @@ def ranks(op: Op, flags: Flags, args: Flags) -> int:
 
 
 def same(op: Op, size: Dim, flags: Flags, *args: Any) -> Any:
-    """The operator treats leading dims as a batch already: every tensor gets the batch dim."""
-    return call(op, tuple(everywhere(size, flags, args)))
+    """The operator treats leading dims as a batch already: every tensor gets the batch dim, and ranks that let the batch dims meet."""
+    listed = everywhere(size, flags, args)
+    rank = max(listed[i].ndim - 1 for i in op.tensor_positions if listed[i] is not None)
+    for i in op.tensor_positions:
+        if listed[i] is not None:
+            listed[i] = front(listed[i], rank)
+    return call(op, tuple(listed))
 
 
 def unary(op: Op, size: Dim, flags: Flags, *args: Any) -> Any:

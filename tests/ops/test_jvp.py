@@ -1,0 +1,75 @@
+"""Tangents of every differentiable entry: <u, J v> = <u J, v>, through the written and derived rules and through the transposed vjp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from derivatives import as_tensors, differentiable_positions
+from sampling import NoSample, cases, mine
+
+import weft
+from weft.func import jvp, vjp
+from weft.ops.op import Op
+from weft.ops.route import call
+from weft.support.errors import WeftError
+
+# no derivative is asked for, or a random one
+TESTED = [op for op in mine() if (op.is_differentiable or op.opens_above_autograd) and op.effect != "random"]
+
+
+def floats(value: Any) -> list[Any]:
+    listed = value if isinstance(value, (tuple, list)) else (value,)
+    return [v for v in listed if isinstance(v, weft.Tensor) and v.dtype.is_differentiable]
+
+
+def inner(left: list[Any], right: list[Any]) -> float:
+    """The real inner product."""
+    return sum(float(weft.real((weft.conj(a) * b).sum()) if a.dtype.is_complex else (a * b).sum()) for a, b in zip(left, right, strict=True))
+
+
+def direction(like: Any, rng: np.random.Generator) -> weft.Tensor:
+    made = rng.uniform(-1, 1, tuple(like.shape))
+    return weft.from_numpy(np.asarray(made + 1j * rng.uniform(-1, 1, tuple(like.shape)) if like.dtype.is_complex else made))
+
+
+@pytest.mark.parametrize("op", TESTED, ids=lambda op: op.name)
+def test_forward_is_the_adjoint_of_reverse(op, rng):
+    try:
+        found = list(cases(op, rng))
+    except NoSample as problem:
+        pytest.skip(f"no sample: {problem}")
+    for args in found:
+        positions = differentiable_positions(op, args)
+        if positions:
+            check(op, args, positions, rng)
+            check(op, args, [positions[rng.integers(len(positions))]], rng)
+
+
+def check(op: Op, args: Any, positions: list[int], rng: np.random.Generator) -> None:
+    full = [as_tensors(a) for a in args]
+
+    def function(*tensors: Any) -> Any:
+        listed = list(full)
+        for at, t in zip(positions, tensors, strict=True):
+            listed[at] = t
+        return tuple(floats(call(op, tuple(listed))))
+
+    points = tuple(full[at] for at in positions)
+    try:
+        results = function(*points)
+    except (WeftError, RuntimeError, ValueError, IndexError):
+        return
+    if not results or any(r.dtype.itemsize < 4 for r in results):  # half precisions round too much to compare
+        return
+    v = tuple(direction(p, rng) for p in points)
+    u = tuple(direction(r, rng) for r in results)
+    value, pushed = jvp(function, points, v)
+    pulled = vjp(function, *points)[1](u)
+    for a, b, p in zip(value, results, pushed, strict=True):
+        assert (p.dtype, p.shape) == (b.dtype, b.shape), op.name
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12, atol=1e-12)
+    left, right = inner(list(u), list(pushed)), inner(list(pulled if len(points) > 1 else (pulled,)), list(v))
+    if np.isfinite(left) and np.isfinite(right):
+        assert left == pytest.approx(right, rel=1e-7, abs=1e-7), (op.name, positions, [p.shape for p in points])

@@ -1,0 +1,169 @@
+"""The level of jvp and of forward_ad: its tensors carry a tangent beside their value, both values of the level below."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.autograd.views import follow, path_from_base, write_path
+from weft.layers import eager, walk
+from weft.layers.transforms import tangents as rules
+from weft.layers.transforms.level import Level, Wrapper, same_form, tensors_in
+from weft.layers.transforms.tracked import captured_write
+from weft.ops.op import OPS, Op
+from weft.ops.packet import aten
+from weft.support.errors import StateError
+from weft.tensor.tensor import Tensor
+
+
+class Dual(Wrapper):
+    """A value and its tangent (None: zero)."""
+
+    __slots__ = ("tangent",)
+    word = "DualTensor"
+
+    def __init__(self, level: Level, value: Tensor, tangent: Tensor | None) -> None:
+        super().__init__(level, value)
+        self.tangent = tangent
+
+    def detached(self) -> Dual:
+        """The value alone, without history."""
+        return Dual(self.level, self.value.detach(), None)
+
+    def text(self) -> str:
+        """`DualTensor(lvl=1, value=..., tangent=...)`."""
+        inside = repr(self.tangent).replace("\n", "\n    ")
+        return f"{super().text()[:-2]},\n  tangent=\n    {inside}\n)"
+
+
+class DualLevel(Level):
+    """Pushes tangents forward. `wraps_all`: every result is one of its tensors, so that one that is not was made outside and may not be written."""
+
+    name = "jvp"
+
+    def __init__(self, wraps_all: bool = True) -> None:
+        super().__init__()
+        self.wraps_all = wraps_all
+
+    # ---- wrapping
+    def make(self, value: Tensor, tangent: Tensor | None) -> Tensor:
+        """A tensor of this level."""
+        out = Tensor(Dual(self, value, tangent))
+        out._storage = value._storage
+        return out
+
+    def lift(self, value: Any) -> Any:
+        """Tensors as tensors of this level, without tangents."""
+        if isinstance(value, Tensor):
+            return self.make(value, None) if self.wraps_all and not self.owns(value) else value
+        if type(value) in (tuple, list):
+            return tuple([self.lift(v) for v in value])
+        return value
+
+    def parts(self, tensor: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(value, tangent) of a tensor, at the level below. The level must be the top of the stack."""
+        return (self.lower(tensor), self.tangent_of(tensor)) if self.owns(tensor) else (tensor, None)
+
+    def tangent_of(self, value: Any) -> Any:
+        """The tangent of an argument (a tuple for a list); a view shows its base's."""
+        if isinstance(value, Tensor):
+            data = value._data
+            if not (isinstance(data, Dual) and data.level is self):
+                return None
+            view = value._view
+            if view is None or not isinstance(view.base._data, Dual):
+                return data.tangent
+            base = view.base._data.tangent
+            return None if base is None else self.down(follow, base, path_from_base(value))
+        if type(value) in (tuple, list):
+            found = tuple([self.tangent_of(v) for v in value])
+            return None if all(t is None for t in found) else found
+        return None
+
+    # ---- operators
+    def intercept(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """Value and tangent of the operator, both computed below."""
+        if op.opens_above_autograd:
+            return walk.opened(op, args)
+        primals = self.lower(args)
+        out = self.down(walk.walk, op, primals)
+        if op.view is not None:
+            return self._views(op, args, out)
+        tangents = tuple([self.tangent_of(a) for a in args]) if op.is_differentiable else ()
+        pushed = self.down(rules.push, op, primals, tangents, out) if any(t is not None for t in tangents) else None
+        if isinstance(out, (tuple, list)):
+            listed = pushed or (None,) * len(out)
+            return same_form(out, [self._wrapped(o, t) for o, t in zip(out, listed, strict=True)])
+        return self._wrapped(out, pushed)
+
+    def _wrapped(self, out: Any, tangent: Any) -> Any:
+        if not isinstance(out, Tensor) or (tangent is None and not self.wraps_all):
+            return out
+        return self.make(out, tangent)
+
+    def _views(self, op: Op, args: tuple[Any, ...], out: Any) -> Any:
+        """Views of one of its tensors are its tensors, and find their tangents in that of the base."""
+        if not self.wraps_all and not self.owns(args[0]):
+            return out
+        source = self.lift(args[0])
+        storage = source.storage()
+        if isinstance(out, (tuple, list)):
+            return same_form(out, [self._view(op, args, source, storage, o, i) for i, o in enumerate(out)])
+        return self._view(op, args, source, storage, out, 0)
+
+    def _view(self, op: Op, args: tuple[Any, ...], source: Tensor, storage: Any, out: Tensor, index: int) -> Tensor:
+        if out._storage is not storage:  # strides could not express it
+            tangent = self.tangent_of(source)
+            return self.make(out, None if tangent is None else self.down(walk.walk, op, (tangent, *args[1:])))
+        return eager._view_of(source, storage, Dual(self, out, None), op, tuple(args[1:]), index)
+
+    # ---- writes
+    def intercept_inplace(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """Value and tangent are written below."""
+        target: Tensor = args[0]
+        if not self.owns(target):
+            self._refuse_captured(op, args)
+            self.down(walk.inplace, op, args)
+            return target
+        if op.opens_above_autograd:
+            return walk.inplace(OPS["aten::copy"], (target, walk.walk(op, (aten.clone(target), *args[1:])), False))
+        walk.check_result(op, args, target)
+        target.storage()
+        tangents = tuple([self.tangent_of(a) for a in args])
+        primals = self.lower(args)
+        pushed = self.down(self._pushed, op, primals, tangents) if any(t is not None for t in tangents) else None
+        self.down(walk.inplace, op, primals)
+        if pushed is not None or tangents[0] is not None:
+            self._write_tangent(target, pushed)
+        return target
+
+    def _pushed(self, op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
+        return rules.push(op, primals, tangents, walk.walk(op, primals)) if op.is_differentiable else None
+
+    def _refuse_captured(self, op: Op, args: tuple[Any, ...]) -> None:
+        if self.wraps_all:
+            raise captured_write(op)
+        if any(self.tangent_of(t) is not None for t in tensors_in(args)):
+            raise StateError(
+                f"{op.base}_: a tensor without a tangent would get one from a dual tensor that is written into it; make it a dual tensor first "
+                "(forward_ad.make_dual) or use the out-of-place operator"
+            )
+
+    def _write_tangent(self, target: Tensor, new: Tensor | None) -> None:
+        """Tangents are never written in place: a write through a view gives its base another one."""
+        view = target._view
+        base = target if view is None else view.base
+        data = base._data
+        assert isinstance(data, Dual)
+        data.tangent = self.down(_rewritten, data, () if view is None else path_from_base(target), new, target._data.value)
+
+
+def _rewritten(data: Dual, path: Any, new: Tensor | None, target: Tensor) -> Tensor:
+    """The tangent of a base after a write of `target`, which lies at the end of the path."""
+    if new is None:
+        new = aten.zeros_like(target)
+    elif new.dims != target.dims or new.dtype is not target.dtype:
+        new = aten.expand(aten._to_copy(new, target.dtype), target.dims)
+    if not path:
+        return new
+    before = aten.zeros_like(data.value) if data.tangent is None else data.tangent
+    return write_path(before, path, new)  # type: ignore[no-any-return]
