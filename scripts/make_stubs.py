@@ -233,11 +233,11 @@ def root_stub() -> str:
             for a in node.names:
                 shown = a.asname or a.name
                 if not shown.startswith("_") and shown != "annotations":
-                    head.append(f"from {node.module} import {a.name} as {shown}")
+                    head += shown_lines(node.module, a.name, shown)
                     imported.add(shown)
     for name, (where, attribute) in weft._LAZY_NAMES.items():
         if module_exists(where):
-            head.append(f"from {where} import {attribute} as {name}")
+            head += shown_lines(where, attribute, name)
             imported.add(name)
     head += [f"from weft import {name} as {name}" for name, where in weft._LAZY.items() if module_exists(where)]
     constants = constant_lines(imported) + [f"def {name}(self: Tensor, *args: Any, **kwargs: Any) -> Tensor: ..." for name in inplace_functions()]
@@ -246,6 +246,13 @@ def root_stub() -> str:
     for shown in ("Size", "Tensor", "Generator"):  # imported once, for all to see
         text = re.sub(rf"^from \S+ import {shown}\n", "", text, count=1, flags=re.M)
     return text
+
+
+def shown_lines(module: str, name: str, shown: str) -> list[str]:
+    """What makes `name` of a module visible as `shown`: in a stub, an import under another name is private."""
+    if name == shown:
+        return [f"from {module} import {name} as {name}"]
+    return [f"from {module} import {name} as _as_{shown}", f"{shown} = _as_{shown}"]
 
 
 def inplace_functions() -> list[str]:

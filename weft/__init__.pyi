@@ -16,7 +16,8 @@ from weft.support.knobs import knobs as knobs
 from weft.tensor.creation import as_tensor as as_tensor
 from weft.tensor.creation import from_numpy as from_numpy
 from weft.tensor.creation import tensor as tensor
-from weft.tensor.device import Device as device
+from weft.tensor.device import Device as _as_device
+device = _as_device
 from weft.tensor.modes import enable_grad as enable_grad
 from weft.tensor.modes import inference_mode as inference_mode
 from weft.tensor.modes import is_grad_enabled as is_grad_enabled
@@ -26,7 +27,8 @@ from weft.tensor.modes import set_grad_enabled as set_grad_enabled
 from weft.tensor.printing import set_printoptions as set_printoptions
 from weft.tensor.size import Size as Size
 from weft.tensor.tensor import Tensor as Tensor
-from weft.types.dtype import DType as dtype
+from weft.types.dtype import DType as _as_dtype
+dtype = _as_dtype
 from weft.types.dtype import bfloat16 as bfloat16
 from weft.types.dtype import complex64 as complex64
 from weft.types.dtype import complex128 as complex128
@@ -38,9 +40,12 @@ from weft.types.dtype import int16 as int16
 from weft.types.dtype import int32 as int32
 from weft.types.dtype import int64 as int64
 from weft.types.dtype import uint8 as uint8
-from weft.types.dtype import bool_ as bool
-from weft.types.dtype import get_default as get_default_dtype
-from weft.types.dtype import set_default as set_default_dtype
+from weft.types.dtype import bool_ as _as_bool
+bool = _as_bool
+from weft.types.dtype import get_default as _as_get_default_dtype
+get_default_dtype = _as_get_default_dtype
+from weft.types.dtype import set_default as _as_set_default_dtype
+set_default_dtype = _as_set_default_dtype
 from weft.compile.api import compile as compile
 from weft.compile.api import explain as explain
 from weft.compile.control import cond as cond
@@ -61,7 +66,8 @@ from weft.layers.predicates import numel as numel
 from weft.layers.predicates import is_floating_point as is_floating_point
 from weft.layers.predicates import is_complex as is_complex
 from weft.layers.predicates import result_type as result_type
-from weft.types.promotion import promote as promote_types
+from weft.types.promotion import promote as _as_promote_types
+promote_types = _as_promote_types
 from weft.types.promotion import can_cast as can_cast
 from weft.layers.predicates import broadcast_shapes as broadcast_shapes
 from weft.layers.inference import is_inference as is_inference

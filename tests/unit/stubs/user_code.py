@@ -62,5 +62,22 @@ def arithmetic(a: Tensor, n: float) -> Tensor:
     return weft.where(mask, b, -b).clamp(min=-1.0, max=1.0).masked_fill(mask, 0.5)
 
 
+def kinds(x: Tensor, dtype: weft.dtype, device: weft.device | str = "cpu") -> tuple[weft.dtype, weft.Size]:
+    wider = weft.promote_types(dtype, weft.get_default_dtype())
+    chosen: weft.dtype = wider if weft.can_cast(weft.bool, wider) else weft.long
+    return x.to(chosen).dtype, x.to(device).shape
+
+
+@weft.compile
+def compiled(x: Tensor) -> Tensor:
+    return (x * 2).sum()
+
+
+def second_order(x: Tensor) -> tuple[Tensor, ...]:
+    (first,) = weft.autograd.grad((x**3).sum(), (x,), create_graph=True)
+    return weft.autograd.grad(first.sum(), (x,))
+
+
 if __name__ == "__main__":
     print(statistics(weft.randn(3, 4)), shapes(weft.arange(8.0)), training(2), arithmetic(weft.ones(3), 0.5))
+    print(kinds(weft.ones(3), weft.int16), compiled(weft.ones(3)), second_order(weft.ones(3, requires_grad=True)))

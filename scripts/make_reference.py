@@ -1,0 +1,150 @@
+"""Write docs/reference: one page per area, from the entries (scripts/reference_entries.py) and from docstrings (scripts/reference_objects.py).
+
+    python scripts/make_reference.py          writes the pages
+    python scripts/make_reference.py --check  says which are not up to date (exit status 1)
+
+A new catalogue file or public module is given its page in PAGES; until then it stands on the page of what has no place yet.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT)]
+
+from reference_entries import packet_text, public_names  # noqa: E402  after the path
+from reference_objects import dtype_table, object_text, objects_of, tensor_members  # noqa: E402
+
+from weft.ops.op import PACKETS  # noqa: E402
+
+FOLDER = ROOT / "docs" / "reference"
+
+
+@dataclass(frozen=True)
+class Page:
+    """title and first lines; catalogue: files of weft/catalogue whose entries stand here; homes: modules whose objects do."""
+
+    title: str
+    about: str
+    catalogue: tuple[str, ...] = ()
+    homes: tuple[str, ...] = ()
+
+
+PAGES: dict[str, Page] = {
+    "tensor": Page("Tensor", "What a tensor is and says of itself: attributes, conversions, dtypes, devices. Methods that are operators stand on the "
+                   "page of their area.", ("casts",),
+                   ("weft.tensor.tensor", "weft.tensor.size", "weft.tensor.device", "weft.tensor.printing", "weft.types", "weft.layers.predicates",
+                    "weft.support.errors")),
+    "creation": Page("Making tensors", "From data, and filled with values. Random ones stand on [their own page](random.md).", ("factories", "grids"),
+                     ("weft.tensor.creation", "weft.layers.factories")),
+    "pointwise": Page("Pointwise arithmetic and functions", "Computed element by element; operands broadcast and their dtypes are promoted.",
+                      ("pointwise", "math", "choice", "complex")),
+    "comparison": Page("Comparisons, logic and bits", "Questions about elements, and operations on bits.", ("comparison",)),
+    "reductions": Page("Reductions and scans", "Over all elements or along dims: sums, extrema, statistics, running values.",
+                       ("reductions", "extrema", "statistics", "scans")),
+    "shapes": Page("Views and shapes", "Views share memory with their base; the others copy. `*_copy` is the same value in memory of its own, `*_scatter` the "
+                   "base with other values in the place that the view shows.",
+                   ("views", "singletons", "slicing", "windows", "complex_views", "shaping", "joining"), ("weft.layers.inplace_views",)),
+    "indexing": Page("Indexing, scattering and sorting", "Elements by position, by mask and by order.", ("indexing", "scattering", "masks", "sorting")),
+    "linear-algebra": Page("Linear algebra", "Products, norms, factorizations and solutions. Leading dims are batches.",
+                           ("linear", "einsum", "linalg", "singular", "factorizations", "pseudoinverse", "matrix_functions", "vector_norms"),
+                           ("weft.catalogue.linalg",)),
+    "fft": Page("Fourier transforms", "Discrete transforms along dims.", ("fft",)),
+    "special": Page("Special functions", "Functions beyond the elementary ones.", ("special_functions", "gamma")),
+    "random": Page("Random numbers", "Counter-based: a number depends on the seed, the call's place in the program and the element, and not on threads or on how the "
+                   "program runs.", ("random",), ("weft.random", "weft.runtime.generator")),
+    "nn-functional": Page("nn.functional", "The functions of neural networks.",
+                          ("activations", "functional", "attention", "convolution", "pooling", "norms", "running_norms", "embedding", "interpolation"),
+                          ("weft.nn.functions",)),
+    "losses": Page("Losses", "As functions and as modules.", ("losses",), ("weft.nn.functions.losses", "weft.nn.modules.losses")),
+    "nn": Page("nn: modules and parameters", "Every module is callable with the arguments of its `forward`, and has the methods of `weft.nn.Module`.", (),
+               ("weft.nn.parameter", "weft.nn.modules")),
+    "nn-utils": Page("nn.init and nn.utils", "Filling parameters, clipping gradients, sequences of unequal lengths.", (), ("weft.nn.init", "weft.nn.utils")),
+    "optim": Page("Optimizers", "Every optimizer has the methods of `weft.optim.Optimizer`.", (), ("weft.optim",)),
+    "schedulers": Page("Learning rate schedulers", "Call `step()` once an epoch (or batch), after the optimizer's.", (),
+                       ("weft.optim.lr_scheduler", "weft.optim.scheduler", "weft.optim.schedules", "weft.optim.plateau", "weft.optim.cycles")),
+    "autograd": Page("Gradients", "Recording, backward, hooks, custom functions, checks.", (),
+                     ("weft.autograd", "weft.tensor.modes", "weft.layers.inference", "weft.utils.checkpoint")),
+    "func": Page("Transforms of functions", "Functions of functions; they nest in any order.", (), ("weft.func",)),
+    "compile": Page("Compiling", "One native program from a function or a whole training step; the switches and counters that go with it. The switches: "
+                    "`python -m weft knobs`.", (),
+                    ("weft.compile", "weft.runtime.pool", "weft.support.knobs", "weft.support.counters")),
+    "data": Page("Data sets and loaders", "What feeds a training loop.", (), ("weft.utils.data",)),
+    "interop": Page("Files and other libraries", "Saving, loading, and memory shared with other libraries.", (), ("weft.interop",)),
+    "overrides": Page("Extending", "Classes of the user's own among the arguments of operators.", (), ("weft.overrides", "weft.ops", "weft.tensor.subclass")),
+    "more": Page("More", "What has no page of its own yet."),
+}
+
+
+def page_of_entry(origin: str) -> str:
+    """The page of the entries that a module holds."""
+    file = origin.rpartition(".")[2]
+    return next((name for name, page in PAGES.items() if file in page.catalogue), "more")
+
+
+def page_of_object(module: str) -> str:
+    """The page of what a module defines: that of the longest name listed that it is, or is inside of."""
+    homes = [(home, name) for name, page in PAGES.items() for home in page.homes if module == home or module.startswith(home + ".")]
+    return max(homes, key=lambda pair: len(pair[0]))[1] if homes else "more"
+
+
+def sections() -> dict[str, dict[str, str]]:
+    """page -> heading -> text."""
+    found: dict[str, dict[str, str]] = {name: {} for name in PAGES}
+    for key, ops in sorted(PACKETS.items()):
+        names = public_names(key, ops)
+        if names:
+            found[page_of_entry(ops[0].origin)][names[0].removeprefix("weft.")] = packet_text(names, ops)
+    for public in objects_of():
+        found[page_of_object(public.home)][public.names[0].removeprefix("weft.")] = object_text(public)
+    return found
+
+
+def page_text(page: Page, parts: dict[str, str]) -> str:
+    """A whole page."""
+    lines = [f"# {page.title}", "", page.about, "", "[All pages](README.md). Written by `./dev docs` from the entries and docstrings; not to be edited.", ""]
+    for heading in sorted(parts, key=lambda h: (h.casefold(), h)):
+        lines += [f"## {heading}", "", parts[heading], ""]
+    return "\n".join(lines)
+
+
+def index_text(parts: dict[str, dict[str, str]]) -> str:
+    """The index: the pages, and how to read an entry."""
+    lines = ["# Reference", "", "One page per area. A section begins with every name under which the same thing is found; operators then show their signature (types as in the",
+             "entry), what they are (pointwise, reduction, view, kernel, composite), whether gradients flow through them, and a value.", "",
+             "| page | what it holds | sections |", "| --- | --- | --- |"]
+    lines += [f"| [{page.title}]({name}.md) | {page.about.split('. ')[0].rstrip('.')} | {len(parts[name])} |" for name, page in PAGES.items() if parts[name]]
+    lines += ["", "Where a behaviour differs from PyTorch: [differences.md](../differences.md). How an operator is added: [adding-an-op.md](../adding-an-op.md).", ""]
+    return "\n".join(lines)
+
+
+def pages() -> dict[Path, str]:
+    """Every page by path."""
+    parts = sections()
+    parts["tensor"] |= {"dtypes": dtype_table(), **tensor_members()}
+    made = {FOLDER / f"{name}.md": page_text(page, parts[name]) for name, page in PAGES.items() if parts[name]}
+    return {FOLDER / "README.md": index_text(parts), **made}
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or only look."""
+    made = pages()
+    there = set(FOLDER.glob("*.md"))
+    stale = [p for p, text in made.items() if not p.exists() or p.read_text(encoding="utf-8") != text] + sorted(there - made.keys())
+    if "--check" in arguments:
+        for path in stale:
+            print(f"{path.relative_to(ROOT)} is not up to date; run ./dev docs")
+        return int(bool(stale))
+    FOLDER.mkdir(exist_ok=True)
+    for path in there - made.keys():
+        path.unlink()
+    for path, text in made.items():
+        path.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,159 @@
+"""The reference's text of what is written in Python: classes, functions and objects of the public modules, and the members of Tensor."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+from typing import Any
+
+import weft
+from weft.ops.op import PACKETS
+from weft.types.dtype import ALL
+
+MODULES = (
+    "weft", "weft.nn", "weft.nn.functional", "weft.nn.init", "weft.nn.utils", "weft.nn.utils.rnn", "weft.optim", "weft.optim.lr_scheduler",
+    "weft.autograd", "weft.autograd.functional", "weft.autograd.forward", "weft.autograd.graph", "weft.func", "weft.linalg", "weft.fft", "weft.special",
+    "weft.random", "weft.utils.data", "weft.utils.checkpoint", "weft.interop", "weft.overrides",
+)
+OBJECTS = ("knobs", "counters", "default_generator")  # instances that are part of the interface
+
+
+@dataclass(frozen=True)
+class Public:
+    """An object that users name: every name, the first one first; and the module that defines it."""
+
+    names: tuple[str, ...]
+    value: Any
+    home: str
+
+
+def names_of(module: ModuleType) -> list[str]:
+    """What a module shows: `__all__`, or without one what it lists and did not merely import for itself."""
+    listed = [n for n in (getattr(module, "__all__", None) or dir(module)) if not n.startswith("_")]
+    if module is weft:
+        listed = [n for n in dir(weft) if not n.startswith("_")]
+    return [n for n in listed if is_shown(module, n)]
+
+
+def is_shown(module: ModuleType, name: str) -> bool:
+    """Whether a listed name is an object for users: not a module, not a dtype, not what was imported for the module's own use."""
+    try:
+        value = getattr(module, name)
+    except (AttributeError, ModuleNotFoundError):
+        return False
+    if name in OBJECTS:
+        return True
+    home = getattr(value, "__module__", None) or ""
+    if not home.startswith("weft") or not (inspect.isclass(value) or callable(value)) or isinstance(value, (ModuleType, weft.dtype)):
+        return False
+    if module is weft or hasattr(module, "__all__"):
+        return True
+    if module is weft.nn.functional:
+        return name in module._COMPOSED or is_operator(module.__name__, name)
+    return home == module.__name__ or home.startswith("weft.catalogue.")
+
+
+def objects_of() -> list[Public]:
+    """Every public object that is not an operator, with all its names."""
+    found: dict[int, tuple[list[str], Any]] = {}
+    for where in MODULES:
+        try:
+            module = importlib.import_module(where)
+        except ModuleNotFoundError:
+            continue
+        for name in names_of(module):
+            value = getattr(module, name)
+            if not is_operator(where, name):
+                found.setdefault(id(value), ([], value))[0].append(f"{where}.{name}")
+    return [Public(tuple(names), value, home_of(value)) for names, value in found.values()]
+
+
+def is_operator(where: str, name: str) -> bool:
+    """Whether a name is looked up among the entries."""
+    place = where.removeprefix("weft").removeprefix(".")
+    if place == "nn.functional":
+        return f"nn::{name}" in PACKETS or (f"aten::{name}" in PACKETS and name not in weft.nn.functional._COMPOSED)
+    if place == "special":
+        return name in weft.special._found()
+    return f"aten::{place}_{name}" in PACKETS if place in ("linalg", "fft") else place == "" and f"aten::{name}" in PACKETS
+
+
+def home_of(value: Any) -> str:
+    """The module that defines an object."""
+    if isinstance(value, FunctionType) or inspect.isclass(value) or hasattr(value, "__wrapped__"):
+        return str(value.__module__)
+    return type(value).__module__
+
+
+def object_text(public: Public) -> str:
+    """Names, signature, docstring, and the methods that a class adds."""
+    value = public.value
+    lines = [" ".join(f"`{name}`" for name in public.names), ""]
+    if callable(value) and public.names[0].rpartition(".")[2] not in OBJECTS:
+        lines += [f"    {public.names[0].rpartition('.')[2]}{signature_of(value)}", ""]
+    lines.append(doc_of(value))
+    members = list(members_of(value)) if inspect.isclass(value) else []
+    return "\n".join([*lines, "", *members] if members else lines)
+
+
+def signature_of(value: Any) -> str:
+    """The parameters as they are annotated; nothing where there are none to know."""
+    try:
+        text = str(inspect.signature(value))
+    except (TypeError, ValueError):
+        return ""
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)  # annotations are strings
+    return re.sub(r"<(?:function|class|built-in function) ?'?([\w.]+)'?[^>]*>", r"\1", text)
+
+
+def doc_of(value: Any) -> str:
+    """The docstring; indented parts become literal blocks of their own."""
+    text = inspect.getdoc(value) or ""
+    parts = [textwrap.dedent(p) if not p.startswith(" ") else p for p in text.split("\n\n")]
+    return "\n\n".join(parts).rstrip()
+
+
+def members_of(kind: type) -> Iterator[str]:
+    """A line for each public method and property that a class defines itself."""
+    for name, member in sorted(vars(kind).items()):
+        if name.startswith("_") or not (callable(member) or isinstance(member, (property, classmethod, staticmethod))):
+            continue
+        if name == "forward" and issubclass(kind, weft.nn.Module) and kind is not weft.nn.Module:
+            continue  # the class says what it computes
+        yield member_line(kind, name, member)
+
+
+def member_line(kind: type, name: str, member: Any) -> str:
+    doc = " ".join((inspect.getdoc(member) or "").split("\n\n")[0].split())
+    parameters = "" if isinstance(member, property) else re.sub(r"^\((?:self|cls)(?:: [^,)]+)?(?:, )?", "(", signature_of(getattr(kind, name)))
+    return f"- `.{name}{parameters}`{': ' + doc if doc else ''}"
+
+
+def tensor_members() -> dict[str, str]:
+    """The attributes and methods of Tensor that are not operators: heading -> text."""
+    operators = {op.base for ops in PACKETS.values() for op in ops if "Tensor" in op.public}
+    operators |= {f"{op.base}_" for ops in PACKETS.values() for op in ops if "Tensor" in op.public and op.inplace}
+    found: dict[str, str] = {}
+    for name in dir(weft.Tensor):
+        if name.startswith("_") or name in operators:
+            continue
+        member = inspect.getattr_static(weft.Tensor, name)
+        signature = "" if isinstance(member, property) else f"    {name}{signature_of(getattr(weft.Tensor, name))}\n\n"
+        found[f"Tensor.{name}"] = f"`weft.Tensor.{name}`\n\n{signature}{doc_of(member)}"
+    return found
+
+
+def dtype_table() -> str:
+    """The element types with every name that shows them."""
+    shown: dict[str, list[str]] = {}
+    for name in dir(weft):
+        value = inspect.getattr_static(weft, name, None)
+        if isinstance(value, weft.dtype) and not name.startswith("_"):
+            shown.setdefault(value.name, []).append(name)
+    rows = [f"| {' '.join(f'`weft.{n}`' for n in sorted(shown[d.name], key=lambda n: (n != d.name, n)))} | {d.itemsize} |" for d in ALL if d.name in shown]
+    return "\n".join(["The element types.", "", "| dtype | bytes |", "| --- | --- |", *rows])
