@@ -81,7 +81,7 @@ _LAZY = {
     "overrides": "weft.overrides",
 }
 _LAZY_NAMES = {
-    "compile": ("weft.compile.api", "compile"), "explain": ("weft.compile.api", "explain"), "cond": ("weft.compile.control", "cond"),
+    "vmap": ("weft.func.mapping", "vmap"), "compile": ("weft.compile.api", "compile"), "explain": ("weft.compile.api", "explain"), "cond": ("weft.compile.control", "cond"),
     "while_loop": ("weft.compile.control", "while_loop"), "manual_seed": ("weft.random", "manual_seed"),
     "Generator": ("weft.runtime.generator", "Generator"), "default_generator": ("weft.random", "default_generator"),
     "set_num_threads": ("weft.runtime.pool", "set_num_threads"), "get_num_threads": ("weft.runtime.pool", "get_num_threads"),

@@ -38,7 +38,7 @@ class CompiledFunction:
         self._lock = threading.RLock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if knobs.eager or modes.capture is not None:
+        if knobs.eager or modes.capture is not None or modes.special is not None:
             return self.function(*args, **kwargs)
         leaves, spec = _flatten(args, kwargs)
         misses: list[Miss] = []

@@ -11,5 +11,8 @@ from weft.func.forward import jvp, linearize
 from weft.func.gradients import grad, grad_and_value, vjp
 from weft.func.jacobians import hessian, jacfwd, jacrev
 from weft.func.mapping import vmap
+from weft.func.state import functional_call, stack_module_state
 
-__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp", "vmap"]
+__all__ = [
+    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "stack_module_state", "vjp", "vmap",
+]
