@@ -2,9 +2,10 @@
 
 pointwise.py   arithmetic, math functions, comparison, logic          reductions.py  sums, extrema, statistics
 views.py, singletons.py, slicing.py, windows.py, complex_views.py     views; view_twins.py derives their copies and scatters
-joining.py, shaping.py, grids.py    cat, stack, repeat, pad, flip     indexing.py, scattering.py, masks.py   gather, scatter, index, masks
+joining.py, shaping.py, grids.py    cat, stack, repeat, pad, flip     indexing.py, index_writes.py, scattering.py, masks.py   gather, index_put, scatter, masks
 linear.py, einsum.py, linalg.py, fft.py    products of matrices, linear algebra, Fourier transforms; singular.py, factorizations.py,
 pseudoinverse.py, matrix_functions.py      svd, qr, eigh, det; pinv, lstsq; powers and exponentials of matrices
+counting.py, quantiles.py, covariance.py, distances.py    statistics that are no reductions
 factories.py   tensors from nothing                                   random.py      counter-based random numbers
 activations.py, losses.py, norms.py, attention.py, embedding.py, convolution.py, pooling.py, interpolation.py    networks
 running_norms.py, functional.py    nn.functional's own signatures (namespace nn::)
@@ -23,6 +24,9 @@ from weft.catalogue import (  # noqa: F401
     complex,
     complex_views,
     convolution,
+    counting,
+    covariance,
+    distances,
     einsum,
     embedding,
     extrema,
@@ -32,6 +36,7 @@ from weft.catalogue import (  # noqa: F401
     functional,
     gamma,
     grids,
+    index_writes,
     indexing,
     internal,
     interpolation,
@@ -46,6 +51,7 @@ from weft.catalogue import (  # noqa: F401
     pointwise,
     pooling,
     pseudoinverse,
+    quantiles,
     random,
     reductions,
     running_norms,

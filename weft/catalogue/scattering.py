@@ -1,36 +1,23 @@
-"""Writing at places: scatter, scatter_add, scatter_reduce, index_add, index_copy, index_fill, index_put."""
+"""Writing at places along one dim, with an index as large as what is written: scatter, scatter_add, scatter_reduce."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from weft.catalogue.embedding import sum_rows
-from weft.catalogue.families import is_one
-from weft.catalogue.index_checks import (
-    OutOfBounds,
-    check_bounds,
-    check_index_dtype,
-    expand_values,
-    indexed_dims,
-    numpy_index,
-)
+from weft.catalogue.index_checks import check_bounds
 from weft.catalogue.indexing import check_gather
 from weft.catalogue.samples import F, I, P, case, draw
-from weft.catalogue.slicing import along
 from weft.ops.op import define, joint
 from weft.ops.packet import aten
-from weft.ops.rules import dims_text, normalize_dim
+from weft.ops.rules import dims_text
 from weft.support.errors import DTypeError, ShapeError
 from weft.types import dtype as dt
 from weft.types import shape_env
 from weft.types.tensor_type import TensorType
 
 Array = Any
-
-# ---- along one dim, with an index as large as what is written
 
 
 def _scatter_type(self: TensorType, dim: int, index: TensorType, src: Any, *rest: Any, **named: Any) -> TensorType:
@@ -232,181 +219,4 @@ define(
     inplace=True,
     out=True,
     samples=draw(case(F(3, 4), 0, I(2, 4, high=3), F(2, 4), "sum"), case(P(3, 4), 0, I(4, 4, high=3), P(4, 4), "prod"), case(F(3, 4), 1, I(3, 4, high=4), F(3, 4), "mean", include_self=False), case(F(3, 4), 0, I(3, 4, high=3), F(3, 4), "amax")),
-)
-
-# ---- whole slices along one dim
-
-
-def _index_add_type(self: TensorType, dim: int, index: TensorType, source: TensorType, *rest: Any) -> TensorType:
-    check_index_dtype("index_add", index)
-    if self.dtype is not None and source.dtype is not None and self.dtype is not source.dtype:
-        raise DTypeError(f"index_add_(): self ({self.dtype}) and source ({source.dtype}) must have the same scalar type")
-    if not (self.is_complete and index.is_complete and source.is_complete):
-        return self
-    at = normalize_dim("index_add", dim, self.ndim)
-    if index.ndim > 1:
-        raise OutOfBounds(f"index_add_(): Index is supposed to be a vector, but got dim: {index.ndim}")
-    if self.ndim == 0:
-        return self
-    if self.ndim != source.ndim or any(
-        i != at and not shape_env.equal(a, b) for i, (a, b) in enumerate(zip(self.shape, source.shape, strict=False))
-    ):
-        raise ShapeError(
-            f"source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {dims_text(self.shape)} "
-            f"source.shape = {dims_text(source.shape)}"
-        )
-    count = index.shape[0] if index.shape else 1
-    if not shape_env.equal(count, source.shape[at]):
-        raise ShapeError(f"index_add_(): Number of indices ({count}) should be equal to source.size(dim) ({source.shape[at]})")
-    return self
-
-
-def _index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any = 1) -> Array:
-    at = dim % max(x.ndim, 1)
-    check_bounds(index, x.shape[at] if x.ndim else 1, at, "index out of range in self")
-    if x.ndim == 0:
-        return np.asarray(x + alpha * source.sum(), x.dtype)
-    rows = np.moveaxis(source, at, 0) if is_one(alpha) else np.moveaxis(source, at, 0) * np.asarray(alpha, source.dtype)
-    added = np.moveaxis(sum_rows(rows, index.reshape(-1), x.shape[at]), 0, at)
-    return x | added.astype(x.dtype) if x.dtype == np.bool_ else (x + added).astype(x.dtype, copy=False)
-
-
-index_add = define(
-    "aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
-    "A copy of self with alpha * source added to the slices along dim that index lists.",
-    type=_index_add_type,
-    kernel=_index_add,
-    vjp={
-        "self": lambda g: g,
-        "source": lambda g, source_dims, dim, index, alpha: _selected(g, source_dims, dim, index)
-        if is_one(alpha)
-        else _selected(g, source_dims, dim, index) * alpha,
-    },
-    effect="raises",
-    inplace=True,
-    out=True,
-    samples=draw(case(F(3, 4), 0, I(5, high=3), F(5, 4)), case(F(3, 4), -1, I(2, high=4), F(3, 2), alpha=2)),
-)
-
-
-def _selected(g: Any, source_dims: Any, dim: int, index: Any) -> Any:
-    return aten.expand_as(aten.index_select(g, dim, index), aten.new_zeros(g, source_dims)) if not source_dims else aten.index_select(
-        g, dim, index
-    )
-
-
-def _index_copy(x: Array, dim: int, index: Array, source: Array) -> Array:
-    at = dim % max(x.ndim, 1)
-    check_bounds(index, x.shape[at] if x.ndim else 1, at, "index_copy_(): index out of range in self")
-    if x.ndim == 0:
-        return source.reshape(()).copy()
-    out = x.copy()
-    out[along(at, index.reshape(-1))] = source
-    return out
-
-
-define(
-    "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
-    "A copy of self in which the slices along dim that index lists are those of source.",
-    type=_index_add_type,
-    kernel=_index_copy,
-    vjp={
-        "self": lambda g, dim, index: aten.index_fill(g, dim, index, 0),
-        "source": lambda g, source_dims, dim, index: _selected(g, source_dims, dim, index),
-    },
-    effect="raises",
-    inplace=True,
-    out=True,
-    samples=draw(case(F(3, 4), 1, np.array([2, 0]), F(3, 2))),
-)
-
-
-def _index_fill(x: Array, dim: int, index: Array, value: Any) -> Array:
-    at = dim % max(x.ndim, 1)
-    check_bounds(index, x.shape[at] if x.ndim else 1, at)
-    out = x.copy()
-    out[along(at, index.reshape(-1)) if x.ndim else ...] = value
-    return out
-
-
-def _index_fill_type(self: TensorType, dim: int, index: TensorType, value: Any) -> TensorType:
-    if index.dtype is not None and index.dtype is not dt.int64:
-        raise OutOfBounds("index_fill_(): Expected dtype int64 for index.")
-    if self.dims is not None:
-        normalize_dim("index_fill", dim, self.ndim)
-    return self
-
-
-define(
-    "aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-    "A copy of self with a number in the slices along dim that index lists.",
-    type=_index_fill_type,
-    kernel=_index_fill,
-    vjp={"self": lambda g, dim, index: aten.index_fill(g, dim, index, 0)},
-    effect="raises",
-    inplace=True,
-    out=True,
-    samples=draw(case(F(3, 4), 0, I(2, high=3), 1.5)),
-)
-
-# ---- advanced indexing
-
-
-def _index_put_type(self: TensorType, indices: Sequence[TensorType | None], values: TensorType, accumulate: bool) -> TensorType:
-    if self.dtype is not None and values.dtype is not None and self.dtype is not values.dtype:
-        raise DTypeError(
-            f"Index put requires the source and destination dtypes match, got {self.dtype} for the destination and {values.dtype} for the source."
-        )
-    if self.is_complete and all(i is None or i.is_complete for i in indices):
-        indexed_dims(self, indices, lambda: None)
-    return self
-
-
-def _index_put(x: Array, indices: Sequence[Array | None], values: Array, accumulate: bool) -> Array:
-    out = np.array(x, order="C")
-    where = numpy_index(x, indices)
-    values = expand_values(values, _shape_of(x, where))
-    if not accumulate:
-        out[where] = values
-    elif out.dtype == np.bool_:
-        np.logical_or.at(out, where, values)
-    else:
-        _accumulate(out, where, values)
-    return out
-
-
-def _shape_of(x: Array, where: tuple[Any, ...]) -> tuple[int, ...]:
-    """The shape of x[where], without picking: x is stood in for by one byte that is repeated."""
-    shape: tuple[int, ...] = np.broadcast_to(np.int8(0), x.shape)[where].shape
-    return shape
-
-
-def _accumulate(out: Array, where: tuple[Any, ...], values: Array) -> None:
-    """out[where] += values with repeats: by rows where leading dims are indexed, else element by element."""
-    tensors = [w for w in where if isinstance(w, np.ndarray) and w.dtype != np.bool_]
-    if len(tensors) != len(where) or not tensors or out.size == 0:
-        np.add.at(out, where, values)
-        return
-    joint = np.broadcast_arrays(*tensors)
-    lead = out.shape[: len(tensors)]
-    wrapped = tuple(np.where(j < 0, j + n, j) for j, n in zip(joint, lead, strict=True))
-    flat = np.ravel_multi_index(wrapped, lead).reshape(-1)
-    rows = values.reshape(flat.size, *out.shape[len(tensors) :])
-    out += sum_rows(rows, flat, int(np.prod(lead))).reshape(out.shape)
-
-
-def _index_put_grad_self(g: Any, indices: Any, accumulate: bool) -> Any:
-    return g if accumulate else aten.index_put(g, indices, aten.new_zeros(g, ()))
-
-
-index_put = define(
-    "aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
-    "A copy of self with values at the places of an advanced indexing (added there, if accumulating).",
-    type=_index_put_type,
-    kernel=_index_put,
-    vjp={"self": _index_put_grad_self, "values": lambda g, values_dims, indices: aten.sum_to_size(aten.index(g, indices), values_dims)},
-    effect="raises",
-    inplace=True,
-    out=True,
-    samples=draw(case(F(3, 4), (I(5, high=3), None), F(5, 4), True), case(F(3, 4), (np.array([2, 0]), np.array([1, 1])), F(2)), case(F(3, 4), (None, I(6, high=4)), F(6), True)),
 )
