@@ -58,6 +58,7 @@ from weft.catalogue import (  # noqa: F401
     scans,
     scattering,
     selecting,
+    selecting,
     shaping,
     singletons,
     singular,

@@ -34,10 +34,11 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
 from weft.types.shape_env import ShapeEnv
-from weft.types.sym import SymInt
+from weft.types.sym import SymInt, wrap
 from weft.types.tensor_type import tensor_type
 
 ndarray = np.ndarray
+_SELECT_AT = OPS["aten::select_at"]
 
 
 class _Identities:
@@ -63,6 +64,7 @@ class Capture(LiftedNumbers, Gradients):
         self.wants_grad: dict[int, tuple[Tensor, bool, Location | None]] = {}
         self.stand_ins: dict[int, Tensor] = {}
         self.evaluator = OpaqueEvaluator(self)
+        self.run_time: dict[str, Value] = {}  # symbols bound while the program runs, of which a 0-dim value is known
         self._versions: list[tuple[Any, int]] = []
         self._histories: list[tuple[Tensor, Any, Location | None]] = []
         self._undo: list[Callable[[], None]] = []
@@ -133,6 +135,8 @@ class Capture(LiftedNumbers, Gradients):
         """Record an operator; tensors out."""
         if op.view is not None:
             return self._view(op, args)
+        if op is _SELECT_AT:
+            return self._select_at(*args)
         node = self.builder.emit(op, self.operand(args))
         orders = self._orders(op, args) if is_permuted(args, self.env) else ()
         if orders:
@@ -218,6 +222,19 @@ class Capture(LiftedNumbers, Gradients):
             payload.storage.questions.extend(asked.values())
         return tuple(made) if isinstance(shape, tuple) else made[0]
 
+    def _select_at(self, source: Tensor, dim: int, index: Tensor) -> Tensor:
+        """The view of a slice at a place that is known when the program runs: a symbol for where it starts."""
+        from weft.layers.eager import _view_of  # the one place that says what a view remembers
+
+        payload, place = self.payload_of(source), self.fresh(self.operand(index))  # later writes to the index do not move the view
+        g = payload.geometry()
+        start = self.env.fresh("u")
+        self.run_time[str(start)] = self.operand(aten.remainder(place, wrap(g.dims[dim], self.env)))
+        shown = Geometry((*g.dims[:dim], *g.dims[dim + 1 :]), (*g.strides[:dim], *g.strides[dim + 1 :]), g.offset + start * g.strides[dim])
+        kind = tensor_type(payload.type.dtype, shown.dims)
+        view = SymbolicPayload(payload.storage, (*payload.path, (_SELECT_AT, (dim, self.operand(place)), 0)), kind, shown)
+        return _view_of(source, source.storage(), view, _SELECT_AT, (dim, place), 0)
+
     def _path(self, op: Op, payload: SymbolicPayload, rest: tuple[Any, ...], index: int) -> Path:
         """The path to a view. Where the storage's dims have an order of their own, a view in other dims is a reshape to whoever lays the value out anew."""
         if payload.storage.order is not None:
@@ -278,12 +295,16 @@ class Capture(LiftedNumbers, Gradients):
             new = Handle(value, self.builder)
             if value.tensor_type.dtype is not payload.type.dtype:
                 new = aten._to_copy(new, payload.type.dtype)
-            whole = write_path(Handle(storage.value, self.builder), payload.path, new)
+            whole = write_path(Handle(storage.value, self.builder), self._handled(payload.path), new)
         storage.set(whole.value)
         if storage.slot is not None:
             storage.slot.written = True
         self._remember_history(target)
         self._raise_version(target)
+
+    def _handled(self, path: Path) -> Path:
+        """A path whose values are operators' arguments."""
+        return tuple([(op, tuple([Handle(a, self.builder) if type(a) is Value else a for a in args]), index) for op, args, index in path])
 
     def _remember_history(self, target: Tensor) -> None:
         """What a write may change about tensors that exist outside of the function: their history."""
@@ -352,7 +373,7 @@ class Capture(LiftedNumbers, Gradients):
 
     def lift_fresh(self, tensor: Tensor) -> Tensor:
         """A tensor made from Python data inside the function: a constant of the program, fresh at every call."""
-        return self.fresh(self.builder.constant(np.ascontiguousarray(tensor._data)))
+        return self.fresh(self.builder.constant(tensor._data.copy(order="C")))
 
     # ---- arguments
     def symbolic_argument(

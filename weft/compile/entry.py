@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +79,7 @@ class Entry:
     random: Any
     joint: JointProgram | None = None
     sharing: tuple[tuple[int, int], ...] = ()
+    late: Sequence[tuple[str, int]] = ()  # symbols that the program's run binds, and the results that hold them
     seconds_total: float = 0.0  # of capture and compilation
     seconds_compile: float = 0.0
 
@@ -102,7 +103,7 @@ class Entry:
         entry = cls(
             owner, graph, capture, outcome.sources, facts, constants, spec, guards, returns, result_spec, executable, modes.grad, dt.get_default(),
             check, names, Inputs(outcome.sources), Effects(graph, outcome.sources, grad_effects, number_writes, random), random, program,
-            sharing_pattern(leaves),
+            sharing_pattern(leaves), outcome.late,
         )
         entry.seconds_compile = seconds
         entry._prepare(leaves)
@@ -257,6 +258,8 @@ class Entry:
         """Run the program on a call that fits."""
         inputs, grads = self.inputs.gather(leaves)
         results = self.executable.run(inputs, symbols)
+        for name, position in self.late:
+            symbols[name] = int(results[position])
         self.effects.apply(leaves, inputs, results, symbols, grads)
         made = self._rebuild(leaves, results, symbols)
         if self.joint is not None:

@@ -189,7 +189,7 @@ class CompiledFunctionBackward(Node):
         assert metadata is not None
         if gradient is None:
             return np.zeros(metadata.dims, metadata.dtype.numpy)
-        return np.ascontiguousarray(gradient._data)
+        return np.asarray(gradient._data, order="C")  # (ascontiguousarray makes a vector of a number)
 
     def release(self) -> None:
         self.saved = None

@@ -15,7 +15,7 @@ from weft.ops.geometry import Geometry, contiguous_strides
 from weft.ops.layout import like_strides
 from weft.ops.op import Op
 from weft.ops.route import call
-from weft.support.errors import WeftError
+from weft.support.errors import CaptureError, WeftError
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Dim, Expr
 from weft.types.shape_env import ShapeEnv
@@ -39,7 +39,7 @@ def result_orders(op: Op, args: tuple[Any, ...], env: ShapeEnv) -> tuple[Order |
         forms = tuple([_form(a, env) for a in args])
         key = (op, forms, tuple(map(type, forms)))
         found = _FOUND.get(key)
-    except (TypeError, KeyError):  # something without a form: a number of another kind, a size known only while running
+    except (TypeError, CaptureError):  # something without a form: a number of another kind, a size known only while running
         return ()
     if found is None:
         if len(_FOUND) >= _LIMIT:
@@ -69,7 +69,7 @@ def _is_payload_permuted(data: SymbolicPayload, env: ShapeEnv) -> bool:
         return False
     try:
         return not _descend(*_examples(data.geometry(), env))
-    except KeyError:
+    except CaptureError:
         return False
 
 
@@ -86,7 +86,7 @@ def order_like(source: Tensor, env: ShapeEnv) -> Order | None:
     """The order of what a `*_like` factory makes; None where it is row-major."""
     try:
         stand_in = _stand_in(_form(source, env))
-    except (TypeError, KeyError):
+    except (TypeError, CaptureError):
         return None
     strides = like_strides(stand_in.geometry())
     order = _form_of(None, stand_in.dims, strides)[2]

@@ -40,13 +40,16 @@ from weft.compile.symbolic import SymbolicPayload, SymbolicStorage
 from weft.ir.graph import Operand
 from weft.ops.geometry import Geometry
 from weft.ops.op import OPS
+from weft.ops.packet import aten
 from weft.runtime.generator import Generator, default_generator
 from weft.runtime.storage import root_of
 from weft.support import pytree, registry
 from weft.support.errors import CaptureError
 from weft.tensor.device import Device
 from weft.tensor.tensor import Tensor
-from weft.types.dims import Dim
+from weft.types import dims
+from weft.types import dtype as dtypes
+from weft.types.dims import Dim, Expr
 from weft.types.dtype import DType
 from weft.types.sym import SymInt
 
@@ -72,6 +75,7 @@ class Outcome:
     leaves: list[Any]
     sources: list[Source | None] = field(default_factory=list)
     results: list[Operand] = field(default_factory=list)
+    late: list[tuple[str, int]] = field(default_factory=list)
     writes: list[tuple[int, int]] = field(default_factory=list)
 
     def leaf_of(self, tensor: Tensor) -> int | None:
@@ -110,6 +114,7 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
                 returns, result_spec = _returns(outcome, result, stand_ins)
                 _state_writes(outcome, stand_ins)
                 grad_effects = _grad_effects(outcome)
+                _bind_late(outcome, [r for r, _ in returns], number_writes, default_generator.offset)
                 joint = _joint(outcome, result)
             finally:
                 recorded.rollback()
@@ -313,6 +318,20 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
     if id(storage) not in positions:
         positions[id(storage)] = outcome.result(_in_memory_order(outcome.capture, storage))
     return ReturnFresh(positions[id(storage)], _shown(data) if data.path or storage.order is not None else None)
+
+
+def _bind_late(outcome: Outcome, returns: list[Return], writes: list[NumberWrite], offset: Dim) -> None:
+    """Numbers that outlive the program's run and hang on sizes that it finds: their symbols come out as results."""
+    found = [offset, *(w.dim for w in writes), *(r.dim for r in returns if isinstance(r, ReturnNumber))]
+    for r in returns:
+        if isinstance(r, (ReturnFresh, ReturnState, ReturnArgument)) and r.shown is not None:
+            found += [*r.shown.geometry.dims, *r.shown.geometry.strides, r.shown.geometry.offset]
+    capture = outcome.capture
+    for name in sorted({s for d in found if isinstance(d, Expr) for s in d.symbols() if s not in capture.env.examples}):
+        value = capture.run_time.get(name)
+        if value is None:
+            value = capture.operand(aten.full((), SymInt(dims.symbol(name), capture.env), dtype=dtypes.int64))
+        outcome.late.append((name, outcome.result(value)))
 
 
 def _shown(data: SymbolicPayload) -> Shown:

@@ -83,7 +83,7 @@ def with_history(op: Op, args: tuple[Any, ...]) -> Any:
         out = below(op, args)
     finally:
         modes.grad = True
-    if op.view is not None:
+    if op.view is not None or op.base == "select_at":
         _mark_default(out)
     return record.finish(node, out)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from weft.ir.graph import Node, Operand, Value, values_in
 from weft.passes.alias import Aliases, ProvingEnv, dims_of
 from weft.passes.group import Group, Item, Single, is_fill, is_fusible, is_leaf
+from weft.passes.run_time_sizes import RunTimeSizes
 from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
@@ -34,14 +35,15 @@ class Plan:
 def group_nodes(nodes: Iterable[Node], results: Sequence[Operand], env: ProvingEnv) -> Plan:
     """Group a block's nodes. `env` answers questions about sizes."""
     with shape_env.using(env):
-        grouper = _Grouper()
+        grouper = _Grouper(RunTimeSizes(env))
         for order, node in enumerate(nodes):
             grouper.add(node, order)
         return grouper.finish(tuple(nodes), results)
 
 
 class _Grouper:
-    def __init__(self) -> None:
+    def __init__(self, sizes: RunTimeSizes) -> None:
+        self.sizes = sizes
         self.aliases = Aliases()
         self.items: list[Item] = []
         self.item_of: dict[Value, Item] = {}  # of roots; leaves and parameters have none
@@ -54,6 +56,7 @@ class _Grouper:
 
     def add(self, node: Node, order: int) -> None:
         """Place the next node."""
+        self.sizes.note(node)
         if node.op.is_view:
             self._add_view(node, order)
         elif is_leaf(node):
@@ -86,8 +89,9 @@ class _Grouper:
             self._add_single(node, order)
 
     def _add_single(self, node: Node, order: int) -> None:
-        item = Single(node, 1 + self._stage(node.reads()), order)
-        for value in node.reads():
+        reads = [*node.reads(), *self.sizes.awaited(node, self.aliases)]
+        item = Single(node, 1 + self._stage(reads), order)
+        for value in reads:
             self._note_reader(self._root(value), item)
         self._register(item, node.outputs)
 
@@ -106,7 +110,8 @@ class _Grouper:
 
     def _add_fusible(self, node: Node, order: int) -> None:
         space = dims_of(node.args[0]) if node.op.reduce is not None else dims_of(node.outputs[0])
-        roots = [(v, self._root(v)) for v in node.inputs()]
+        reads = [*node.inputs(), *self.sizes.awaited(node, self.aliases)]
+        roots = [(v, self._root(v)) for v in reads]
         candidates = self._candidates(roots, space)
         if len(candidates) > 1:
             candidates = self._joined(candidates, roots)
@@ -114,7 +119,7 @@ class _Grouper:
             if len(group.nodes) < MAX_NODES and self._flows_into(group, roots, bool(space)) and group.accept(node):
                 break
         else:
-            group = Group(space, 1 + self._stage(node.inputs()), order)
+            group = Group(space, 1 + self._stage(reads), order)
             if not group.accept(node):
                 self._add_single(node, order)
                 return
@@ -245,7 +250,7 @@ class _Grouper:
         for item in items:
             waits = deps.setdefault(id(item), [])
             for node in item.nodes:
-                for value in node.reads():
+                for value in (*node.reads(), *self.sizes.awaited(node, self.aliases)):
                     root = self._root(value)
                     source = self.item_of.get(root)
                     if source is item and isinstance(item, Group):

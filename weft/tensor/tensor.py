@@ -258,7 +258,7 @@ class Tensor(Conversions):
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not self.is_leaf:
             raise StateError("pickle: only leaf tensors can be pickled; detach() it first")
-        return (_rebuild, (type(self), np.ascontiguousarray(self._array("pickle")), self.dtype, self.requires_grad, self.__dict__))
+        return (_rebuild, (type(self), np.asarray(self._array("pickle"), order="C"), self.dtype, self.requires_grad, self.__dict__))
 
     def __repr__(self) -> str:
         from weft.tensor.printing import tensor_text  # printing needs Tensor

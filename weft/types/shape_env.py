@@ -134,8 +134,14 @@ class ShapeEnv:
         return True if high is not None and high > 0 else None
 
     def hint(self, d: Dim) -> int:
-        """The value of a dim in the example."""
-        return dims.evaluate(d, self.examples)
+        """The value of a dim in the example. Raises CaptureError for what is only known while the program runs."""
+        try:
+            return dims.evaluate(d, self.examples)
+        except KeyError:
+            raise CaptureError(
+                f"Python asks for the value of {d}, a size that is only known while the program runs; keep it in a tensor, or move the line out of the "
+                "compiled function"
+            ) from None
 
 
 def lower_bound_of(name: str) -> int | None:
