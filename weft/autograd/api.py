@@ -8,7 +8,7 @@ from typing import Any
 from weft.autograd.engine import run_backward
 from weft.autograd.node import GradientEdge
 from weft.ops.packet import aten
-from weft.support.errors import StateError
+from weft.support.errors import StateError, ValueProblem
 from weft.tensor.tensor import Tensor
 
 Tensors = Any
@@ -44,25 +44,26 @@ def grad(
     Raises StateError for an input that the outputs do not depend on, unless allow_unused (None is returned) or materialize_grads (zeros).
     """
     if materialize_grads and allow_unused is False:
-        raise StateError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+        raise ValueProblem("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     roots, wanted = _tuple(outputs), _tuple(inputs)
     seeds = (None,) * len(roots) if grad_outputs is None else _tuple(grad_outputs)
     if is_grads_batched:
         return _batched(roots, wanted, seeds, retain_graph, create_graph, bool(allow_unused))
     found = run_backward(roots, seeds, retain_graph, create_graph, wanted, False)
-    return _complete(found, wanted, bool(allow_unused), materialize_grads)
+    return _complete(found, wanted, bool(allow_unused), materialize_grads, create_graph)
 
 
-def _complete(found: Sequence[Any], wanted: Sequence[Tensor], allow_unused: bool, materialize: bool) -> tuple[Any, ...]:
+def _complete(found: Sequence[Any], wanted: Sequence[Tensor], allow_unused: bool, materialize: bool, create_graph: bool) -> tuple[Any, ...]:
     out = []
-    for gradient, tensor in zip(found, wanted, strict=False):
+    for i, (gradient, tensor) in enumerate(zip(found, wanted, strict=False)):
         if isinstance(tensor, GradientEdge) and materialize and gradient is None:
             raise StateError("materialize_grads cannot be used when the given input is a GradientEdge")
         if gradient is None and materialize:
-            gradient = aten.zeros_like(tensor)
+            gradient = aten.zeros_like(tensor).requires_grad_(create_graph)
         if gradient is None and not allow_unused:
             raise StateError(
-                "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior."
+                f"The differentiated Tensor at index {i} appears to not have been used in the graph. Set allow_unused=True if this is the desired "
+                "behavior."
             )
         out.append(gradient)
     return tuple(out)
@@ -72,10 +73,17 @@ def _batched(
     roots: Sequence[Tensor], wanted: Sequence[Tensor], seeds: Sequence[Tensor | None], retain: bool | None, create: bool, allow_unused: bool
 ) -> tuple[Any, ...]:
     """One walk per entry of the leading dim of the seeds; results stacked."""
+    for i, (root, seed) in enumerate(zip(roots, seeds, strict=False)):
+        if seed is not None and tuple(seed.shape[1:]) != tuple(root.shape):
+            raise StateError(
+                f"If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The sizes of the remaining "
+                f"dimensions are expected to match the shape of corresponding output, but a mismatch was detected: grad_output[{i}] has a shape of "
+                f"{seed.shape} and output[{i}] has a shape of {root.shape}."
+            )
     count = next((int(s.shape[0]) for s in seeds if s is not None), 1)
     rows = []
     for i in range(count):
         last = i == count - 1
         rows.append(run_backward(roots, [None if s is None else aten.select(s, 0, i) for s in seeds], bool(retain) or create or not last, create, wanted, False))
     stacked = [None if any(g is None for g in column) else aten.stack(tuple(column)) for column in zip(*rows, strict=False)]
-    return _complete(stacked, wanted, allow_unused, False)
+    return _complete(stacked, wanted, allow_unused, False, create)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +21,7 @@ from weft.autograd.node import Edge, GradientEdge, InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.autograd.validate import validate
 from weft.ops import overrides
+from weft.ops.packet import aten
 from weft.support import seams
 from weft.support.errors import ArgumentError, StateError
 from weft.tensor.modes import modes
@@ -42,7 +44,7 @@ class Evaluator:
 
     def add(self, a: Any, b: Any) -> Any:
         """The sum of two contributions to one slot."""
-        return a + b
+        return aten.add(a, b) if overrides.armed else a + b  # no public call
 
 
 class _Local(threading.local):
@@ -91,13 +93,32 @@ def run_backward(
     edges, seeds = _seeds(roots, grads, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     wanted = None if inputs is None else [_input_edge(t) for t in inputs]
-    if inputs is not None and not inputs and accumulate:
-        raise StateError("'inputs' argument to backward() cannot be empty.")
+    if inputs is not None and not inputs:
+        raise StateError("'inputs' argument to backward() cannot be empty." if accumulate else "`inputs` argument to `grad()` cannot be empty.")
+    retains = accumulate and inputs is not None and modes.capture is None
+    if retains:
+        _retain(inputs)
+    if create_graph and accumulate and modes.capture is None:
+        warnings.warn(_CYCLE, stacklevel=3)
     walk = _Walk(edges, seeds, keep, create_graph, wanted, accumulate)
     out = _on_fresh_thread(walk) if _local.depth >= MAX_DEPTH else _run(walk)
-    if accumulate and inputs is not None:
+    if accumulate and inputs is not None and not retains:
         _accumulate_non_leaves(inputs, walk, create_graph)
     return out
+
+
+_CYCLE = (
+    "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can cause a memory leak. We "
+    "recommend using autograd.grad when creating the graph to avoid this. If you have to use this function, make sure to reset the .grad fields of your "
+    "parameters to None after use to break the cycle and avoid the leak."
+)
+
+
+def _retain(inputs: Any) -> None:
+    """backward(inputs=[non-leaf]) makes it keep its gradient."""
+    for tensor in inputs:
+        if isinstance(tensor, Tensor) and tensor.requires_grad and not tensor.is_leaf:
+            tensor.retain_grad()
 
 
 def _accumulate_non_leaves(inputs: Sequence[Any], walk: _Walk, create_graph: bool) -> None:
@@ -167,7 +188,7 @@ def _input_edge(value: Any) -> Edge:
     if isinstance(value, GradientEdge):
         return (value.node, value.output_nr)
     if not isinstance(value, Tensor):
-        raise StateError(f"inputs must be Tensors, got {type(value).__name__}")
+        raise StateError(f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}")
     edge = gradient_edge(value)
     if edge is None:
         raise StateError("One of the differentiated Tensors does not require grad")
@@ -187,8 +208,6 @@ def _seeds(roots: Sequence[Tensor], grads: Sequence[Tensor | None], create_graph
 
 
 def _seed(root: Tensor | GradientEdge, grad: Tensor | None, i: int) -> Tensor:
-    from weft.ops.packet import aten  # used for factories
-
     like = root if isinstance(root, Tensor) else root.node.metadata_of_inputs[root.output_nr]
     if grad is not None:
         _check_seed(like, grad, i)
@@ -301,7 +320,7 @@ class _Walk:
         _run_tensor_hooks(node, grads)
         if self.needed is not None:
             self._capture(node, grads)
-            if not self.needed.get(node, False) and not (self.accumulate and self._is_wanted_leaf(node)):
+            if not self.needed.get(node, False) and not (self.accumulate and self._is_wanted(node)):
                 return None
         if node.pre_hooks:
             grads = _run_pre_hooks(node, grads)
@@ -341,9 +360,10 @@ class _Walk:
             gradient = grads[edge[1]] if edge[1] < len(grads) else None
             self.captured[edge] = gradient
 
-    def _is_wanted_leaf(self, node: Node) -> bool:
+    def _is_wanted(self, node: Node) -> bool:
+        """Whether an input's own node runs: backward() accumulates into leaves, and into others by their retain_grad."""
         assert self.wanted is not None
-        return isinstance(node, AccumulateGrad) and any(e[0] is node for e in self.wanted)
+        return any(e[0] is node for e in self.wanted)
 
 
 def _runs_on_nothing(node: Node) -> bool:
@@ -415,8 +435,21 @@ def _run_pre_hooks(node: Node, grads: list[Any]) -> list[Any]:
     for hook in list(node.pre_hooks.values()):
         result = hook(current)
         if result is not None:
-            current = result if isinstance(result, tuple) else (result,)
+            current = _replaced_all(hook, result, current)
     return list(current)
+
+
+def _replaced_all(hook: Any, result: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a hook on a node returned in place of its gradients: as many, of the same sizes and dtypes; a None leaves one as it is not there."""
+    given = result if isinstance(result, tuple) else (result,)
+    if len(given) != len(before):
+        raise StateError(f"hook '{_hook_name(hook)}' has returned an incorrect number of values (got {len(given)}, but expected {len(before)})")
+    for new, old in zip(given, before, strict=True):
+        if new is not None:
+            if old is None:
+                raise StateError("can't replace a None gradient with a non-None value")
+            _replaced(new, old, hook)
+    return given
 
 
 def _run_post_hooks(node: Node, out: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -424,10 +457,5 @@ def _run_post_hooks(node: Node, out: tuple[Any, ...], grads: tuple[Any, ...]) ->
     for hook in list(node.post_hooks.values()):
         result = hook(out, grads)
         if result is not None:
-            replaced = result if isinstance(result, tuple) else (result,)
-            if len(replaced) != len(out):
-                raise StateError(
-                    f"hook '{_hook_name(hook)}' of {node.name()} has returned an incorrect number of values (got {len(replaced)}, but expected {len(out)})"
-                )
-            out = replaced
+            out = _replaced_all(hook, result, out)
     return out

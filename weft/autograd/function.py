@@ -316,6 +316,8 @@ def _without_history(output: Tensor, is_input: bool, is_dirty: bool, had_node: b
         return output.detach() if had_node and output.requires_grad else _alias(output)
     if not is_input and output._view is None and output.grad_fn is not None:
         return output.detach()
+    if output._view is not None and not is_dirty:
+        output._view.creation = "function"
     return output
 
 

@@ -12,7 +12,7 @@ from weft.autograd.saved import FREED, SavedTensor
 from weft.ops.backward import ARG, DIMS, RESULT, Plan, apply_functional, plan_of
 from weft.ops.op import Op
 from weft.ops.overrides import DISABLED, Asking, armed
-from weft.support.errors import StateError
+from weft.support.errors import ArgumentError, StateError
 from weft.support.locations import Location, located
 from weft.tensor import replayed
 from weft.tensor.modes import modes
@@ -142,6 +142,9 @@ class Node:
         return _register(self.pre_hooks, hook)
 
     def __call__(self, *grads: Any) -> Any:
+        expected = max(1, len(self.metadata_of_inputs))
+        if len(grads) != expected:
+            raise ArgumentError(f"expected {expected} arguments, got {len(grads)} arguments instead")
         out = self.apply(grads, tuple(e is not None for e in self.edges))
         return out[0] if len(out) == 1 else out
 

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.ops.packet import aten
+from weft.runtime.storage import InferenceStorage
 from weft.support import seams
 from weft.support.errors import ArgumentError, StateError, VersionError
 from weft.support.locations import located
 from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
@@ -30,6 +32,12 @@ FREED = (
 )
 
 
+_INFERENCE = (
+    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked by autograd. To work "
+    "around this, you can make a clone to get a normal tensor and use it in autograd, or use `weft.no_grad()` instead of `weft.inference_mode()`."
+)
+
+
 class SavedTensor:
     """A tensor kept for backward. `unpack(node)` gives it back, or raises VersionError if its bytes were written since."""
 
@@ -45,7 +53,12 @@ class SavedTensor:
     def __init__(self, tensor: Tensor, is_output: bool = False, index: int = 0) -> None:
         self.payload = tensor._data
         storage = self.storage = tensor._storage
-        self.version = 0 if storage is None else storage.version
+        if storage is None:
+            self.version = 0
+        else:
+            self.version = storage.version
+            if type(storage) is InferenceStorage and not is_output:
+                raise StateError(_INFERENCE)
         if is_output:
             self.is_output, self.index = True, index
             if storage is None:
@@ -81,9 +94,21 @@ class SavedTensor:
         kept = Tensor(self.payload)
         kept._storage = self.storage
         before = kept._version
-        self.packed = pack(kept if self.is_output or self.leaf is None else self.leaf)
+        if self.history is not None:
+            kept._autograd = AutogradState(False, *self.history)
+        elif self.leaf is not None:
+            kept = self.leaf
+        previous = modes.grad
+        modes.grad = False
+        try:
+            self.packed = pack(kept)
+        finally:
+            modes.grad = previous
         if kept._version != before:
-            raise StateError("A saved tensor pack hook is modifying its input in place.")
+            raise StateError(
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be modified by in-place operations "
+                "as this can lead to unexpected side-effects."
+            )
         self.unpack_hook = unpack
         self.payload = self.storage = self.origin = None
 

@@ -245,17 +245,20 @@ _REASONS = {
 
 def _refusal(tensor: Tensor, creation: str, what: str) -> str:
     """Why a write on (or, "and its base or another view of its base has been", beside) a view made in a special way is refused."""
-    if creation == "no_grad":
-        return f"A view was created in no_grad mode and {what} modified inplace with grad mode enabled. {_REASONS[creation]}"
-    if creation == "inference":
-        return f"A view was created in inference mode and {what} modified inplace in normal mode. {_REASONS[creation]}"
-    return f"Output {tensor._autograd.index if tensor._autograd else 0} of {_maker(tensor)} is a view and {what} modified inplace. {_REASONS[creation]}"
+    made = _maker(tensor)
+    output = f"Output {tensor._autograd.index if tensor._autograd else 0} of {made}"
+    if creation in ("no_grad", "inference") or made is None:
+        mode = "inference" if creation == "inference" else "no_grad"
+        start = f"A view was created in {mode} mode" if made is None else f"{output} is a view of a view which was created in {mode} mode"
+        ending = "in normal mode" if creation == "inference" else "with grad mode enabled"
+        return f"{start} and {what} modified inplace {ending}. {_REASONS[creation]}"
+    return f"{output} is a view and {what} modified inplace. {_REASONS[creation]}"
 
 
-def _maker(tensor: Tensor) -> str:
+def _maker(tensor: Tensor) -> str | None:
     """What made the view: `Unbind` for UnbindBackward0."""
     state = tensor._autograd
-    return "a view function" if state is None or state.node is None else re.sub(r"Backward\d*$", "", state.node.name())
+    return None if state is None or state.node is None else re.sub(r"Backward\d*$", "", state.node.name())
 
 
 def rebase(tensor: Tensor, node: Node) -> None:

@@ -40,10 +40,11 @@ def _extremum_type(name: str) -> Callable[..., TensorType]:
     return rule
 
 
-def _shared_among_ties(g: Any, self: Any, result: Any, self_dims: tuple[Dim, ...], dim: Axes, keepdim: bool) -> Any:
+def shared_among_ties(g: Any, self: Any, result: Any, self_dims: tuple[Dim, ...], dim: Axes, keepdim: bool) -> Any:
     """Each of the elements equal to the extremum gets an equal part of g."""
     g, result = (with_reduced(v, self_dims, dim, keepdim) for v in (g, result))
-    ties = aten._to_copy(aten.eq(self, result), dtype=g.dtype)
+    equal = aten.logical_or(aten.eq(self, result), aten.logical_and(aten.ne(self, self), aten.ne(result, result)))  # every NaN is the NaN found
+    ties = aten._to_copy(equal, dtype=g.dtype)
     return ties * (g / aten.sum(ties, dim, True))
 
 
@@ -53,7 +54,7 @@ def _extremum(name: str, words: str, reference: Callable[..., Any]) -> Op:
         f"The {words} element over `dim` (all dims when None). Equal ones share the gradient.",
         type=_extremum_type(name),
         reduce=Reduce(name[1:]),
-        vjp={"self": _shared_among_ties},
+        vjp={"self": shared_among_ties},
         out=True,
         reference=lambda x, dim, keepdim: reference(x, axis=numpy_axes(x, dim), keepdims=keepdim),
     )
@@ -116,7 +117,7 @@ def _with_position(name: str, words: str, all_of: Op, position: Op, of_two: str,
         f"The {words} element. Equal ones share the gradient.",
         type=lambda self: all_of.type(self, None, False),  # type: ignore[misc]
         decompose=lambda self: getattr(aten, whole)(self),
-        vjp={"self": lambda g, self, result, self_dims: _shared_among_ties(g, self, result, self_dims, None, False)},
+        vjp={"self": lambda g, self, result, self_dims: shared_among_ties(g, self, result, self_dims, None, False)},
         reference=reference,
     )
     define(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.catalogue.extrema import picked_gradient
+from weft.catalogue.extrema import picked_gradient, shared_among_ties
 from weft.catalogue.reductions import reduced_type
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
@@ -185,6 +185,7 @@ for _name, _skip in (("median", False), ("nanmedian", True)):
         "The lower of the two middle elements" + (", NaN left out." if _skip else "."),
         type=_whole_median_type,
         decompose=lambda self, name=_name: getattr(aten, name)(aten.reshape(self, (-1,)), 0)[0],
+        vjp={"self": lambda g, self, result, self_dims: shared_among_ties(g, self, result, self_dims, None, False)},
         reference=lambda x: np.sort(x, None)[(x.size - 1) // 2],
     )
     define(

@@ -23,7 +23,7 @@ from weft.ops.op import OPS, Op
 from weft.ops.overrides import plain_integers, plain_kinds, plain_numbers
 from weft.ops.packet import aten
 from weft.ops.quiet import SILENT, reset, set_silent
-from weft.runtime.storage import root_of
+from weft.runtime.storage import InferenceStorage, root_of
 from weft.support.locations import user_mark
 from weft.tensor.modes import modes
 from weft.tensor.history import AutogradState
@@ -121,7 +121,7 @@ def _fast_inplace(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
         self, other = args
         data = self._data
         if type(data) is not ndarray or data.dtype not in _FAST_DTYPES or not data.flags.c_contiguous or local.special is not None or (
-            local.capture is not None or ((self._autograd is not None or self._view is not None) and local.grad)
+            type(self._storage) is InferenceStorage or local.capture is not None or ((self._autograd is not None or self._view is not None) and local.grad)
         ):
             return slow(self, other)
         if type(other) in plain_kinds:

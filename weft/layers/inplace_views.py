@@ -113,14 +113,17 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     if type(self._data) is not ndarray:
         raise CaptureError("resize_: a captured tensor cannot be resized; make a new one with zeros() and copy into it")
     if tuple(dims) == self._data.shape:
+        self.storage().version += 1
         return self
     storage, dtype = self.storage(), self._data.dtype
     offset = storage.offset_of(self._data)
     count = int(np.prod(dims, dtype=np.int64))
     if (offset + count) * dtype.itemsize > storage.nbytes:
         storage = _grown(self, offset + count)
+    version = self.storage().version
     self._data = storage.view(dims, contiguous_strides(dims), offset, dtype)
     self._storage = storage
+    storage.version = version + 1
     return self
 
 
@@ -147,6 +150,8 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     self._data, self._storage = _shown(self, source, storage_offset, size, stride)
     self._view = None
     self._storage.version += 1
+    if self._autograd is not None:
+        self._autograd.accumulate = None  # gradients of what it showed before are not its own any more
     return self
 
 

@@ -42,10 +42,10 @@ def write_out(name: str, result: Tensor, out: Tensor, args: tuple[Any, ...] = ()
     return out
 
 
-def no_history(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of a call with out=, none of which may want a gradient. Raises StateError."""
-    if modes.grad and any(t.requires_grad for t in _tensors(args)):
-        raise StateError("functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+def no_history(name: str, args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
+    """The arguments of a call with out=, none of which may want a gradient, nor may the outputs. Raises StateError."""
+    if modes.grad and any(t.requires_grad for t in _tensors((args, out))):
+        raise StateError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
     return args
 
 

@@ -80,7 +80,7 @@ def with_out(packet: Packet) -> Callable[..., Any]:
             return function(*given_args, out=out, **kwargs)
         if not can:
             raise ArgumentError(f"{name}() got an unexpected keyword argument 'out'")
-        return into(name, packet(*no_history(args), **kwargs), out, args)
+        return into(name, packet(*no_history(name, args, out), **kwargs), out, args)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = packet.__doc__  # made when the function is first asked for

@@ -84,16 +84,17 @@ def with_history(op: Op, args: tuple[Any, ...]) -> Any:
     finally:
         modes.grad = True
     if op.view is not None or op.base == "select_at":
-        _mark_default(out)
+        _mark_default(out, args[0]._view)
     return record.finish(node, out)
 
 
-def _mark_default(out: Any) -> None:
-    """A view made under grad mode may be written later (the no_grad of the layer below does not count)."""
+def _mark_default(out: Any, parent: Any) -> None:
+    """A view made under grad mode may be written later (the no_grad of the layer below does not count), unless what it is a view of may not."""
     views = out if isinstance(out, tuple) else (out,)
+    inherited = "default" if parent is None else parent.creation
     for v in views:
         if v._view is not None and v._view.creation == "no_grad":
-            v._view.creation = "multi" if isinstance(out, tuple) else "default"
+            v._view.creation = inherited if inherited != "default" else "multi" if isinstance(out, tuple) else "default"
 
 
 def below(op: Op, args: tuple[Any, ...]) -> Any:

@@ -35,6 +35,32 @@ class Storage:
     def nbytes(self) -> int:
         return self.array.nbytes
 
+    def data_ptr(self) -> int:
+        """Address of the first byte."""
+        return self.address
+
+    def __len__(self) -> int:
+        return self.array.size
+
+    size = __len__
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self.array.reshape(-1)[index]
+        return found.item() if isinstance(found, np.generic) else found
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.array.reshape(-1)[index] = value
+        self.version += 1
+
+    def tolist(self) -> list[Any]:
+        """The elements in order."""
+        found: list[Any] = self.array.reshape(-1).tolist()
+        return found
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self.array.itemsize
+
     def offset_of(self, view: Array) -> int:
         """Element offset of a view into this storage."""
         if view is self.array:
@@ -46,6 +72,12 @@ class Storage:
         size = dtype.itemsize
         view: Array = np.ndarray(dims, dtype, self.array, offset * size, tuple(s * size for s in strides))
         return view
+
+
+class InferenceStorage(Storage):
+    """The memory of tensors that inference mode made: their versions are nobody's business."""
+
+    __slots__ = ()
 
 
 def root_of(array: Array) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -39,7 +40,20 @@ class _ModeSetting:
     def _again(self) -> _ModeSetting:
         return type(self)()
 
+    def _on_init(self, decorated: type) -> Callable[..., Any]:
+        """A decorated class: its instances are made within the mode."""
+
+        @functools.wraps(decorated, updated=())
+        def make(*args: Any, **kwargs: Any) -> Any:
+            with self._again():
+                return decorated(*args, **kwargs)
+
+        return make
+
     def __call__(self, function: F) -> F:
+        if inspect.isclass(function):
+            warnings.warn(_CLASSES, FutureWarning, stacklevel=2)
+            return self._on_init(function)  # type: ignore[return-value]
         if inspect.isgeneratorfunction(function):
             return _wrap_generator(self, function)  # type: ignore[return-value]
 
@@ -49,6 +63,12 @@ class _ModeSetting:
                 return function(*args, **kwargs)
 
         return wrapper  # type: ignore[return-value]
+
+
+_CLASSES = (
+    "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or methods. To preserve the current "
+    "behavior of class decoration, you can directly decorate the `__init__` method and nothing else."
+)
 
 
 def _wrap_generator(setting: _ModeSetting, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -135,20 +155,40 @@ class enable_grad(_GradMode):
 class inference_mode(_ModeSetting):
     """no_grad without history at all: tensors made inside can never be used in autograd. A context manager and a decorator."""
 
+    def __new__(cls, mode: Any = True) -> Any:
+        made = super().__new__(cls)
+        if callable(mode):
+            inference_mode.__init__(made)
+            return made(mode)
+        return made
+
     def __init__(self, mode: bool = True) -> None:
-        self.mode = mode
+        self.mode = bool(mode)
         self._previous: list[tuple[bool, bool]] = []
 
     def __enter__(self) -> None:
         self._previous.append((modes.inference, modes.grad))
-        modes.inference = self.mode
-        modes.grad = modes.grad and not self.mode
+        _set_inference(self.mode)
+        modes.grad = not self.mode
 
     def __exit__(self, *error: Any) -> None:
-        modes.inference, modes.grad = self._previous.pop()
+        inference, modes.grad = self._previous.pop()
+        _set_inference(inference)
 
     def _again(self) -> _ModeSetting:
         return inference_mode(self.mode)
+
+
+inference_layer: Any = None  # marks what operators make in inference mode (installed by layers/inference.py)
+
+
+def _set_inference(on: bool) -> None:
+    """Switch inference mode: its layer stands below every other interceptor."""
+    if modes.inference is on:
+        return
+    modes.inference = on
+    others = tuple([entry for entry in modes.special or () if entry is not inference_layer])
+    modes.special = (inference_layer, *others) if on and inference_layer is not None else others or None
 
 
 def is_grad_enabled() -> bool:

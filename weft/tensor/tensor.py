@@ -5,12 +5,13 @@ conversions.py; this file holds its memory, its history and its copies.
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from weft.runtime.storage import Storage
+from weft.runtime.storage import InferenceStorage, Storage
 from weft.support import seams
 from weft.support.errors import ArgumentError, DTypeError, StateError
 from weft.tensor.conversions import Conversions
@@ -52,7 +53,16 @@ class Tensor(Conversions):
 
     @property
     def _version(self) -> int:
-        return self._storage.version if self._storage is not None else 0
+        storage = self._storage
+        if storage is None:
+            return 0
+        if type(storage) is InferenceStorage:
+            raise StateError("Inference tensors do not track version counter.")
+        return storage.version  # type: ignore[no-any-return]
+
+    def is_inference(self) -> bool:
+        """Whether the tensor was made in inference mode."""
+        return type(self._storage) is InferenceStorage
 
     @property
     def _base(self) -> Tensor | None:
@@ -76,6 +86,8 @@ class Tensor(Conversions):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if type(value) is not bool:
+            raise StateError("requires_grad must be a bool")
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -91,6 +103,8 @@ class Tensor(Conversions):
             return self
         if not self.dtype.is_differentiable:
             raise DTypeError("only Tensors of floating point dtype can require gradients")
+        if not modes.inference and type(self._storage) is InferenceStorage:
+            raise StateError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         if self.grad_fn is None:
             self._state().requires_grad = True
         return self
@@ -132,7 +146,12 @@ class Tensor(Conversions):
         if capture is not None:
             slot: Tensor | None = capture.grad_of(self)
             return slot
-        return None if self._autograd is None else self._autograd.grad
+        state = self._autograd
+        if state is None:
+            return None
+        if state.grad is None and state.node is not None and not state.retains_grad:
+            warnings.warn(_NOT_A_LEAF, stacklevel=2)
+        return state.grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
@@ -150,7 +169,7 @@ class Tensor(Conversions):
 
     def _check_grad(self, value: Any) -> None:
         if not isinstance(value, Tensor):
-            raise ArgumentError(f"assigned grad expected to be a Tensor or None but got {type(value).__name__}")
+            raise ArgumentError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
         if value is self:
             raise StateError("can't assign Variable as its own grad")
         if value.dtype is not self.dtype:
@@ -208,7 +227,15 @@ class Tensor(Conversions):
 
     @data.setter
     def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise ArgumentError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if self.requires_grad and not value.dtype.is_differentiable:
+            raise StateError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self._data, self._storage = value._data, value.storage()
+
+    @data.deleter
+    def data(self) -> None:
+        raise StateError("Deleting tensor data is not allowed. Delete tensor instead!")
 
     def _alias(self, share_version: bool) -> Tensor:
         data = self._data
@@ -245,8 +272,7 @@ class Tensor(Conversions):
             return known
         with _NoGrad():
             out: Tensor = object.__new__(type(self))
-            data = self._data
-            Tensor.__init__(out, data.copy(order="K") if type(data) is ndarray else data.copied())
+            _copy_memory(self, out, memo)
         if self._autograd is not None and self._autograd.requires_grad:
             out._state().requires_grad = True
             if self._autograd.grad is not None:
@@ -256,8 +282,6 @@ class Tensor(Conversions):
         return out
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if not self.is_leaf:
-            raise StateError("pickle: only leaf tensors can be pickled; detach() it first")
         return (_rebuild, (type(self), np.asarray(self._array("pickle"), order="C"), self.dtype, self.requires_grad, self.__dict__))
 
     def __repr__(self) -> str:
@@ -275,6 +299,33 @@ class Tensor(Conversions):
         return sorted(set(super().__dir__()))
 
 
+_NOT_A_LEAF = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during autograd.backward(). If you "
+    "indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by "
+    "mistake, make sure you access the leaf Tensor instead."
+)
+
+
+def _copy_memory(source: Tensor, out: Tensor, memo: dict[int, Any]) -> None:
+    """Give `out` a copy of the source's bytes. Tensors of one deepcopy that share a storage share its copy."""
+    data = source._data
+    if type(data) is not ndarray:
+        Tensor.__init__(out, data.copied())
+        return
+    storage = source._storage
+    if storage is None or (id(storage) not in memo and storage.array.size == data.size):
+        Tensor.__init__(out, data.copy(order="K"))
+        if storage is not None:
+            memo[id(storage)] = out.storage()
+        return
+    copied = memo.get(id(storage))
+    if copied is None:
+        copied = memo[id(storage)] = Storage(storage.array.copy())
+    g = source.geometry()
+    Tensor.__init__(out, copied.view(data.shape, g.strides, g.offset, data.dtype))
+    out._storage = copied
+
+
 class _NoGrad:
     def __enter__(self) -> None:
         self.previous = modes.grad
@@ -286,7 +337,7 @@ class _NoGrad:
 
 def _silent(storage: Storage) -> Storage:
     """The same memory with its own version counter (for .data)."""
-    return Storage(storage.array)
+    return type(storage)(storage.array)
 
 
 def _rebuild(kind: type[Tensor], array: np.ndarray[Any, Any], dtype: DType, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
