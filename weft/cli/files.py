@@ -1,30 +1,20 @@
-"""Files that are whole or not there: written under another name, flushed, then renamed."""
+"""The files and folders of a run, with errors that name them."""
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 
 from weft.cli.failure import CommandError
+from weft.support.whole_files import replace_file
 
 
 def write_file(path: Path, content: bytes) -> None:
     """Replace path by content in one step. On any failure path is as it was; an OSError becomes a CommandError."""
-    temporary = ""
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp's files are private to their owner
-        os.replace(temporary, path)
+        replace_file(path, content)
     except OSError as error:
         raise CommandError(f"{path}: cannot be written ({error.strerror})") from None
-    finally:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)
 
 
 def make_folder(path: Path) -> None:
@@ -35,9 +25,3 @@ def make_folder(path: Path) -> None:
             pass
     except OSError as error:
         raise CommandError(f"{path}: cannot write to this folder ({error.strerror})") from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

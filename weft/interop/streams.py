@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import IO, Any, Union
 
 from weft.support.errors import ArgumentError
+from weft.support.whole_files import replace_file
 
 Target = Union[str, "os.PathLike[str]", IO[bytes]]
 
@@ -15,7 +15,7 @@ Target = Union[str, "os.PathLike[str]", IO[bytes]]
 def write(target: Target, content: bytes) -> None:
     """Write to a path (whole or not at all) or into a binary file. Raises OSError, ArgumentError."""
     if isinstance(target, (str, os.PathLike)):
-        _replace(Path(target), content)
+        replace_file(Path(target), content)
         return
     if not hasattr(target, "write"):
         raise ArgumentError(f"save: expected a path or a binary file, got {type(target).__name__}")
@@ -39,23 +39,3 @@ def _filled(file: Any, size: int) -> bytearray:
     got = file.readinto(content)
     content[got:] = file.read()  # all the same if the file grew or shrank meanwhile
     return content
-
-
-def _replace(path: Path, content: bytes) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp's files are private to their owner
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -17,7 +17,18 @@ def _as_shape(shape: Any) -> tuple[int, ...]:
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
-class LayerNorm(Module):
+class _Affine(Module):
+    """A scale and a shift, where there are such."""
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class LayerNorm(_Affine):
     """Normalizes over the last dims: (x - mean) / sqrt(var + eps) * weight + bias. Source: Ba et al. (arXiv:1607.06450)."""
 
     def __init__(
@@ -29,13 +40,6 @@ class LayerNorm(Module):
         self.register_parameter("weight", Parameter(aten.empty(self.normalized_shape, dtype=dtype)) if elementwise_affine else None)
         self.register_parameter("bias", Parameter(aten.empty(self.normalized_shape, dtype=dtype)) if elementwise_affine and bias else None)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -69,7 +73,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """Normalizes groups of channels of [n, c, ...]. Source: Wu and He (arXiv:1803.08494)."""
 
     def __init__(
@@ -83,13 +87,6 @@ class GroupNorm(Module):
         for name, wanted in (("weight", affine), ("bias", affine and bias)):
             self.register_parameter(name, Parameter(aten.empty((num_channels,), dtype=dtype)) if wanted else None)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
