@@ -70,7 +70,7 @@ def check(op: Op, args: Any, positions: list[int], rng: np.random.Generator) -> 
     for a, b, p in zip(value, results, pushed, strict=True):
         assert (p.dtype, p.shape) == (b.dtype, b.shape), op.name
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12, atol=1e-12)
-    left, right = inner(list(u), list(pushed)), inner(list(pulled if len(points) > 1 else (pulled,)), list(v))
+    left, right = inner(list(u), list(pushed)), inner(list(pulled), list(v))
     single = any(r.dtype in (weft.float32, weft.complex64) for r in results)
     if np.isfinite(left) and np.isfinite(right):
         assert left == pytest.approx(right, rel=1e-4 if single else 1e-7, abs=1e-4 if single else 1e-7), (op.name, positions, [p.shape for p in points])

@@ -75,6 +75,17 @@ set_rule("aten::max", _greatest("amax"))
 set_rule("aten::min", _greatest("amin"))
 
 
+# ---- factories: what is made like a batched tensor is batched, so that examples may be written into it
+def _new(op: Op, size: Dim, flags: Flags, self: Any, dims: Any, *rest: Any) -> Any:
+    return call(op, (self, (size, *dims), *rest))
+
+
+for _name in ("zeros_like", "ones_like", "full_like", "empty_like"):
+    set_rule(f"aten::{_name}", unary)
+for _name in ("new_zeros", "new_ones", "new_full", "new_empty"):
+    set_rule(f"aten::{_name}", _new)
+
+
 # ---- joining
 def _cat(op: Op, size: Dim, flags: Flags, tensors: Any, dim: int) -> Any:
     listed = everywhere(size, flags, (tensors, dim))[0]

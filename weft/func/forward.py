@@ -81,13 +81,9 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
     output, pullback = vjp(func, *primals)
     zeros = map_tensors(aten.zeros_like, output)
 
-    def transposed(cotangents: Any) -> Any:
-        found = pullback(cotangents)
-        return found if len(primals) > 1 else (found,)
-
-    _, forward = vjp(transposed, zeros)
+    _, forward = vjp(pullback, zeros)
 
     def jvp_fn(*tangents: Any) -> Any:
-        return forward(tuple(tangents))
+        return forward(tuple(tangents))[0]
 
     return output, jvp_fn

@@ -79,8 +79,8 @@ def _check_scalar(output: Any) -> None:
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     """(output, vjp_fn) of func at primals; (output, vjp_fn, aux) with has_aux.
 
-    vjp_fn(cotangents), with the structure of the output, gives cotangents' J: one entry per primal, or the entry itself when there is one
-    primal. It may be called any number of times, also inside of other transforms.
+    vjp_fn(cotangents), with the structure of the output, gives cotangents' J as a tuple with one entry per primal. It may be called any number
+    of times, also inside of other transforms.
     """
     output, pullback, aux = pull_back(func, primals, has_aux)
     return (output, pullback, aux) if has_aux else (output, pullback)
@@ -108,8 +108,7 @@ def pull_back(func: Function, primals: tuple[Any, ...], has_aux: bool) -> tuple[
         for i, (seed, value) in enumerate(zip(seeds, values, strict=True)):
             check_seed(i, seed, value)
         with level:
-            found = pytree.unflatten(level.gradients(outputs, inputs, seeds), spec)
-        return found if len(primals) > 1 else found[0]
+            return pytree.unflatten(level.gradients(outputs, inputs, seeds), spec)
 
     return pytree.unflatten(values, out_spec), pullback, aux
 

@@ -40,7 +40,7 @@ def jacrev(
 
         output, pullback, aux = pull_back(of_chosen, tuple(inputs), has_aux)
         outputs, out_spec = only_tensors(output, "jacrev: Expected all outputs to be tensors")
-        rows = _rows(pullback, outputs, out_spec, len(inputs), chunk_size)
+        rows = _rows(pullback, outputs, out_spec, chunk_size)
         jacobians = [_blocks(rows[k], outputs, x) for k, x in enumerate(inputs)]
         found = [pytree.unflatten([jacobians[k][o] for k in range(len(inputs))], spec) for o in range(len(outputs))]
         result = pytree.unflatten(found, out_spec)
@@ -49,12 +49,11 @@ def jacrev(
     return jacobian
 
 
-def _rows(pullback: Function, outputs: list[Tensor], out_spec: pytree.TreeSpec, count: int, chunk_size: int | None) -> list[Tensor]:
+def _rows(pullback: Function, outputs: list[Tensor], out_spec: pytree.TreeSpec, chunk_size: int | None) -> list[Tensor]:
     """For each input the gradients of every output element, one below the other."""
 
     def row(*seeds: Tensor) -> Any:
-        found = pullback(pytree.unflatten(list(seeds), out_spec))
-        return found if count > 1 else (found,)
+        return pullback(pytree.unflatten(list(seeds), out_spec))
 
     return list(vmap(row, chunk_size=chunk_size)(*unit_vectors(outputs)))
 

@@ -7,7 +7,7 @@ flags for a list). Its results all have the batch in front.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from weft.catalogue import batching
@@ -24,7 +24,7 @@ Rule = Callable[..., Any]
 assert batching is not None  # imported so that the entries have their written rules
 
 
-@lru_cache(maxsize=None)
+@cache
 def rule_of(op: Op) -> Rule | None:
     """The batch rule of an operator, or None where it must be opened or run example by example."""
     if op.batch is not None:
