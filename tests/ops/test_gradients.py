@@ -16,7 +16,7 @@ DIFFERENTIABLE = [
     and any(a.kind == "Tensor" and not a.is_list for a in op.schema.arguments)
 ]
 # Composites that end in an operator without gradient, or in no tensor at all.
-WITHOUT_GRADIENT = {"unique"}
+WITHOUT_GRADIENT = {"unique", "unique_consecutive"}
 # Casts that round (differences of 1e-5 vanish) or that leave the real numbers.
 CASTS = {"bfloat16", "half", "float", "cfloat", "cdouble"}
 # Functions of Hermitian matrices: they read one triangle, so that only a Hermitian change is one.

@@ -58,7 +58,6 @@ from weft.catalogue import (  # noqa: F401
     scans,
     scattering,
     selecting,
-    selecting,
     shaping,
     singletons,
     singular,

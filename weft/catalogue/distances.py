@@ -1,0 +1,68 @@
+"""Distances between rows, and slices cut to a norm: cdist, renorm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.catalogue.samples import F, case, draw
+from weft.catalogue.widening import cast, widened
+from weft.ops.op import define
+from weft.ops.packet import aten
+from weft.ops.rules import broadcast_dims, normalize_dim
+from weft.support.errors import DTypeError, ShapeError, ValueProblem
+from weft.types import shape_env
+
+_MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")  # all mean the same here
+
+
+def _cdist(x1: Any, x2: Any, p: float, compute_mode: str | None) -> Any:
+    for name, x in (("X1", x1), ("X2", x2)):
+        if not x.dtype.is_floating_point:
+            raise DTypeError(f"cdist only supports floating-point dtypes, {name} got: {x.dtype}")
+        if x.ndim < 2:
+            raise ShapeError(f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")
+    if not shape_env.equal(x1.dims[-1], x2.dims[-1]):
+        raise ShapeError(f"X1 and X2 must have the same number of columns. X1: {x1.dims[-1]} X2: {x2.dims[-1]}")
+    if isinstance(p, (int, float)) and p < 0:
+        raise ShapeError("cdist only supports non-negative p values")
+    if compute_mode not in (None, *_MODES):
+        raise ValueProblem(f"{compute_mode} is not a valid value for compute_mode")
+    broadcast_dims("cdist", [tuple(x1.dims[:-2]), tuple(x2.dims[:-2])])
+    return aten.linalg_vector_norm(aten.unsqueeze(x1, -2) - aten.unsqueeze(x2, -3), p, -1)
+
+
+define(
+    "aten::cdist(Tensor x1, Tensor x2, float p=2, str? compute_mode=None) -> Tensor",
+    "The p-norms of the differences of all pairs of rows: [..., n, k], [..., m, k] -> [..., n, m].",
+    decompose=_cdist,
+    public=("weft",),
+    samples=draw(case(F(3, 4), F(2, 4)), case(F(2, 3, 2), F(2, 2, 2), 1.0)),
+    reference=lambda a, b, p, mode: np.sum(np.abs(a[..., :, None, :] - b[..., None, :, :]) ** p, -1) ** (1 / p),
+)
+
+
+def _renorm(self: Any, p: Any, dim: int, maxnorm: Any) -> Any:
+    if self.ndim < 2:
+        raise ShapeError(f"renorm: input needs at least 2 dimensions, got {self.ndim} dimensions")
+    if isinstance(p, (int, float)) and p <= 0:
+        raise ShapeError("renorm: non-positive-norm not supported")
+    if isinstance(maxnorm, (int, float)) and maxnorm < 0:
+        raise ShapeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    at = normalize_dim("renorm", dim, self.ndim)
+    norm = aten.linalg_vector_norm(widened(self), p, [d for d in range(self.ndim) if d != at], True)
+    factor = aten.where(norm > maxnorm, maxnorm / (norm + 1e-7), 1)
+    return self * cast(factor, self.dtype.to_real() if self.dtype.is_complex else self.dtype)
+
+
+define(
+    "aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
+    "The slices along dim scaled so that none has a p-norm above maxnorm.",
+    decompose=_renorm,
+    inplace=True,
+    out=True,
+    samples=draw(case(F(3, 4), 2, 0, 1.5), case(F(2, 3, 2), 1, -1, 2.0)),
+    reference=lambda x, p, dim, most: x * np.minimum(
+        1, most / (np.sum(np.abs(x) ** p, tuple(d for d in range(x.ndim) if d != dim % x.ndim), keepdims=True) ** (1 / p) + 1e-7)),
+)
