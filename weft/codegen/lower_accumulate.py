@@ -3,11 +3,10 @@ that every element is summed in the order of the index, whatever the number of t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from weft.codegen.emit import I64, PTR, Function, LType, Module, const, vec
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.lower_loops import PARAMETERS
+from weft.codegen.lowering import BlockLowering
 from weft.codegen.scalar_element import memory_type
 from weft.codegen.target import Target
 from weft.ir.graph import Node, Value
@@ -18,9 +17,6 @@ from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 from weft.types.dtype import DType
-
-if TYPE_CHECKING:
-    from weft.codegen.lower import BlockLowering
 
 COLUMNS = 64  # columns of a part
 _INTS = ("count", "rows", "columns", "row_stride", "skipped", "base_size")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from weft.codegen.emit import F64, I8, I64, PTR, const
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.lower_loops import PARAMETERS
+from weft.codegen.lowering import BlockLowering
 from weft.ir.graph import Node, Value
 from weft.loops.copies import copy_nest, fill_nest
 from weft.loops.kernel import KernelCall
@@ -18,9 +18,6 @@ from weft.passes.scatter_sums import twin_view
 from weft.types import dims as dm
 from weft.types.dims import Dim, Expr
 from weft.types.tensor_type import TensorType
-
-if TYPE_CHECKING:
-    from weft.codegen.lower import BlockLowering
 
 
 def lower_copy(block: BlockLowering, node: Node) -> list[KernelCall] | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from weft.codegen.lowering import BlockLowering
 from weft.ir.graph import Node, Value
 from weft.loops.copies import Lookup, pick_nest
 from weft.loops.kernel import KernelCall
@@ -11,9 +10,6 @@ from weft.ops.rules import normalize_dim
 from weft.passes.alias import dims_of, dtype_of
 from weft.types import dtype as dt
 from weft.types.dims import Dim
-
-if TYPE_CHECKING:
-    from weft.codegen.lower import BlockLowering
 
 _INTEGERS = (dt.int64, dt.int32)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from weft.codegen.emit import I32, I64, PTR, Function, Module, const
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.gemm import declare_gemm
 from weft.codegen.gemm_plan import GemmPlan, plan_gemm
 from weft.codegen.lower_loops import PARAMETERS
+from weft.codegen.lowering import BlockLowering
 from weft.codegen.target import Target
 from weft.ir.graph import Node
 from weft.loops.kernel import KernelCall
@@ -17,9 +17,6 @@ from weft.passes.alias import dims_of, dtype_of
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Dim
-
-if TYPE_CHECKING:
-    from weft.codegen.lower import BlockLowering
 
 ROWS = 28  # rows of a part: two register tiles
 MULTIPLY_WEIGHT = 8  # products and sums that one unit of cost stands for

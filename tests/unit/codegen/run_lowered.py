@@ -11,11 +11,12 @@ import numpy as np
 
 import weft.catalogue  # noqa: F401
 from weft.codegen.emit import Module
-from weft.codegen.lower import ForeignStep, KernelCall, LoweredGraph, lower_graph
+from weft.codegen.lower import lower_graph
 from weft.codegen.native import build
 from weft.codegen.target import Target, host_target
 from weft.ir.builder import Builder
 from weft.ir.graph import Graph, Value, values_in
+from weft.loops.kernel import ForeignStep, KernelCall, LoweredGraph
 from weft.ops import array, compute  # noqa: F401
 from weft.ops.methods import install_methods
 from weft.passes.alias import dims_of, dtype_of
