@@ -77,7 +77,7 @@ __version__ = "0.1.0"
 _any = any  # weft.any, once looked up, stands in this module's globals
 _LAZY = {
     "nn": "weft.nn", "optim": "weft.optim", "func": "weft.func", "autograd": "weft.autograd", "linalg": "weft.linalg", "special": "weft.special",
-    "fft": "weft.fft", "utils": "weft.utils", "random": "weft.random", "testing": "weft.testing", "jit": "weft.jit", "lazy": "weft.lazy",
+    "fft": "weft.fft", "utils": "weft.utils", "random": "weft.random",
     "overrides": "weft.overrides",
 }
 _LAZY_NAMES = {
@@ -92,6 +92,10 @@ _LAZY_NAMES = {
     "is_floating_point": ("weft.layers.predicates", "is_floating_point"), "is_complex": ("weft.layers.predicates", "is_complex"),
     "result_type": ("weft.layers.predicates", "result_type"), "promote_types": ("weft.types.promotion", "promote"),
     "can_cast": ("weft.types.promotion", "can_cast"), "broadcast_shapes": ("weft.layers.predicates", "broadcast_shapes"),
+    **{name: ("weft.tensor.legacy", name) for name in (
+        "BoolTensor", "ByteTensor", "CharTensor", "ShortTensor", "IntTensor", "LongTensor", "HalfTensor", "BFloat16Tensor", "FloatTensor",
+        "DoubleTensor",
+    )},
     "is_inference": ("weft.layers.inference", "is_inference"),
     "finfo": ("weft.types.limits", "finfo"), "iinfo": ("weft.types.limits", "iinfo"),
 }

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import pickle
+import random
 import re
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -30,10 +34,41 @@ def test_every_line_has_a_test() -> None:
 
 
 # ---- everywhere
+RAN: list[int] = []
+
+
+class RunsWhenLoaded:
+    def __reduce__(self) -> Any:
+        return RAN.append, (1,)
+
+
 def test_only_the_cpu() -> None:
     with pytest.raises((RuntimeError, ValueError), match="cuda"):
         weft.zeros(2, device="cuda")
     assert not any(hasattr(weft, name) for name in ("sparse_coo_tensor", "quantize_per_tensor", "float8_e4m3fn"))
+
+
+def test_twelve_dtypes() -> None:
+    found = {v for n in dir(weft) if isinstance(v := getattr(weft, n, None), weft.dtype)}
+    integers, floats = {weft.int8, weft.int16, weft.int32, weft.int64}, {weft.float16, weft.bfloat16, weft.float32, weft.float64}
+    assert found == {weft.bool, weft.uint8, weft.complex64, weft.complex128} | integers | floats
+    for kind in (np.uint16, np.uint32, np.uint64):
+        with pytest.raises(weft.WeftError, match="supported types"):
+            weft.from_numpy(np.ones(2, kind))
+    with pytest.raises(RuntimeError):
+        weft.complex(weft.ones(2).half(), weft.ones(2).half())
+
+
+def test_texts_for_devices() -> None:
+    x = weft.ones(1, 2, 3, 4).to(memory_format="channels_last")
+    assert isinstance(x.device, str) and x.device == "cpu" and x.layout == "weft.strided" and x.is_contiguous(memory_format="channels_last")
+
+
+def test_not_there() -> None:
+    for name in ("jit", "lazy", "onnx", "distributed", "autocast", "amp", "set_default_device"):
+        with pytest.raises((AttributeError, ModuleNotFoundError)):
+            getattr(weft, name)
+    assert not any(hasattr(weft.nn, name) for name in ("LazyLinear", "SyncBatchNorm", "DataParallel")) and not hasattr(weft.optim, "SparseAdam")
 
 
 def test_random_numbers(rng: RNG) -> None:
@@ -98,24 +133,86 @@ def test_resize_of_shared_memory() -> None:
     assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
+def test_storages_keep_their_size() -> None:
+    assert not hasattr(weft.ones(2).untyped_storage(), "resize_")
+
+
+def test_conj_computes(rng: RNG) -> None:
+    x = weft.from_numpy(rng.normal(size=4) + 1j * rng.normal(size=4))
+    y = x.conj()
+    x.zero_()
+    assert y.data_ptr() != x.data_ptr() and y.abs().min() > 0
+
+
+def test_channels_last(rng: RNG) -> None:
+    plain = weft.from_numpy(rng.normal(size=(2, 3, 5, 4)))
+    x = plain.to(memory_format="channels_last")
+    assert (x.relu() + 1).is_contiguous(memory_format="channels_last")
+    for layer in (weft.nn.Conv2d(3, 4, 3, dtype=weft.float64), weft.nn.AvgPool2d(2)):
+        assert layer(x).is_contiguous() and not layer(x).is_contiguous(memory_format="channels_last")
+        np.testing.assert_allclose(layer(x).detach().numpy(), layer(plain).detach().numpy(), rtol=1e-12)
+
+
+def test_numpy_functions() -> None:
+    assert type(np.sin(weft.ones(2))) is np.ndarray
+    assert weft.ones(2, dtype=weft.bfloat16).numpy().dtype.name == "bfloat16"
+
+
+def test_one_implementation(rng: RNG) -> None:
+    start, grad, found = rng.normal(size=3), rng.normal(size=3), []
+    for options in ({}, {"foreach": True}, {"fused": True}, {"capturable": True}):
+        p = weft.nn.Parameter(weft.from_numpy(start.copy()))
+        optimizer = weft.optim.AdamW([p], lr=0.1, **options)
+        p.grad = weft.from_numpy(grad.copy())
+        optimizer.step()
+        assert options.items() <= optimizer.state_dict()["param_groups"][0].items()
+        found.append(p.tolist())
+    assert found[0] != start.tolist() and all(f == found[0] for f in found)
+
+
+def test_gradients_are_dense() -> None:
+    with pytest.raises(NotImplementedError, match="sparse"):
+        weft.nn.Embedding(3, 2, sparse=True)(weft.tensor([0]))
+
+
+def test_workers_are_threads() -> None:
+    seen: list[tuple[int, str]] = []
+
+    class Watched:
+        def __len__(self) -> int:
+            return 6
+
+        def __getitem__(self, i: int) -> int:
+            seen.append((i, threading.current_thread().name))
+            return i
+
+    batches = list(weft.utils.data.DataLoader(Watched(), batch_size=2, num_workers=2))
+    assert [b.tolist() for b in batches] == [[0, 1], [2, 3], [4, 5]] and sorted(i for i, _ in seen) == list(range(6))
+    assert threading.current_thread().name not in {name for _, name in seen}
+
+
+def test_files_hold_data() -> None:
+    with pytest.raises(TypeError, match="Holder"):
+        weft.save({"a": Holder()}, io.BytesIO())
+    with pytest.raises((RuntimeError, ValueError)):
+        weft.load(io.BytesIO(pickle.dumps(RunsWhenLoaded())))
+    assert not RAN
+
+
 def test_no_jvp_rules(rng: RNG) -> None:
     class Cube(weft.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, x: Any, saves: bool) -> Any:
-            if saves:
-                ctx.save_for_forward(x)
+        def forward(ctx: Any, x: Any) -> Any:
             ctx.save_for_backward(x)
             return x**3
 
         @staticmethod
         def backward(ctx: Any, g: Any) -> Any:
-            return 3.0 * g * ctx.saved_tensors[0] ** 2, None
+            return 3.0 * g * ctx.saved_tensors[0] ** 2
 
     x, v = parameter(rng, 3), weft.from_numpy(rng.normal(size=3))
-    _, product = weft.autograd.functional.jvp(lambda t: Cube.apply(t, False), x, v)
+    _, product = weft.autograd.functional.jvp(Cube.apply, x, v)
     np.testing.assert_allclose(product.numpy(), 3 * x.detach().numpy() ** 2 * v.numpy())
-    with pytest.raises(NotImplementedError, match="save_for_forward"):
-        Cube.apply(x, True)
 
 
 def test_errors_have_two_types(rng: RNG) -> None:
@@ -127,6 +224,7 @@ def test_errors_have_two_types(rng: RNG) -> None:
         assert isinstance(caught.value, weft.WeftError)
         texts.append(str(caught.value))
     assert all("mat1 and mat2 shapes cannot be multiplied" in t for t in texts) and re.match(r"test_differences\.py:\d+: ", texts[1])
+    assert re.search(rf"\(here s0 = {n}, s1 = 2, ", texts[1])
     with pytest.raises(IndexError):
         weft.ones(2)[5]
 
@@ -176,6 +274,10 @@ def _draws(x: Any) -> None:
     np.random.normal()
 
 
+def _draws_in_python(x: Any) -> None:
+    random.random()
+
+
 def _looks_at_the_clock(x: Any) -> None:
     time.perf_counter()
 
@@ -184,7 +286,7 @@ def _opens(x: Any) -> None:
     Path(__file__).open().close()
 
 
-@pytest.mark.parametrize("deed", [_prints, _appends, _rebinds, _draws, _looks_at_the_clock, _opens], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("deed", [_prints, _appends, _rebinds, _draws, _draws_in_python, _looks_at_the_clock, _opens], ids=lambda f: f.__name__)
 def test_side_effects_are_refused(deed: Any) -> None:
     def step(x: Any) -> Any:
         deed(x)
@@ -227,6 +329,36 @@ def test_a_changed_number(rng: RNG) -> None:
     assert weft.counters.captures == 2
 
 
+def test_sequence_lengths(rng: RNG) -> None:
+    module = weft.nn.GRU(3, 4)
+    compiled = weft.compile(lambda x: module(x)[0])
+    weft.counters.reset()
+    length, batches = int(rng.integers(2, 6)), rng.choice(np.arange(2, 20), 3, replace=False)
+    for batch in batches:
+        x = weft.randn(length, int(batch), 3)
+        np.testing.assert_allclose(compiled(x).detach().numpy(), module(x)[0].detach().numpy(), atol=1e-5)
+    assert weft.counters.captures == 1
+    compiled(weft.randn(length + 1, 2, 3))
+    assert weft.counters.captures == 2
+
+
+def test_lbfgs_is_not_captured(rng: RNG) -> None:
+    p = parameter(rng, 2)
+    optimizer = weft.optim.LBFGS([p])
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        loss = (p * p).sum()
+        loss.backward()
+        return loss
+
+    with pytest.raises(weft.WeftError, match=r"test_differences\.py:\d+: LBFGS"):
+        weft.compile(lambda: optimizer.step(closure))()
+    before = closure().item()
+    optimizer.step(closure)
+    assert closure().item() < before
+
+
 def test_hooks_are_captured(rng: RNG) -> None:
     p = parameter(rng, 3)
     handle = p.register_hook(lambda g: g * 2)
@@ -253,17 +385,21 @@ def test_a_returned_loss(rng: RNG) -> None:
         loss.backward()
         return loss
 
-    assert step().grad_fn is not None
+    eager = step()
+    assert eager.grad_fn is not None
+    with pytest.raises(RuntimeError, match="second time"):
+        eager.backward()
     returned = weft.compile(step)()
     assert returned.grad_fn is None and not returned.requires_grad
 
 
 def test_all_or_nothing(rng: RNG) -> None:
     rows = int(rng.integers(3, 9))
-    table = parameter(rng, rows, 2)
+    table, holder = parameter(rng, rows, 2), Holder()
     optimizer = weft.optim.SGD([table], lr=0.1)
 
     def step(i: Any) -> Any:
+        holder.n += 1
         with weft.no_grad():
             table.add_(1)
         optimizer.zero_grad()
@@ -279,7 +415,7 @@ def test_all_or_nothing(rng: RNG) -> None:
         compiled(weft.tensor([0, rows]))
     np.testing.assert_array_equal(table.detach().numpy(), before)
     np.testing.assert_array_equal(table.grad.numpy(), grad)
-    assert weft.default_generator.get_state() == state
+    assert weft.default_generator.get_state() == state and holder.n == 1
     with pytest.raises(IndexError):
         step(weft.tensor([0, rows]))
     np.testing.assert_array_equal(table.detach().numpy(), before + 1)

@@ -38,7 +38,7 @@ def shown(module: object, prefix: str) -> set[str]:
     names = getattr(module, "__all__", None) if module is not weft else None
     found = set()
     for name in names or dir(module):
-        value = getattr(module, name, None) if name not in ("jit", "lazy", "testing") else None
+        value = getattr(module, name, None)
         home = getattr(value, "__module__", "") or ""
         is_ours = isinstance(value, weft.dtype) or (callable(value) and home.startswith("weft") and not isinstance(value, type(weft)))
         ops = PACKETS.get(f"aten::{name}", ())
