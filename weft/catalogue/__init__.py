@@ -52,6 +52,7 @@ from weft.catalogue import (  # noqa: F401
     pooling,
     pseudoinverse,
     quantiles,
+    distributions,
     random,
     reductions,
     running_norms,

@@ -12,8 +12,8 @@ from weft.catalogue.samples import F, case, draw
 from weft.catalogue.widening import cast, widened
 from weft.ops.op import define
 from weft.ops.packet import aten
-from weft.ops.rules import normalize_dim
-from weft.support.errors import DTypeError, ShapeError
+from weft.ops.rules import Pointwise, normalize_dim
+from weft.support.errors import DTypeError, NotForDType, ShapeError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType
@@ -184,9 +184,10 @@ elu = _float_only(
     samples=draw(case(F(3, 4)), case(F(3), 0.7, 1.2, 0.5)),
 )
 define("aten::selu(Tensor self) -> Tensor", "elu with the constants that keep mean 0 and variance 1.",
-       decompose=lambda self: aten.elu(self, 1.6732632423543772, 1.0507009873554805), public=("weft", "nn.functional"))
+       decompose=lambda self: aten.elu(self, 1.6732632423543772, 1.0507009873554805), public=("weft", "nn.functional"), inplace=True)
 define("aten::celu(Tensor self, Scalar alpha=1.0) -> Tensor", "x where positive, else alpha * (exp(x / alpha) - 1).",
-       decompose=lambda self, alpha: aten.elu(self, alpha, 1, 1 / alpha), public=("weft", "nn.functional"))
+       decompose=lambda self, alpha: aten.elu(self, alpha, 1, 1 / alpha), public=("weft", "nn.functional"),
+       inplace=True)
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
@@ -311,6 +312,53 @@ mish = _float_only(
 )
 
 define("aten::softsign(Tensor self) -> Tensor", "x / (1 + |x|).", decompose=lambda self: self / (aten.abs(self) + 1), public=_F)
+def _outside(self: Any, lambd: Any) -> Any:
+    return aten.logical_or(self > lambd, self < -lambd)
+
+
+def _hardshrink(s: Any, x: Any, lambd: Any) -> Any:
+    lambd = _number(s, 0.5, x) if lambd is None else lambd
+    inside = s.bit_and(s.ge(x, s.neg(lambd)), s.le(x, lambd))
+    return s.where(inside, _number(s, 0, x), x)
+
+
+def _softshrink(s: Any, x: Any, lambd: Any) -> Any:
+    lambd = _number(s, 0.5, x) if lambd is None else lambd
+    below = s.where(s.lt(x, s.neg(lambd)), s.add(x, lambd), s.mul(x, _number(s, 0, x)))
+    return s.where(s.gt(x, lambd), s.sub(x, lambd), below)
+
+
+class _NotNegative(Pointwise):
+    """The rule of softshrink: lambd is at least 0."""
+
+    def compute_dtype(self, args: tuple[Any, ...]) -> DType:
+        if isinstance(args[1], (int, float)) and args[1] < 0:
+            raise ShapeError(f"lambda must be greater or equal to 0, but found to be {args[1]}.")
+        return super().compute_dtype(args)
+
+
+_float_only(
+    "aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+    "x where |x| > lambd, 0 elsewhere.",
+    scalar=_hardshrink,
+    over=("self",),
+    inplace=False,
+    public=("weft", "Tensor", "nn.functional"),
+    vjp={"self": lambda g, self, lambd: aten.where(_outside(self, lambd), g, 0)},
+    samples=draw(case(F(3, 4)), case(F(5), 1.2)),
+    reference=lambda x, lambd: np.where(np.abs(x) > lambd, x, 0),
+)
+_float_only(
+    "aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+    "x - lambd above lambd, x + lambd below -lambd, 0 between.",
+    scalar=_softshrink,
+    over=("self",),
+    inplace=False,
+    rule=_NotNegative,
+    vjp={"self": lambda g, self, lambd: aten.where(_outside(self, lambd), g, 0)},
+    samples=draw(case(F(3, 4)), case(F(5), 1.2)),
+    reference=lambda x, lambd: np.sign(x) * np.maximum(np.abs(x) - lambd, 0),
+)
 define("aten::tanhshrink(Tensor self) -> Tensor", "x - tanh(x).", decompose=lambda self: self - aten.tanh(self), public=_F)
 
 
@@ -339,7 +387,7 @@ def _softmax_type(self: TensorType, dim: int, dtype: DType | None) -> TensorType
     if dtype is not None:
         return self.with_dtype(dtype)
     if self.dtype is not None and not self.dtype.is_floating_point:
-        raise DTypeError(f'"softmax" not implemented for {self.dtype}; give dtype=, or a floating point tensor')
+        raise NotForDType(f'"softmax" not implemented for {self.dtype}; give dtype=, or a floating point tensor')
     return self
 
 

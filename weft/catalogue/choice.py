@@ -181,10 +181,10 @@ zero = pointwise(
 class _Bounds(Pointwise):
     """clamp's rule: at least one bound."""
 
-    def __call__(self, *args: Any) -> Any:
+    def compute_dtype(self, args: tuple[Any, ...]) -> dt.DType:
         if all(a is None for a in args[1:]):
-            raise StateError("torch.clamp: At least one of 'min' or 'max' must not be None")
-        return super().__call__(*args)
+            raise StateError("clamp: At least one of 'min' or 'max' must not be None")
+        return super().compute_dtype(args)
 
 
 def _clamped(s: Any, x: Any, low: Any, high: Any) -> Any:

@@ -13,7 +13,7 @@ from weft.catalogue.sorting import stable_order
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
-from weft.support.errors import DTypeError, IndexBoundsError, ShapeError
+from weft.support.errors import DTypeError, IndexBoundsError, NotForDType, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -123,7 +123,7 @@ define(
 
 def _bincount_type(self: TensorType, weights: TensorType | None, minlength: int) -> TensorType:
     if self.dtype is not None and (self.dtype.is_differentiable or self.dtype is dt.bool_):
-        raise DTypeError(f'"bincount" not implemented for {self.dtype}; it takes integers')
+        raise NotForDType(f'"bincount" not implemented for {self.dtype}; it takes integers')
     if self.dims is not None and self.ndim != 1:
         raise ShapeError("bincount only supports 1-d non-negative integral inputs.")
     if isinstance(minlength, int) and minlength < 0:
@@ -159,7 +159,7 @@ define(
 
 def _histc_type(self: TensorType, bins: int, min: Any, max: Any) -> TensorType:
     if self.dtype is not None and not self.dtype.is_floating_point:
-        raise DTypeError(f'"histogram_cpu" not implemented for {self.dtype}; histc takes floats')
+        raise NotForDType(f'"histogram_cpu" not implemented for {self.dtype}; histc takes floats')
     if isinstance(bins, int) and bins <= 0:
         raise ShapeError(f"torch.histogram(): bins must be > 0, but got {bins}")
     if isinstance(min, (int, float)) and isinstance(max, (int, float)) and min > max:

@@ -25,6 +25,8 @@ def _refuse(name: str, self: TensorType, axes: tuple[int, ...], full: bool = Fal
         return
     for axis in axes:
         if self.ndim and isinstance(self.shape[axis], int) and self.shape[axis] == 0:
+            if full and name.startswith("arg"):
+                raise IndexBoundsError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
             if full:
                 raise StateError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
                                  "reduction dim with the 'dim' argument.")

@@ -90,10 +90,11 @@ define(
 
 def _dropout_channels(input: Any, p: float, training: bool, inplace: bool) -> Any:
     _check_probability("dropout2d", p)
-    if not training:
+    if not training or (isinstance(p, float) and p == 0.0):
         return input
     ones = aten.new_ones(input, tuple(d if i < 2 else 1 for i, d in enumerate(input.dims)))
-    return input * aten.dropout(ones, p, True)
+    out = input * aten.dropout(ones, p, True)
+    return input.copy_(out) if inplace else out
 
 
 for _count in (1, 2, 3):

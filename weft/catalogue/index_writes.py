@@ -132,6 +132,21 @@ def _index_fill_type(self: TensorType, dim: int, index: TensorType, value: Any) 
     return self
 
 
+def _fill_with(self: Any, dim: int, index: Any, value: Any) -> Any:
+    if value.ndim:
+        raise ShapeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+    filled = aten.index_fill(aten.zeros(self.dims, dtype=dt.bool_), dim, index, True)
+    return aten.where(filled, aten.to(value, self.dtype), self)
+
+
+define(
+    "aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
+    "A copy of self with a 0-dim tensor's value in the slices along dim that index lists.",
+    decompose=_fill_with,
+    inplace=True,
+    out=True,
+    samples=draw(case(F(3, 4), 0, np.array([2, 0]), F())),
+)
 define(
     "aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
     "A copy of self with a number in the slices along dim that index lists.",

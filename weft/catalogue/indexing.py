@@ -119,7 +119,7 @@ def _take(self: Any, index: Any) -> Any:
     return aten.index(flat, (index,))
 
 
-define("aten::take(Tensor self, Tensor index) -> Tensor", "The elements at these places of the flattened tensor.", decompose=_take)
+define("aten::take(Tensor self, Tensor index) -> Tensor", "The elements at these places of the flattened tensor.", decompose=_take, out=True)
 
 
 def _take_along_dim(self: Any, indices: Any, dim: int | None) -> Any:
@@ -303,5 +303,6 @@ for _overload, _kind in (("Tensor", "Tensor"), ("Scalar", "Scalar")):
         "The bucket of each value between sorted boundaries.",
         decompose=lambda self, boundaries, out_int32, right: aten.searchsorted(boundaries, self, out_int32=out_int32, right=right),
         public=("weft",),
+        out=True,
     )
 

@@ -172,3 +172,49 @@ for _ndim in (1, 2, 3):
         decompose=lambda self, n=_ndim: _at_least(self, n),
         public=("weft",),
     )
+    define(
+        f"aten::atleast_{_ndim}d.Sequence(Tensor[] tensors) -> Tensor[]",
+        f"The tensors with dims of size 1 added until each has {_ndim}.",
+        decompose=lambda tensors, n=_ndim: tuple(_at_least(t, n) for t in tensors),
+        public=("weft",),
+    )
+
+
+def _column_stack(tensors: Sequence[Any]) -> Any:
+    if not tensors:
+        raise ShapeError("column_stack expects a non-empty TensorList")
+    return aten.cat([aten.reshape(t, (-1, 1)) if t.ndim < 2 else t for t in tensors], 1)
+
+
+def _block_diag(tensors: Sequence[Any]) -> Any:
+    """Each block padded to the full width; then rows joined."""
+    for i, t in enumerate(tensors):
+        if t.ndim > 2:
+            raise ShapeError(f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {t.ndim} dimensions")
+    blocks = [_at_least(t, 2) for t in tensors] or [aten.empty((1, 0))]
+    total: Dim = 0
+    for b in blocks:
+        total = total + b.dims[1]
+    rows, start = [], 0
+    for b in blocks:
+        rows.append(aten.constant_pad_nd(b, (start, total - start - b.dims[1])))
+        start = start + b.dims[1]
+    return aten.cat(rows, 0)
+
+
+define("aten::column_stack(Tensor[] tensors) -> Tensor", "Tensors joined as columns, along dim 1; vectors are columns.",
+       decompose=_column_stack, public=("weft",), out=True)
+define("aten::block_diag(Tensor[] tensors) -> Tensor", "Matrices along the diagonal of one matrix, zeros elsewhere; vectors are rows.",
+       decompose=_block_diag, public=("weft",), samples=draw(case((F(2, 3), F(1), F(3, 1)))),
+       reference=lambda tensors: _blocks(tensors))
+
+
+def _blocks(tensors: Sequence[Array]) -> Array:
+    """An oracle for block_diag."""
+    parts = [np.atleast_2d(t) for t in tensors]
+    out = np.zeros((sum(p.shape[0] for p in parts), sum(p.shape[1] for p in parts)), np.result_type(*parts))
+    i = j = 0
+    for p in parts:
+        out[i : i + p.shape[0], j : j + p.shape[1]] = p
+        i, j = i + p.shape[0], j + p.shape[1]
+    return out

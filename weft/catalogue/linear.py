@@ -12,7 +12,7 @@ from weft.catalogue.samples import F, case, draw
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, dims_text, normalize_dim
-from weft.support.errors import DTypeError, ShapeError
+from weft.support.errors import DTypeError, NotForDType, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -26,7 +26,7 @@ def _joint_dtype(name: str, a: TensorType, b: TensorType) -> dt.DType | None:
     if a.dtype is not None and b.dtype is not None and a.dtype is not b.dtype:
         raise DTypeError(f"{name}: expected m1 and m2 to have the same dtype, but got: {a.dtype.name} != {b.dtype.name}")
     if a.dtype is dt.bool_:
-        raise DTypeError(f'"{name}" not implemented for \'Bool\'')
+        raise NotForDType(f'"{name}" not implemented for \'Bool\'')
     return a.dtype or b.dtype
 
 
@@ -161,7 +161,7 @@ define("aten::dot(Tensor self, Tensor tensor) -> Tensor", "Sum of the products o
 define("aten::vdot(Tensor self, Tensor other) -> Tensor", "dot with the first vector conjugated.",
        decompose=lambda self, other: _dot(conjugate(self), other), out=True)
 define("aten::inner(Tensor self, Tensor other) -> Tensor", "Sums of products over the last dims.",
-       decompose=lambda self, other: self * other if self.ndim == 0 or other.ndim == 0 else aten.tensordot(self, other, [-1], [-1]))
+       decompose=lambda self, other: self * other if self.ndim == 0 or other.ndim == 0 else aten.tensordot(self, other, [-1], [-1]), out=True)
 
 
 def _outer(self: Any, vec2: Any) -> Any:
@@ -245,7 +245,7 @@ for _name, _arguments, _doc, _product in (
     ("baddbmm", "Tensor self, Tensor batch1, Tensor batch2", "beta * self + alpha * batch1 @ batch2, in batches.", lambda a, b: aten.bmm(a, b)),
     ("addr", "Tensor self, Tensor vec1, Tensor vec2", "beta * self + alpha * the outer product of vec1 and vec2.", lambda a, b: aten.outer(a, b)),
     ("addbmm", "Tensor self, Tensor batch1, Tensor batch2", "beta * self + alpha * the sum of batch1 @ batch2 over the batch.",
-     lambda a, b: aten.sum(aten.bmm(a, b), 0)),
+     lambda a, b: aten.sum(aten.bmm(a, b), 0, dtype=a.dtype)),
 ):
     define(
         f"aten::{_name}({_arguments}, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
@@ -348,9 +348,9 @@ def _tensordot(self: Any, other: Any, dims_self: Sequence[int], dims_other: Sequ
     b = [normalize_dim("tensordot", d, other.ndim) for d in dims_other]
     for i, j in zip(a, b, strict=True):
         if _is_one(self.dims[i]) and not _is_one(other.dims[j]):
-            other = aten.sum(other, j, True)
+            other = aten.sum(other, j, True, dtype=other.dtype)
         elif _is_one(other.dims[j]) and not _is_one(self.dims[i]):
-            self = aten.sum(self, i, True)
+            self = aten.sum(self, i, True, dtype=self.dtype)
         elif not shape_env.equal(self.dims[i], other.dims[j]):
             raise ShapeError(
                 f"contracted dimensions need to match, but first has size {self.dims[i]} in dim {i} and second has size {other.dims[j]} in dim {j}"

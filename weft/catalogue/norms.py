@@ -10,7 +10,7 @@ from weft.catalogue.widening import cast, widened
 from weft.ops.op import define, joint
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text, same_dims
-from weft.support.errors import DTypeError, ShapeError
+from weft.support.errors import NotForDType, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -47,7 +47,7 @@ def _layer_norm_type(
 ) -> tuple[TensorType, TensorType, TensorType]:
     _check_normalized("layer_norm", input, normalized_shape, ("weight", weight), ("bias", bias))
     if input.dtype is not None and not input.dtype.is_floating_point:
-        raise DTypeError(f'"LayerNormKernelImpl" not implemented for {input.dtype}')
+        raise NotForDType(f'"LayerNormKernelImpl" not implemented for {input.dtype}')
     dtype = None if input.dtype is None else dt.compute_dtype(input.dtype)
     if not input.is_complete:
         return input, tensor_type(dtype, None), tensor_type(dtype, None)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import alias, conjugate, pointwise, scaled
-from weft.ops.op import NOT_DIFFERENTIABLE
+from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, is_number_dtype, is_real
 from weft.support.errors import DTypeError, StateError
@@ -192,15 +192,17 @@ neg = pointwise(
     reference=np.negative,
 )
 
-positive = pointwise(
-    "aten::positive(Tensor self) -> Tensor",
+
+def _positive(self: Any) -> Any:
+    if self.dtype is dt.bool_:
+        raise DTypeError("The `+` operator, on a bool tensor is not supported.")
+    return self
+
+
+positive = define(
+    "aten::positive(Tensor(a) self) -> Tensor(a)",
     "The tensor itself; bool is refused.",
-    scalar=lambda s, x: x,
-    accepts=is_number_dtype,
-    wants="numbers",
-    inplace=False,
-    out=False,
-    vjp={"self": lambda g: g},
+    decompose=_positive,
     reference=np.positive,
 )
 

@@ -167,13 +167,14 @@ def _avg_pool(
     out = totals(input)
     whole = not input.dtype.is_differentiable
     if divisor is not None:
-        return aten.div(out, divisor, rounding_mode="trunc") if whole else out / divisor
+        return aten.to(aten.div(out, divisor, rounding_mode="trunc"), input.dtype) if whole else out / divisor
     if not ceil_mode and (count_include_pad or not any(pads)):
         count = 1
         for k in kernel:
             count *= k
         return aten.to(aten.div(out, count, rounding_mode="trunc"), input.dtype) if whole else out / count
-    return out / _counts(input, kernel, steps, pads, sizes, spatial, count_include_pad)
+    counts = _counts(input, kernel, steps, pads, sizes, spatial, count_include_pad)
+    return aten.to(aten.div(out, counts, rounding_mode="trunc"), input.dtype) if whole else out / counts
 
 
 def _counts(

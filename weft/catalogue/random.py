@@ -7,8 +7,11 @@ over a tensor of counters; their bodies are in draws.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from weft.catalogue import draws
 from weft.catalogue.pointwise import add
@@ -17,7 +20,7 @@ from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, dims_text
 from weft.ops.schema import parse_schema
 from weft.runtime.generator import Generator, default_generator
-from weft.support.errors import DTypeError, ShapeError, StateError
+from weft.support.errors import NotForDType, ShapeError, StateError
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Dim
@@ -83,16 +86,20 @@ def draw(make: Callable[[Any, Dim], Any], size: Sequence[Dim], generator: Genera
 
 def _float_dtype(name: str, dtype: DType | None) -> DType:
     found = dt.get_default() if dtype is None else dtype
-    if not found.is_floating_point:
-        raise DTypeError(f"\"{name}\" not implemented for '{found}'")
+    if not found.is_floating_point and not found.is_complex:
+        raise NotForDType(f"\"{name}\" not implemented for '{found}'")
     return found
 
 
 def _uniform(size: Sequence[Dim], dtype: DType, generator: Generator | None) -> Any:
+    if dtype.is_complex:  # both parts uniform
+        return aten.complex(_uniform(size, dtype.to_real(), generator), _uniform(size, dtype.to_real(), generator))
     return draw(lambda counters, key: aten._uniform(counters, key, dtype=dtype), size, generator)
 
 
 def _normal(size: Sequence[Dim], dtype: DType, generator: Generator | None) -> Any:
+    if dtype.is_complex:  # each part has half of the variance
+        return aten.complex(_normal(size, dtype.to_real(), generator), _normal(size, dtype.to_real(), generator)) * math.sqrt(0.5)
     return draw(lambda counters, key: aten._normal(counters, key, dtype=dtype), size, generator)
 
 
@@ -331,6 +338,33 @@ define(
     "Random integers in [from, to), with self's size and dtype.",
     type=lambda self, low, high, generator: self,
     decompose=lambda self, low, high, generator: _randint_like(self, low, high, None, generator),
+    effect="random",
+    public=("Tensor",),
+    inplace=True,
+)
+
+
+def _largest_whole(dtype: DType) -> int:
+    """What random_() draws up to: the integers that the dtype holds exactly."""
+    if dtype.is_floating_point:
+        return {dt.float16: 2**11, dt.bfloat16: 2**8, dt.float32: 2**24, dt.float64: 2**53}[dtype] + 1
+    return 2 if dtype is dt.bool_ else int(np.iinfo(dtype.numpy).max) + (0 if dtype is dt.int64 else 1)
+
+
+define(
+    "aten::random.to(Tensor self, int to, *, Generator? generator=None) -> Tensor",
+    "Random integers in [0, to), with self's size and dtype.",
+    type=lambda self, to, generator: self,
+    decompose=lambda self, to, generator: _randint_like(self, 0, to, None, generator),
+    effect="random",
+    public=("Tensor",),
+    inplace=True,
+)
+define(
+    "aten::random(Tensor self, *, Generator? generator=None) -> Tensor",
+    "Random integers from 0 to the largest that self's dtype holds exactly.",
+    type=lambda self, generator: self,
+    decompose=lambda self, generator: _randint_like(self, 0, _largest_whole(self.dtype), None, generator),
     effect="random",
     public=("Tensor",),
     inplace=True,

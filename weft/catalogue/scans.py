@@ -11,7 +11,7 @@ from weft.catalogue.families import conjugate
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim, same_dims
-from weft.support.errors import DTypeError, ShapeError
+from weft.support.errors import NotForDType, ShapeError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType
@@ -188,7 +188,7 @@ for _name, _choose in (("cummax", np.maximum), ("cummin", np.minimum)):
 
 def _float_scan_type(self: TensorType, dim: int) -> TensorType:
     if self.dtype is not None and not self.dtype.is_differentiable:
-        raise DTypeError(f"logcumsumexp: not implemented for {self.dtype}; it takes floats")
+        raise NotForDType(f"logcumsumexp: not implemented for {self.dtype}; it takes floats")
     return _scan_type("logcumsumexp")(self, dim)
 
 
@@ -197,8 +197,28 @@ def _logcumsumexp(x: Array, dim: int) -> Array:
         return x.copy()
     if x.dtype.kind != "c":
         return np.logaddexp.accumulate(x.astype(np.float64), axis=dim).astype(x.dtype)
-    greatest = x.real.max(axis=dim, keepdims=True)
-    return np.log(np.cumsum(np.exp(x - greatest), axis=dim)) + greatest
+    out = np.array(x)
+    rows = np.moveaxis(out, dim, 0)
+    for i in range(1, len(rows)):  # the angle goes on from the greater's, as in logaddexp
+        is_less = rows[i - 1].real < rows[i].real
+        small, great = np.where(is_less, rows[i - 1], rows[i]), np.where(is_less, rows[i], rows[i - 1])
+        rows[i] = np.log1p(np.exp(small - great)) + great
+    return out
+
+
+def _exp_difference(a: Any, b: Any) -> Any:
+    """exp(a - b), 1 where both are the same (infinity, too)."""
+    return aten.where(aten.eq(a, b), 1, aten.exp(a - b))
+
+
+def _logcumsumexp_back(g: Any, self: Any, result: Any, dim: int) -> Any:
+    """h[i] = g[i] + exp(result[i] - result[i+1]) h[i+1], and that times exp(self - result): no exponential overflows."""
+    if not g.ndim:
+        return g
+    has_next = aten.ne(aten._shift(aten.ones_like(result), dim, -1), 0)
+    following = aten.where(has_next, aten._shift(result, dim, -1), result)
+    later = aten._linear_scan(conjugate(_exp_difference(result, following)), g, dim, True)
+    return later * conjugate(_exp_difference(self, result))
 
 
 logcumsumexp = define(
@@ -206,8 +226,7 @@ logcumsumexp = define(
     "log of the sums of exponentials of the elements up to and including each one along `dim`.",
     type=_float_scan_type,
     kernel=_logcumsumexp,
-    vjp={"self": lambda g, self, result, dim: aten.flip(aten.cumsum(aten.flip(
-        g * aten.exp(-result), (dim,)), dim), (dim,)) * aten.exp(self) if g.ndim else g},
+    vjp={"self": _logcumsumexp_back},
     out=True,
     reference=lambda x, dim: np.log(np.cumsum(np.exp(x), dim)) if x.ndim else x,
 )

@@ -134,6 +134,8 @@ def _sum_to_size(self: Any, size: Sequence[Dim]) -> Any:
     lead = self.ndim - len(size)
     if lead < 0 or not all(_reduces_to(a, b) for a, b in zip(self.dims[lead:], size, strict=True)):
         raise ShapeError(f"size {{{dims_text(size)}}} is not expandable to size {{{dims_text(self.dims)}}}.")
+    if self.ndim == 0:
+        return aten.sum(self)  # a sum also of one element: a copy, and int64 of integers
     axes = [i for i in range(lead, self.ndim) if not _same(self.dims[i], size[i - lead])]
     out = aten.sum(self, [*range(lead), *axes], True) if lead or axes else self
     return aten.reshape(out, size) if lead else out

@@ -280,6 +280,22 @@ def _tensor_split_at(self: Any, indices: Sequence[Dim], dim: int) -> Any:
     return tuple(aten.slice(self, dim, a, b) for a, b in itertools.pairwise(bounds))
 
 
+def _tensor_split_by(self: Any, tensor_indices_or_sections: Any, dim: int) -> Any:
+    told = tensor_indices_or_sections
+    if told.dtype is not dt.int64:
+        raise ShapeError(f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {told.dtype}")
+    if told.ndim > 1:
+        raise ShapeError(f"tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got {told.ndim}D")
+    values = [told] if told.ndim == 0 else aten.unbind(told)
+    numbers = [v.item() for v in values]
+    return _tensor_split(self, numbers[0], dim) if told.ndim == 0 else _tensor_split_at(self, numbers, dim)
+
+
+define(
+    "aten::tensor_split.tensor_indices_or_sections(Tensor(a) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]",
+    "The pieces of a dim: as many as a 0-dim tensor says, or between the indices that a vector holds.",
+    decompose=_tensor_split_by,
+)
 define(
     "aten::tensor_split.sections(Tensor(a) self, int sections, int dim=0) -> Tensor(a)[]",
     "Exactly `sections` pieces of a dim, the first ones longer by one where it does not divide.",

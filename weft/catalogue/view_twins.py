@@ -156,6 +156,7 @@ def _define_scatter(op: Op) -> Op:
         kernel=lambda self, src, *args: _scatter(op, several, self, src, args),
         vjp={"self": _with_names(grad_self, ("g", "src_dims", *names)), "src": _with_names(grad_src, ("g", *names))},
         public=("weft", "Tensor") if schema.base in _PUBLIC_SCATTERS else (),
+        out=schema.base in _PUBLIC_SCATTERS,
         samples=None if op.samples is None else lambda rng: _scatter_samples(op, several, rng),
     )
     twin.append(made)

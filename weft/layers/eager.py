@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -255,7 +256,7 @@ def _reshaped(op: Op, data: Array, rest: tuple[Any, ...]) -> tuple[int, ...] | N
     shape = op.view.geometry(compute.geometry_of(data), *rest)
     if shape is None or isinstance(shape, tuple) or shape.offset or not data.size:
         return None
-    return shape.dims if shape.strides == contiguous_strides(shape.dims) else None
+    return shape.dims if shape.strides == contiguous_strides(shape.dims) and math.prod(shape.dims) == data.size else None
 
 
 def _strided(op: Op, data: Array, rest: tuple[Any, ...]) -> Any:
@@ -324,7 +325,7 @@ def _write_ufunc(op: Op, ufunc: Any, data: Array, args: tuple[Any, ...]) -> bool
     for argument, a in zip(op.schema.arguments, args, strict=True):
         if isinstance(a, Tensor):
             other = a._data
-            if other.dtype != data.dtype or other.ndim > data.ndim or (other is not data and np.may_share_memory(other, data)):
+            if type(other) is not ndarray or other.dtype != data.dtype or other.ndim > data.ndim or (other is not data and np.may_share_memory(other, data)):
                 return False
             operands.append(other)
         elif argument.kind == "Tensor" and type(a) in (int, float) and data.dtype in _EXACT:

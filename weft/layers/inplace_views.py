@@ -16,7 +16,7 @@ from weft.autograd.record import gradient_edge
 from weft.autograd.views import check_inplace, storage_order
 from weft.ops.geometry import contiguous_strides
 from weft.ops.packet import aten
-from weft.runtime.storage import Storage
+from weft.runtime.storage import Storage, UntypedStorage
 from weft.support.errors import ArgumentError, CaptureError, StateError
 from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import modes
@@ -166,6 +166,8 @@ def _shown(tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> 
         if size is None:
             return source._data, source.storage()
         source = source.storage()
+    if isinstance(source, UntypedStorage):
+        source = source.storage
     if not isinstance(source, Storage):
         raise ArgumentError(f"set_(): expected a Tensor or a Storage, got {type(source).__name__}")
     dims = (source.nbytes // dtype.itemsize - offset,) if size is None else tuple(size)

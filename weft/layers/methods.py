@@ -10,9 +10,11 @@ from weft.layers import factories
 from weft.layers.walk import owned
 from weft.ops.overrides import armed, handle, overridable, overriding
 from weft.ops.packet import aten
-from weft.support.errors import ArgumentError, ShapeError, Unsupported, ValueProblem
+from weft.support.errors import ArgumentError, DTypeError, ShapeError, Unsupported, ValueProblem
 from weft.tensor import indexing
+from weft.tensor.creation import from_numpy
 from weft.tensor.device import Device
+from weft.tensor.legacy import TYPE_NAMES, construct, dtype_of_name
 from weft.tensor.meta import DEVICE as META
 from weft.tensor.meta import like as meta_like
 from weft.tensor.tensor import Tensor
@@ -119,14 +121,56 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
 def type_(self: Tensor, dtype: Any = None) -> Any:
     """The type name, or the tensor converted to a dtype."""
     if dtype is None:
-        return f"weft.{_TYPE_NAMES[self.dtype.name]}Tensor"
-    return to(self, dtype)
+        return f"weft.{_TYPE_NAMES[self.dtype]}Tensor"
+    if isinstance(dtype, str):
+        named = dtype_of_name(dtype)
+        if named is None:
+            raise ValueProblem(f"invalid type: '{dtype}'")
+        return to(self, named)
+    return to(self, getattr(dtype, "dtype", dtype))
 
 
-_TYPE_NAMES = {
-    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "float16": "Half",
-    "bfloat16": "BFloat16", "float32": "Float", "float64": "Double", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
-}
+_TYPE_NAMES = {dtype: name for name, dtype in TYPE_NAMES.items()}
+
+
+def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """A tensor of this dtype, as the older constructors make it: uninitialised of the sizes, or a copy of the data."""
+    return construct(self.dtype, args)
+
+
+def _real(self: Tensor) -> Tensor:
+    """The real part, as a view; of a real tensor the tensor itself."""
+    return aten.real(self) if self.dtype.is_complex else self
+
+
+def _set_real(self: Tensor, value: Any) -> None:
+    self.real.copy_(value if isinstance(value, Tensor) else aten.full((), value))
+
+
+def _imag(self: Tensor) -> Tensor:
+    """The imaginary part, as a view. Raises DTypeError for a real tensor."""
+    if not self.dtype.is_complex:
+        raise DTypeError("imag is not implemented for tensors with non-complex dtypes.")
+    return aten.imag(self)
+
+
+def _set_imag(self: Tensor, value: Any) -> None:
+    self.imag.copy_(value if isinstance(value, Tensor) else aten.full((), value))
+
+
+def apply_(self: Tensor, callable: Any) -> Tensor:
+    """Replace each element by `callable(element)`, one call of Python after another. Returns self."""
+    values = self.detach()._array("apply_")
+    self.copy_(Tensor(np.array([callable(v) for v in values.reshape(-1).tolist()], dtype=values.dtype).reshape(values.shape)))
+    return self
+
+
+def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
+    """Replace each element by `callable(element, the other's element)`. Returns self."""
+    values, others = np.broadcast_arrays(self.detach()._array("map_"), tensor.detach()._array("map_"))
+    found = [callable(v, o) for v, o in zip(values.reshape(-1).tolist(), others.reshape(-1).tolist(), strict=True)]
+    self.copy_(Tensor(np.array(found, dtype=values.dtype).reshape(values.shape)))
+    return self
 
 
 def getitem(self: Tensor, index: Any) -> Tensor:
@@ -187,16 +231,24 @@ def _transposed(self: Tensor) -> Tensor:
 
 def _matrix_transposed(self: Tensor) -> Tensor:
     """The last two dims swapped (`x.mT`)."""
+    if self.ndim < 2:
+        raise ShapeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
     return aten.transpose(self, -2, -1)
 
 
 def _conj_transposed(self: Tensor) -> Tensor:
     """The conjugate transpose of a matrix (`x.H`)."""
+    if self.ndim not in (0, 2):
+        raise ShapeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
+    if not self.ndim:
+        return aten.conj(self)
     return aten.conj(aten.transpose(self, 0, 1))
 
 
 def _matrix_conj_transposed(self: Tensor) -> Tensor:
     """The conjugate transpose of each matrix (`x.mH`)."""
+    if self.ndim < 2:
+        raise ShapeError(f"tensor.mH is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
     return aten.conj(aten.transpose(self, -2, -1))
 
 
@@ -258,10 +310,13 @@ def install() -> None:
                         ("cfloat", dt.complex64), ("cdouble", dt.complex128)):
         setattr(Tensor, name, _caster(name, dtype))
     for name, method in (("to", to), ("contiguous", contiguous), ("type", type_), ("__getitem__", getitem), ("__setitem__", setitem),
-                         ("new_tensor", new_tensor), ("cpu", cpu), ("clone", clone), ("type_as", type_as), ("reshape_as", reshape_as), ("where", where)):
+                         ("new_tensor", new_tensor), ("new", new), ("apply_", apply_), ("map_", map_), ("cpu", cpu), ("clone", clone), ("type_as", type_as), ("reshape_as", reshape_as), ("where", where)):
         setattr(Tensor, name, method)
     for name, transposed in (("T", _transposed), ("mT", _matrix_transposed), ("mH", _matrix_conj_transposed), ("H", _conj_transposed)):
         setattr(Tensor, name, property(transposed))
+    setattr(Tensor, "_over_array", staticmethod(from_numpy))  # noqa: B010
+    setattr(Tensor, "real", property(_real, _set_real))  # noqa: B010
+    setattr(Tensor, "imag", property(_imag, _set_imag))  # noqa: B010
     setattr(Tensor, "__dlpack__", dlpack)  # noqa: B010
     setattr(Tensor, "__dlpack_device__", dlpack_device)  # noqa: B010
     setattr(Tensor, "__array_interface__", property(array_interface))  # noqa: B010

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from weft.ops.op import Op, on_define
 from weft.ops.overrides import Newcomer, armed, asked_of_method, handle, meets
 from weft.ops.packet import Packet, aten
@@ -120,12 +122,24 @@ class OperatorMethods:
     def __ge__(self, other: Any) -> Any:
         return _binary(aten.ge, self, other)
 
+    def __rlshift__(self, other: Any) -> Any:
+        return _syntax("__rlshift__", _reversed_left_shift, self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return _syntax("__rrshift__", _reversed_right_shift, self, other)
+
     __hash__ = object.__hash__
 
 
 def _named(name: str) -> Any:
     """The method of an operator (`Tensor.neg`)."""
     return OperatorMethods.__dict__[name]
+
+
+def _beside(x: Any, array: Any) -> Any:
+    """An ndarray beside a Tensor counts as a tensor over its memory."""
+    make = getattr(type(x), "_over_array", None)
+    return array if make is None else make(array)
 
 
 def _is_operand(value: Any) -> bool:
@@ -145,7 +159,7 @@ def _binary(packet: Any, x: Any, other: Any) -> Any:
         if asked is not None:
             return handle(_named(packet.__name__), asked, (x, other))
     if _is_operand(other):
-        return packet(x, other)
+        return packet(x, _beside(x, other) if type(other) is np.ndarray else other)
     return _binary(packet, x, other) if meets((other,), {}) else NotImplemented
 
 
@@ -156,7 +170,9 @@ def _syntax(name: str, operation: Any, x: Any, other: Any) -> Any:
         asked = asked_of_method((x, other))
         if asked is not None:
             return handle(_named(name), asked, (x, other))
-    return operation(x, other) if _is_operand(other) else NotImplemented
+    if not _is_operand(other):
+        return NotImplemented
+    return operation(x, _beside(x, other) if type(other) is np.ndarray else other)
 
 
 def _reflected(packet: Any, x: Any, other: Any) -> Any:
@@ -183,6 +199,14 @@ def _reversed_remainder(x: Any, other: Any) -> Any:
 
 def _reversed_pow(x: Any, other: Any) -> Any:
     return aten.pow(other, x)
+
+
+def _reversed_left_shift(x: Any, other: Any) -> Any:
+    return aten.bitwise_left_shift(other, x)
+
+
+def _reversed_right_shift(x: Any, other: Any) -> Any:
+    return aten.bitwise_right_shift(other, x)
 
 
 def _reversed_matmul(x: Any, other: Any) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.ops.schema import Schema
-from weft.support.errors import DTypeError, IndexBoundsError, ShapeError
+from weft.support.errors import DTypeError, IndexBoundsError, NotForDType, ShapeError
 from weft.types import dtype as dt
 from weft.types import promotion, shape_env
 from weft.types.dims import Dim
@@ -170,7 +170,7 @@ class Pointwise:
         if joined.is_floating_point and not any(isinstance(a, TensorType) for a in args):
             joined = dt.float64  # numbers alone: as Python computes them
         if self.accepts is not None and not self.accepts(joined):
-            raise DTypeError(f"{self.schema.base}: not implemented for {joined}" + (f"; it takes {self.wants}" if self.wants else ""))
+            raise NotForDType(f"{self.schema.base}: not implemented for {joined}" + (f"; it takes {self.wants}" if self.wants else ""))
         if callable(self.compute):
             return self.compute(joined)
         if self.compute in ("float", "real_float") and not joined.is_differentiable:

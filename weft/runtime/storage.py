@@ -80,6 +80,39 @@ class InferenceStorage(Storage):
     __slots__ = ()
 
 
+class UntypedStorage:
+    """A storage as its bytes, for users: address, size, single bytes."""
+
+    __slots__ = ("storage",)
+
+    def __init__(self, storage: Any) -> None:
+        self.storage = storage
+
+    def data_ptr(self) -> int:
+        """Address of the first byte."""
+        return int(self.storage.address)
+
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return int(self.storage.nbytes)
+
+    size = __len__ = nbytes
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.storage.array.reshape(-1).view(np.uint8)[index]
+
+    def tolist(self) -> list[int]:
+        """The bytes as numbers."""
+        found: list[int] = self.storage.array.reshape(-1).view(np.uint8).tolist()
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and other.storage is self.storage
+
+    def __hash__(self) -> int:
+        return id(self.storage)
+
+
 def root_of(array: Array) -> Array:
     """The array that owns (or first exposed) the memory, contiguous."""
     while type(array.base) is np.ndarray:

@@ -15,6 +15,10 @@ class DTypeError(WeftError, RuntimeError):
     """An operator does not accept this dtype, or a result cannot be cast to the destination's dtype."""
 
 
+class NotForDType(DTypeError, NotImplementedError):
+    """An operator that has no meaning, or no kernel, for this dtype."""
+
+
 class IndexBoundsError(WeftError, IndexError):
     """An index or a dim that is out of range."""
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.support.errors import ArgumentError, StateError
+from weft.support.errors import ArgumentError, StateError, ValueProblem
 from weft.tensor.facts import Facts
+from weft.tensor.modes import modes
 from weft.types import dtype as dt
 
 if TYPE_CHECKING:
@@ -41,13 +42,19 @@ class Conversions(Facts):
         return bool(self.item())
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._only())
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._only())
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self._only())
+
+    def _only(self) -> Any:
+        """The only element. Raises ValueProblem for any other number of elements."""
+        if type(self._data) is ndarray and self._data.size != 1:
+            raise ValueProblem("only one element tensors can be converted to Python scalars")
+        return self.item()
 
     def __index__(self) -> int:
         if self.ndim or self.dtype.category > dt.INT:
@@ -55,6 +62,8 @@ class Conversions(Facts):
         return int(self.item())
 
     def __contains__(self, value: Any) -> bool:
+        if not hasattr(type(value), "__weft_route__") and not isinstance(value, (int, float, complex, np.generic)):
+            raise StateError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(value)}.")
         return bool((self == value).any().item())
 
     def item(self) -> Any:
@@ -62,6 +71,8 @@ class Conversions(Facts):
         data = self._data
         if type(data) is not ndarray:
             return data.item()
+        if modes.capture is not None:
+            modes.capture.refuse_value(self, "its value (.item(), int(), float(), bool() or `if tensor`)")
         if data.size != 1:
             raise StateError(f"a Tensor with {data.size} elements cannot be converted to Scalar")
         return data.item() if data.dtype.kind != "V" else float(data.reshape(()))
@@ -75,5 +86,7 @@ class Conversions(Facts):
         data: Any = self._data
         if type(data) is not ndarray:
             data = data.materialize(what)
+        elif modes.capture is not None:
+            modes.capture.refuse_value(self, what)
         array: np.ndarray[Any, Any] = data
         return array

@@ -8,7 +8,8 @@ import numpy as np
 
 from weft.ops.geometry import Geometry, is_contiguous
 from weft.ops.methods import OperatorMethods
-from weft.runtime.storage import Storage
+from weft.runtime.storage import Storage, UntypedStorage
+from weft.support.errors import IndexBoundsError
 from weft.tensor.device import Device
 from weft.types import dtype as dt
 from weft.types.dims import Dim
@@ -23,6 +24,16 @@ else:
     Operators = OperatorMethods
 
 ndarray = np.ndarray
+
+
+def _within(dim: int, ndim: int) -> int:
+    """A dim that exists. Raises IndexBoundsError."""
+    bound = max(ndim, 1)
+    if not -bound <= dim < bound or not ndim:
+        if not ndim:
+            raise IndexBoundsError(f"Dimension specified as {dim} but tensor has no dimensions")
+        raise IndexBoundsError(f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})")
+    return dim
 
 
 class Facts(Operators):
@@ -61,7 +72,7 @@ class Facts(Operators):
 
     def size(self, dim: int | None = None) -> Any:
         """All sizes, or the size of one dim."""
-        return self.shape if dim is None else self.shape[dim]
+        return self.shape if dim is None else self.shape[_within(dim, self.ndim)]
 
     @property
     def ndim(self) -> int:
@@ -133,7 +144,7 @@ class Facts(Operators):
         data = self._data
         env = None if type(data) is ndarray else data.env
         strides = tuple(wrap_dim(s, env) if env is not None else s for s in self.geometry().strides)
-        return strides if dim is None else strides[dim]
+        return strides if dim is None else strides[_within(dim, len(strides))]
 
     def storage_offset(self) -> Any:
         """Element offset of the first element within the storage."""
@@ -173,7 +184,9 @@ class Facts(Operators):
             found = self._storage = Storage(data) if type(data) is ndarray else data.new_storage()
         return found
 
-    untyped_storage = storage
+    def untyped_storage(self) -> UntypedStorage:
+        """The memory as bytes."""
+        return UntypedStorage(self.storage())
 
     def data_ptr(self) -> int:
         """Address of the first element."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.ops.geometry import Geometry
 from weft.support.errors import StateError
 from weft.types.tensor_type import TensorType
+
+if TYPE_CHECKING:
+    from weft.tensor.tensor import Tensor
 
 
 class Payload:
@@ -32,6 +35,17 @@ class Payload:
     def copied(self) -> Any:
         """The payload of an independent copy."""
         return self.materialize("deepcopy")
+
+    def dressed(self, out: Tensor) -> Tensor:
+        """A tensor that machinery made around this payload, as users know it."""
+        return out
+
+    def adopt(self, owner: Tensor) -> None:
+        """Learn which tensor holds the payload."""
+
+    def reduced(self, owner: Tensor) -> Any:
+        """What pickle keeps of the tensor."""
+        return self.materialize("pickle")
 
     def detached(self) -> Payload:
         """The payload of an alias without history."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.support import pytree
+
 
 class Size(tuple):  # type: ignore[type-arg]
     """`weft.Size([3, 4])`: a tuple of sizes. Entries may be symbolic while a function is captured."""
@@ -26,3 +28,6 @@ class Size(tuple):  # type: ignore[type-arg]
 
     def __repr__(self) -> str:
         return f"weft.Size([{', '.join(map(str, self))}])"
+
+
+pytree.register(Size, lambda x: (list(x), None), lambda sizes, _: Size(sizes))

@@ -1,7 +1,7 @@
 """Tensor subclasses: how they are made, and the default `__weft_function__`, which keeps the class on results.
 
-A class derived from Tensor gets `Overriding` put between itself and Tensor: it asks `__weft_function__` for properties and for methods that are no
-operators. Plain tensors and Parameters never meet it, so it costs them nothing.
+A class derived from Tensor gets `Subclass` or `Overriding` put between itself and Tensor: how its objects are made, and (unless it opts out) who asks
+`__weft_function__` about properties and about methods that are no operators. Plain tensors and Parameters never meet them, so they cost these nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from weft.support.errors import ArgumentError, StateError
 from weft.tensor.creation import tensor
 from weft.tensor.history import AutogradState
 from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import dispatches, is_wrapper, over, wrapper_classes
 from weft.types import dtype as dt
 
 # Attributes that machinery below FUNCTION reads, and Python's own: nobody is asked about these.
@@ -29,8 +30,8 @@ _INTERNAL = frozenset((
 ))
 
 
-class Overriding(Tensor):
-    """What every subclass of Tensor that takes calls over derives from."""
+class Subclass(Tensor):
+    """What every class derived from Tensor has for a base: how its objects are made from data, and copied."""
 
     __slots__ = ()
 
@@ -44,15 +45,26 @@ class Overriding(Tensor):
             raise StateError(f"{type(self).__name__}.__new__ gave an object without data; make it with Tensor._make_subclass or _make_wrapper_subclass")
 
     def __copy__(self) -> Tensor:
-        out: Tensor = retyped(self._alias(share_version=True), type(self)).requires_grad_(self.requires_grad)
+        with Asking(WITHOUT_CLASSES):
+            out: Tensor = retyped(self._alias(share_version=True), type(self)).requires_grad_(self.requires_grad)
         out.__dict__.update(self.__dict__)
         return out
 
 
+class Overriding(Subclass):
+    """The base of those that public functions ask (`__weft_function__`): they are asked about properties too, and methods that are no operators."""
+
+    __slots__ = ()
+
+
 def retyped(source: Tensor, kind: type[Tensor]) -> Any:
     """The same bytes, storage and history as an object of another class."""
-    out: Tensor = object.__new__(kind)
-    out._data, out._storage, out._view = source._data, source.storage(), source._view
+    if dispatches(kind):
+        out = source._data.dressed(source) if is_wrapper(source) else over(kind, source)
+    else:
+        out = object.__new__(kind)
+        out._data = source._data
+    out._storage, out._view = source.storage(), source._view
     state = source._autograd
     out._autograd = None
     if state is not None:
@@ -113,15 +125,37 @@ def converted(out: Any, cls: type[Tensor], args: tuple[Any, ...] = ()) -> Any:
 def _joined(cls: type[Tensor], **options: Any) -> None:
     """A class derived from Tensor was defined."""
     super(Tensor, cls).__init_subclass__(**options)
-    if cls is Overriding:
+    if cls in _BASES:
         return
+    if dispatches(cls):
+        wrapper_classes.append(cls)
+        if NAME not in _inherited(cls):  # what happens below autograd is the class's business; above it stays out of the way unless it says otherwise
+            cls.__weft_function__ = disabled_weft_function  # type: ignore
     if getattr(cls, NAME) is disabled_weft_function:
         overrides.is_plain_tensor_class(cls)
+        _derive(cls, Subclass)
         return
     overrides.arm(cls)
     _install_guards()
-    if not issubclass(cls, Overriding):
-        cls.__bases__ = tuple([Overriding if b is Tensor else b for b in cls.__bases__]) if Tensor in cls.__bases__ else (*cls.__bases__, Overriding)
+    _derive(cls, Overriding)
+
+
+_BASES: list[type] = []  # Subclass and Overriding, once they are there
+
+
+def _inherited(cls: type) -> set[str]:
+    """What a class and its bases below Tensor define."""
+    return {name for base in cls.__mro__ if base is not Tensor and issubclass(base, Tensor) for name in vars(base)}
+
+
+def _derive(cls: type, base: type[Tensor]) -> None:
+    """Put `base` between a class and Tensor."""
+    if issubclass(cls, base) or "__bare__" in vars(cls):
+        return
+    if Tensor in cls.__bases__:
+        cls.__bases__ = tuple([base if b is Tensor else b for b in cls.__bases__])
+    elif base is Overriding:
+        cls.__bases__ = (*cls.__bases__, base)
 
 
 @functools.cache
@@ -197,3 +231,4 @@ Tensor.__init_subclass__ = classmethod(_joined)  # type: ignore
 Tensor.as_subclass = as_subclass  # type: ignore
 Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[attr-defined]
 overrides.is_plain_tensor_class(Tensor)
+_BASES += [Subclass, Overriding]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,19 +18,26 @@ from weft.tensor.conversions import Conversions
 from weft.tensor.device import Device
 from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import modes
-from weft.types.dtype import DType
+from weft.tensor.payload import Payload
+from weft.tensor.questions import Questions
+from weft.types.dtype import DType, get_default
 
 ndarray = np.ndarray
 
 
-class Tensor(Conversions):
+class Tensor(Questions, Conversions):
     """An n-dimensional array with gradients. Make one with weft.tensor, weft.zeros, weft.from_numpy, ..."""
 
     __slots__ = ("__dict__", "__weakref__", "_autograd", "_data", "_storage", "_view")
     __array_priority__ = 1000
     _is_param = False
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: Any = (), *sizes: Any) -> None:
+        """A tensor around an array or a payload. As older programs write it: of sizes (2, 3), uninitialised, or of the numbers in a sequence."""
+        if type(data) is not ndarray and (sizes or isinstance(data, _OLDER)):
+            from weft.tensor.legacy import construct  # it makes tensors
+
+            data = construct(get_default(), (data, *sizes))._data
         self._data = data
         self._storage: Any = None
         self._autograd: AutogradState | None = None
@@ -247,7 +254,7 @@ class Tensor(Conversions):
                 out._view = None
         else:
             out._storage = storage.silent_alias() if hasattr(storage, "silent_alias") else _silent(storage)
-        return out
+        return out if type(data) is ndarray else data.dressed(out)  # type: ignore[no-any-return]
 
     # ---- copies
     def cpu(self) -> Tensor:
@@ -282,6 +289,8 @@ class Tensor(Conversions):
         return out
 
     def __reduce_ex__(self, protocol: Any) -> Any:
+        if type(self._data) is not ndarray:
+            return self._data.reduced(self)
         return (_rebuild, (type(self), np.asarray(self._array("pickle"), order="C"), self.dtype, self.requires_grad, self.__dict__))
 
     def __repr__(self) -> str:
@@ -290,7 +299,12 @@ class Tensor(Conversions):
         return tensor_text(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and self.ndim == 0 else object.__format__(self, spec) if spec else repr(self)
+        return format(self.item(), spec) if spec and self.ndim == 0 else object.__format__(self, spec) if spec else str(self)
+
+    def __str__(self) -> str:
+        if modes.capture is not None:
+            modes.capture.refuse_value(self, "its text (str(), format() or an f-string)")
+        return repr(self)
 
     def __hash__(self) -> int:
         return id(self)
@@ -311,6 +325,7 @@ def _copy_memory(source: Tensor, out: Tensor, memo: dict[int, Any]) -> None:
     data = source._data
     if type(data) is not ndarray:
         Tensor.__init__(out, data.copied())
+        out._data.adopt(out)
         return
     storage = source._storage
     if storage is None or (id(storage) not in memo and storage.array.size == data.size):
@@ -324,6 +339,9 @@ def _copy_memory(source: Tensor, out: Tensor, memo: dict[int, Any]) -> None:
     g = source.geometry()
     Tensor.__init__(out, copied.view(data.shape, g.strides, g.offset, data.dtype))
     out._storage = copied
+
+
+_OLDER = (int, float, str, bytes, Sequence, Conversions)  # what is no payload: sizes, numbers, a tensor to alias
 
 
 class _NoGrad:

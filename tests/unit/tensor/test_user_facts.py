@@ -1,0 +1,128 @@
+"""What programs ask of any tensor: older constructors, questions about devices and layouts, parts of complex numbers, conversions, storages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+
+Rng = np.random.Generator
+
+
+def test_older_constructors(rng: Rng) -> None:
+    n, m = (int(v) for v in rng.integers(1, 5, 2))
+    assert weft.Tensor(n, m).shape == (n, m) and weft.Tensor().shape == (0,) and weft.Tensor(weft.Size([n])).shape == (n,)
+    assert weft.Tensor([1, 2]).dtype is weft.float32 and weft.Tensor([[1, 2], [3, 4]]).tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert weft.LongTensor([1, 2]).dtype is weft.int64 and weft.LongTensor((n, m)).tolist() == [n, m]
+    assert weft.IntTensor(n, m).shape == (n, m) and weft.BoolTensor([True, False]).tolist() == [True, False]
+    assert weft.DoubleTensor(np.array([1, 2])).dtype is weft.float64
+    x = weft.ones(2, dtype=weft.float64)
+    assert x.new(n).dtype is weft.float64 and x.new([1, 2]).tolist() == [1.0, 2.0] and x.new(weft.Size([m])).shape == (m,)
+    for wrong in (lambda: weft.Tensor(2.5), lambda: weft.Tensor("a"), lambda: weft.FloatTensor(weft.ones(2).long())):
+        with pytest.raises(TypeError):
+            wrong()
+
+
+def test_types_by_older_names() -> None:
+    x = weft.ones(2)
+    assert isinstance(x, weft.FloatTensor) and not isinstance(x, weft.LongTensor) and isinstance(x.long(), weft.LongTensor)
+    assert x.type() == "weft.FloatTensor" and x.type(weft.DoubleTensor).dtype is weft.float64 and x.type("weft.IntTensor").dtype is weft.int32
+    with pytest.raises(ValueError, match="invalid type"):
+        x.type("weft.Nothing")
+
+
+def test_questions_with_one_answer() -> None:
+    x = weft.ones(2, 3)
+    for name in ("is_cuda", "is_sparse", "is_quantized", "is_mkldnn", "is_nested", "is_meta"):
+        assert getattr(x, name) is False, name
+    assert x.is_cpu and x.get_device() == -1 and not x.is_pinned() and not x.is_shared() and x.share_memory_() is x
+    assert not x.is_conj() and not x.is_neg() and x.resolve_conj() is x and x.t().dim_order() == (1, 0)
+    with pytest.raises(RuntimeError, match="accelerator"):
+        x.pin_memory()
+    with pytest.raises(IndexError, match=r"\[-2, 1\], but got 5"):
+        x.size(5)
+    with pytest.raises(IndexError, match="out of range"):
+        x.stride(2)
+
+
+def test_parts_of_complex_numbers(rng: Rng) -> None:
+    z = weft.from_numpy(rng.standard_normal(3) + 1j * rng.standard_normal(3))
+    assert z.real.tolist() == z.numpy().real.tolist() and z.real._base is z
+    z.imag = 2
+    z.real = weft.ones(3, dtype=weft.float64)
+    assert z.tolist() == [1 + 2j] * 3
+    x = weft.ones(2)
+    assert x.real is x
+    with pytest.raises(RuntimeError, match="non-complex"):
+        _ = x.imag
+    for shape, name in (((2,), "mT"), ((2, 2, 2), "H"), ((3,), "mH")):
+        with pytest.raises(RuntimeError, match=name):
+            getattr(weft.ones(shape), name)
+
+
+@pytest.mark.parametrize("dtype", [weft.complex64, weft.complex128])
+def test_random_complex_numbers(dtype: Any) -> None:
+    z = weft.randn(20000, dtype=dtype)
+    assert z.dtype is dtype and abs(float(z.abs().square().mean()) - 1) < 0.05 and abs(float(z.real.var()) - 0.5) < 0.03
+    u = weft.rand(2000, dtype=dtype)
+    assert 0 <= float(u.real.min()) and float(u.imag.max()) < 1 and abs(float(u.imag.mean()) - 0.5) < 0.05
+
+
+def test_other_distributions() -> None:
+    x = weft.empty(20000, dtype=weft.float64)
+    assert abs(float(x.cauchy_(2.0, 0.5).median()) - 2) < 0.05
+    assert abs(float(x.log_normal_(0.5, 0.25).log().mean()) - 0.5) < 0.02
+    assert abs(float(x.geometric_(0.25).mean()) - 4) < 0.2 and float(x.min()) == 1
+    assert set(weft.empty(500, dtype=weft.int64).random_(3).tolist()) == {0, 1, 2}
+    assert weft.empty(100, dtype=weft.uint8).random_().max() > 100
+    for wrong in (lambda: x.cauchy_(0, 0), lambda: x.geometric_(1.0), lambda: x.log_normal_(0, -1)):
+        with pytest.raises(RuntimeError, match="expects"):
+            wrong()
+
+
+def test_storages_as_users_see_them(rng: Rng) -> None:
+    x = weft.from_numpy(rng.standard_normal(6).astype(np.float32)).view(2, 3)
+    raw = x[1].untyped_storage()
+    assert raw.data_ptr() == x.data_ptr() and raw.nbytes() == len(raw) == 24 and raw == x.untyped_storage()
+    storage = x.storage()
+    assert len(storage) == 6 and storage[1] == x[0, 1].item() and storage.tolist() == x.view(6).tolist()
+    storage[2] = 7.0
+    assert x[0, 2].item() == 7.0 and x._version == 1
+
+
+def test_conversions_refuse_what_has_no_answer() -> None:
+    x = weft.tensor([1, 2])
+    for convert in (int, float, complex):
+        with pytest.raises(ValueError, match="only one element"):
+            convert(x)
+    with pytest.raises(RuntimeError, match="only supports Tensor or scalar"):
+        "a" in x  # noqa: B015
+    assert 1 << weft.tensor(3) == 8 and 16 >> weft.tensor([1, 2])[1] == 4
+    with pytest.raises(IndexError, match="specified for input"):
+        weft.tensor([]).argmax()
+    with pytest.raises(NotImplementedError, match="not implemented for"):
+        weft.tensor(1.0) & 1
+    with pytest.raises(RuntimeError, match="must not be None"):
+        x.clamp()
+
+
+def test_arrays_beside_tensors(rng: Rng) -> None:
+    a = rng.integers(0, 9, 3)
+    x = weft.tensor([1.0, 2.0, 3.0])
+    for made, expected in ((x + a, [1, 2, 3] + a), (a * x, a * [1, 2, 3]), (x - a, [1, 2, 3] - a), (x > a, np.array([1, 2, 3]) > a)):
+        assert isinstance(made, weft.Tensor) and made.tolist() == expected.tolist()
+
+
+def test_as_strided_may_show_fewer_elements() -> None:
+    x = weft.arange(6.0).reshape(2, 3)
+    assert x.as_strided((2,), (1,)).tolist() == [0.0, 1.0] and x.as_strided((2, 2), (2, 1)).tolist() == [[0.0, 1.0], [2.0, 3.0]]
+
+
+def test_elements_replaced_by_python() -> None:
+    x = weft.arange(4.0).view(2, 2)
+    assert x.apply_(lambda v: v + 1) is x and x.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    x.map_(weft.tensor([10.0, 20.0]), lambda a, b: a * b)
+    assert x.tolist() == [[10.0, 40.0], [30.0, 80.0]]

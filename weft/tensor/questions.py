@@ -1,0 +1,64 @@
+"""Questions that programs ask of any tensor and that have one answer here: weft's tensors are dense, strided, on the CPU, and show their own values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft.support.errors import StateError
+
+if TYPE_CHECKING:
+    from weft.tensor.tensor import Tensor
+
+
+class Questions:
+    """The part of Tensor that answers about devices, layouts and lazily applied conjugation."""
+
+    __slots__ = ()
+    is_cuda = is_xpu = is_mps = is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = False
+    is_cpu = True
+
+    @property
+    def is_meta(self: Any) -> bool:
+        """Whether the tensor has a type and no bytes."""
+        return bool(self.device.type == "meta")
+
+    def get_device(self) -> int:
+        """The number of the device: -1, the CPU."""
+        return -1
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """Whether the memory is page-locked: never."""
+        return False
+
+    def pin_memory(self, device: Any = None) -> Tensor:
+        """Refused: there is no accelerator to pin memory for."""
+        raise StateError("pin_memory: Cannot access accelerator device when none is available.")
+
+    def is_shared(self) -> bool:
+        """Whether the memory is shared between processes: never (threads share all memory)."""
+        return False
+
+    def share_memory_(self: Any) -> Tensor:
+        """Self: threads share all memory."""
+        shared: Tensor = self
+        return shared
+
+    def is_conj(self) -> bool:
+        """Whether a conjugation is still to be applied: never, conj() computes."""
+        return False
+
+    def is_neg(self) -> bool:
+        """Whether a negation is still to be applied: never."""
+        return False
+
+    def resolve_conj(self: Any) -> Tensor:
+        """Self."""
+        same: Tensor = self
+        return same
+
+    resolve_neg = resolve_conj
+
+    def dim_order(self: Any) -> tuple[int, ...]:
+        """The dims from the outermost in memory to the innermost."""
+        strides = self.stride()
+        return tuple(sorted(range(self.ndim), key=lambda i: (-strides[i], i)))
