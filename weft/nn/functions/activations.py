@@ -1,4 +1,4 @@
-"""Shrinking activations, random slopes, alpha dropout, Gumbel softmax."""
+"""Random slopes, alpha dropout, Gumbel softmax."""
 
 from __future__ import annotations
 
@@ -8,21 +8,9 @@ from weft.ops.packet import aten
 from weft.support.errors import ValueProblem
 from weft.tensor.tensor import Tensor
 
-__all__ = ["alpha_dropout", "feature_alpha_dropout", "gumbel_softmax", "hardshrink", "rrelu", "softshrink"]
+__all__ = ["alpha_dropout", "feature_alpha_dropout", "gumbel_softmax", "rrelu"]
 
 _ALPHA = 1.6732632423543772848170429916717 * 1.0507009873554804934193349852946  # alpha * scale of SELU
-
-
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x where |x| > lambd, 0 elsewhere."""
-    return aten.where(aten.abs(input) > lambd, input, 0.0)
-
-
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x - lambd above lambd, x + lambd below -lambd, 0 between."""
-    if lambd < 0:
-        raise ValueProblem(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    return aten.where(input > lambd, input - lambd, aten.where(input < -lambd, input + lambd, 0.0 * input))
 
 
 def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:

@@ -37,7 +37,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
 
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input))."""
-    return reduced(aten.log1p(aten.exp(-target * input)), reduction)
+    return reduced(-aten.log_sigmoid(target * input), reduction)
 
 
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, reduction: str = "mean") -> Tensor:
@@ -78,6 +78,8 @@ def triplet_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances over the last dim."""
+    if margin <= 0:
+        raise ValueProblem(f"margin must be greater than 0, got {margin}")
     return _triplets(anchor, positive, negative, lambda a, b: pairwise_distance(a, b, p, eps), margin, swap, reduction)
 
 
@@ -104,7 +106,7 @@ def multi_margin_loss(
     """The mean over classes j other than the target y of weight[y] * max(0, margin - input[y] + input[j])^p. input: [n, c] or [c]."""
     if p not in (1, 2):
         raise ValueProblem("only p == 1 and p == 2 supported")
-    rows = aten.unsqueeze(input, 0) if input.ndim == 1 else input
+    rows = aten.reshape(input, (1, -1)) if input.ndim < 2 else input
     classes = aten.reshape(target, (-1, 1))
     gap = aten.clamp_min(margin - aten.gather(rows, 1, classes) + rows, 0)
     gap = gap if p == 1 else gap * gap
@@ -112,7 +114,7 @@ def multi_margin_loss(
         gap = gap * aten.reshape(aten.index_select(weight, 0, aten.reshape(classes, (-1,))), (-1, 1))
     others = aten.ne(aten.arange(rows.dims[1]), classes)
     loss = aten.sum(gap * others, 1) / rows.dims[1]
-    return reduced(aten.squeeze(loss, 0) if input.ndim == 1 else loss, reduction)
+    return reduced(aten.squeeze(loss, 0) if input.ndim < 2 else loss, reduction)
 
 
 def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
