@@ -6,8 +6,11 @@ engine.py      backward                                                    accum
 views.py       in-place writes, CopySlices, regenerated histories          function.py custom Functions
 checkpoint.py  regions that run again in backward      functional.py, forward.py    Jacobians and products with them
 gradcheck.py   gradients against differences           graph.py                     the graph as users see it
+forward_ad.py  tangents by hand (imported when first asked for: it stands on the transforms, which stand on this)
 Start reading at engine.py. Nothing here imports a compiler: one is installed into the engine (engine.install).
 """
+
+from typing import Any
 
 from weft.autograd import forward, functional, graph
 from weft.autograd import hooks as _hooks
@@ -19,6 +22,15 @@ from weft.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from weft.autograd.saved import SavedTensor, save_on_cpu, saved_tensors_hooks
 from weft.autograd.variable import Variable
 from weft.tensor.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+
+
+def __getattr__(name: str) -> Any:
+    if name != "forward_ad":
+        raise AttributeError(f"module 'weft.autograd' has no attribute {name!r}")
+    import importlib  # see above
+
+    return importlib.import_module("weft.autograd.forward_ad")
+
 
 register_multi_grad_hook = _hooks.register_multi_grad_hook
 

@@ -32,6 +32,7 @@ class FunctionCtx:
     def __init__(self, needs: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs
         self._to_save: tuple[Tensor | None, ...] = ()
+        self._for_forward: tuple[Tensor | None, ...] = ()
         self._dirty: tuple[Tensor, ...] = ()
         self._without_grad: tuple[Tensor, ...] = ()
         self._materialize = True
@@ -47,11 +48,11 @@ class FunctionCtx:
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Refused: a custom Function has no forward-mode rule here; forward-mode derivatives are taken through its backward."""
-        raise Unsupported(
-            "save_for_forward: weft takes forward-mode derivatives of a custom Function through its backward (autograd.functional.jvp), so there is "
-            "no jvp rule that would read these tensors; use save_for_backward"
-        )
+        """Keep tensors for `saved_tensors` of jvp, the forward-mode rule."""
+        for i, tensor in enumerate(tensors):
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise ArgumentError(f"save_for_forward expects all arguments to be tensors, but argument {i} is of type {type(tensor).__name__}")
+        self._for_forward = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say which inputs `forward` changed in place. They must all be returned."""
@@ -120,7 +121,7 @@ class FunctionNode(Node):
         rule = self._rule()
         if self.ctx._materialize:
             grads = tuple([self._zeros(i) if g is None and self._materializes(i) else g for i, g in enumerate(grads)])
-        out = rule(self.ctx, *grads)
+        out = _outspoken(rule, self.ctx, grads) if modes.special is not None else rule(self.ctx, *grads)
         return self._per_edge(out if isinstance(out, tuple) else (out,))
 
     def _rule(self) -> Callable[..., Any]:
@@ -215,8 +216,15 @@ class Function:
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """The forward-mode rule. It is not consulted: forward-mode derivatives are taken through backward."""
+        """The forward-mode rule: the outputs' tangents from the arguments'. Without one, forward mode goes through backward."""
         raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        """The Function on a batch: (output, out_dims) from arguments whose batch dims in_dims names; info has batch_size and randomness."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap static method or set generate_vmap_rule=True."
+        )
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -225,12 +233,18 @@ class Function:
             raise ArgumentError(f"got an unexpected keyword argument '{next(iter(kwargs))}'")
         if cls.setup_context is not Function.setup_context:
             args = _with_defaults(cls.forward, args)
-        positions = tuple([i for i, a in enumerate(args) if isinstance(a, Tensor)])
+        if modes.special is not None and hasattr(modes.special[-1], "apply_function"):
+            return modes.special[-1].apply_function(cls, args)
         needs = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
-        records = modes.grad and any(needs)
+        return cls._record(args, needs, modes.grad and any(needs), cls._run_forward)
+
+    @classmethod
+    def _record(cls, args: tuple[Any, ...], needs: tuple[bool, ...], records: bool, run: Callable[..., Any]) -> Any:
+        """The outputs that `run(ctx, args)` gives, with the node of the call if it records one."""
+        positions = tuple([i for i, a in enumerate(args) if isinstance(a, Tensor)])
         ctx = FunctionCtx(needs)
         edges = tuple([gradient_edge(args[i]) if records and needs[i] else None for i in positions])
-        output = cls._run_forward(ctx, args)
+        output = run(ctx, args)
         is_single = not isinstance(output, tuple)
         outputs = (output,) if is_single else output
         node = _node_class(cls)(ctx, edges, positions, len(args)) if records else None
@@ -252,6 +266,19 @@ class Function:
             return output
         finally:
             modes.grad = previous
+
+
+def _outspoken(rule: Callable[..., Any], ctx: FunctionCtx, grads: tuple[Any, ...]) -> Any:
+    """A backward of the user's under a transform: a level that runs its own backward without recording records what this one differentiates."""
+    level = modes.special[-1] if modes.special else None
+    quiet = getattr(level, "is_quiet", False)
+    if not quiet:
+        return rule(ctx, *grads)
+    level.is_quiet = False  # type: ignore[union-attr]
+    try:
+        return rule(ctx, *grads)
+    finally:
+        level.is_quiet = quiet  # type: ignore[union-attr]
 
 
 def _with_defaults(forward: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ arguments.py  what they ask of their arguments
 The levels that do the work are in weft/layers/transforms.
 """
 
+import weft.layers.transforms.custom  # noqa: F401  (custom Functions under the levels)
 from weft.func.forward import jvp, linearize
 from weft.func.gradients import grad, grad_and_value, vjp
 from weft.func.jacobians import hessian, jacfwd, jacrev

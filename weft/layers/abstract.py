@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from weft.layers.eager import _view_of
+from weft.layers.transforms.level import Wrapper, tensors_in
 from weft.ops.geometry import Geometry
 from weft.ops.layout import joint_strides
 from weft.ops.op import Op
-from weft.ops.route import default_route
+from weft.ops.route import call, default_route
 from weft.support.errors import StateError, Unsupported
 from weft.tensor.meta import MetaPayload, is_meta, meta_tensor
 from weft.tensor.tensor import Tensor
@@ -33,6 +34,8 @@ def opened(op: Op, args: tuple[Any, ...]) -> Any:
 
 def run(op: Op, args: tuple[Any, ...]) -> Any:
     """The operator's result on meta tensors: types by its rule, strides as NumPy's back end gives them."""
+    if any(isinstance(t._data, Wrapper) for t in tensors_in(args)):
+        return call(op, _come_out(args))
     if op.view is not None:
         return _view(op, args)
     if op.type is None:
@@ -41,6 +44,13 @@ def run(op: Op, args: tuple[Any, ...]) -> Any:
         return opened(op, args)
     result = op.type(*[_type_of(op, a) for a in args])
     return _made(op, result, args)
+
+
+def _come_out(value: Any) -> Any:
+    """Arguments with what tensors of a transform that has ended stand for. Raises StateError for a batch, whose dim the program does not see."""
+    if isinstance(value, Tensor):
+        return _come_out(value._data.outside()) if isinstance(value._data, Wrapper) else value
+    return tuple(_come_out(v) for v in value) if type(value) is tuple else value
 
 
 def _type_of(op: Op, value: Any) -> Any:
@@ -100,6 +110,8 @@ def _typed(source: Tensor, shape: Geometry, type: TensorType | None) -> TensorTy
 def write(op: Op, args: tuple[Any, ...]) -> None:
     """An in-place operator (the walk has compared the types): the version moves. copy_ may bring values to meta, where they end."""
     target: Tensor = args[0]
+    if isinstance(target._data, Wrapper):
+        raise StateError(f"{op.base}_: the tensor belongs to {target._data.level.name}, which has ended; return it from the function, or clone() it")
     if not is_meta(target):
         raise Unsupported(f"{op.base}_: Cannot copy out of meta tensor; no data! The written-to tensor is on {target.device}")
     if op.base != "copy":

@@ -170,6 +170,8 @@ def _by_number(view: Any, tensor: Any, dim: int, axis: int) -> tuple[Any, int, i
     """A 0-dim tensor: a mask adds a dim; an integer selects, or says where to select when the program runs."""
     if tensor.dtype in _MASKS:
         return aten.unsqueeze(view, dim), 1, 0, aten.reshape(tensor, (1,))
+    if getattr(getattr(tensor, "_data", None), "differs", False):
+        return view, 1, 1, tensor
     try:
         index = operator.index(tensor.item())
     except (CaptureError, Unsupported, AttributeError, TypeError):

@@ -20,6 +20,7 @@ class Payload:
 
     __slots__ = ()
     type: TensorType
+    differs = False  # whether there is a value, and it is not one (an example's inside vmap)
 
     def geometry(self) -> Geometry:
         raise StateError(f"{self.__class__.__name__} has no strides")

@@ -194,6 +194,11 @@ class Tensor(Questions, Conversions):
         self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
     ) -> None:
         """Accumulate the gradients of the leaves that this tensor depends on. `gradient` is needed unless it is a scalar."""
+        if modes.special is not None and getattr(modes.special[-1], "refuses_backward", False):
+            raise StateError(
+                "backward() called inside a functorch transform. This is not supported, please use weft.func.grad or weft.func.vjp instead or call "
+                "backward() outside of the transform."
+            )
         chosen = (inputs,) if isinstance(inputs, Tensor) else inputs
         seams.run_backward((self,), (gradient,), retain_graph, create_graph, chosen, True)
 

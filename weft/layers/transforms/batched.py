@@ -30,6 +30,7 @@ class Batched(Wrapper):
 
     __slots__ = ("_type",)
     word = "BatchedTensor"
+    differs = True
 
     def __init__(self, level: Level, value: Tensor) -> None:
         super().__init__(level, value)
@@ -56,10 +57,11 @@ class Batched(Wrapper):
         """Refused."""
         raise StateError(_NO_VALUE.format(what=f"{what} of a Tensor"))
 
-    def detached(self) -> Batched:
-        """The examples without history."""
-        assert isinstance(self.level, BatchLevel)
-        return Batched(self.level, self.value.detach())
+    def outside(self) -> NoReturn:
+        """Refused: the batch dim would appear from nowhere."""
+        raise StateError(
+            "vmap: a tensor from inside of a vmapped function is used after it has returned; return the tensor from the function instead of keeping it"
+        )
 
     def text(self) -> str:
         """`BatchedTensor(lvl=1, bdim=0, value=...)`."""

@@ -42,7 +42,7 @@ class DualLevel(Level):
 
     def __init__(self, wraps_all: bool = True) -> None:
         super().__init__()
-        self.wraps_all = wraps_all
+        self.wraps_all = self.refuses_backward = wraps_all
 
     # ---- wrapping
     def make(self, value: Tensor, tangent: Tensor | None) -> Tensor:

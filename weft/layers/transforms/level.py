@@ -36,6 +36,11 @@ class Wrapper(Payload):
         """The shape environment of symbolic sizes, or None."""
         return getattr(self.value._data, "env", None)
 
+    @property
+    def differs(self) -> bool:  # type: ignore[override]
+        """Whether the value differs from example to example."""
+        return getattr(self.value._data, "differs", False)
+
     def geometry(self) -> Geometry:
         """Dims and strides of the value."""
         return self.value.geometry()
@@ -52,9 +57,19 @@ class Wrapper(Payload):
         """The value's storage: wrappers share memory and version with what they wrap."""
         return self.value.storage()
 
+    def outside(self) -> Tensor:
+        """What the tensor stands for where its level has ended. Raises StateError while it runs: then it is in the wrong place."""
+        if self.level.is_alive:
+            raise StateError(f"a tensor that belongs to {self.level.name} is used below it, where its value has no meaning")
+        return self.value
+
     def copied(self) -> Wrapper:
         """The payload of an independent copy."""
         raise StateError(f"deepcopy: a tensor inside {self.level.name} cannot be deep-copied; use clone()")
+
+    def detached(self) -> Wrapper:
+        """The value without history, here and at every level below."""
+        return type(self)(self.level, self.value.detach())
 
     def text(self) -> str:
         """`GradTrackingTensor(lvl=1, value=tensor([1., 2.]))`."""
@@ -69,6 +84,7 @@ class Level:
     """
 
     name = "a transform"
+    refuses_backward = True  # .backward() has no .grad to go to inside
 
     def __init__(self) -> None:
         self.is_alive = False

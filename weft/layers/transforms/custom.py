@@ -1,0 +1,211 @@
+"""Custom Functions under the levels: what each level makes of `MyFunction.apply(*args)`. It goes on below with the values, so levels nest here too."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from weft.autograd.function import Function, FunctionCtx
+from weft.autograd.saved import SavedTensor
+from weft.layers.transforms.batched import BatchLevel
+from weft.layers.transforms.dual import DualLevel
+from weft.layers.transforms.generated import generated
+from weft.layers.transforms.level import Level
+from weft.layers.transforms.tracked import GradLevel
+from weft.ops.packet import aten
+from weft.support import pytree
+from weft.support.errors import StateError
+from weft.tensor.modes import enable_grad, modes, no_grad
+from weft.tensor.tensor import Tensor
+
+Args = tuple[Any, ...]
+Kind = type[Function]
+
+
+class VmapInfo(NamedTuple):
+    """What a Function's vmap is told."""
+
+    batch_size: Any
+    randomness: str
+
+
+def _check_style(function: Kind) -> None:
+    if function.setup_context is Function.setup_context:
+        raise StateError(
+            f"In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the setup_context "
+            f"staticmethod: write {function.__name__} with forward(*args) and setup_context(ctx, inputs, output) instead of forward(ctx, *args)."
+        )
+
+
+def _outputs(output: Any) -> Args:
+    return output if isinstance(output, tuple) else (output,)
+
+
+def _like(output: Any, many: Args) -> Any:
+    return many if isinstance(output, tuple) else many[0]
+
+
+# ---- grad
+def under_grad(level: GradLevel, function: Kind, args: Args) -> Any:
+    """Computed below; the node of the call and its context belong to this level."""
+    _check_style(function)
+    inside = level.lift(args)
+    needs = tuple([isinstance(a, Tensor) and a.requires_grad for a in inside])
+
+    def run(ctx: FunctionCtx, wrapped: Args) -> Any:
+        values = level.lower(wrapped)
+        previous = modes.grad
+        modes.grad = previous and level.grad_outside
+        try:
+            output = level.down(lambda: function.apply(*values))
+        finally:
+            modes.grad = previous
+        made = _like(output, tuple([_same_or_wrapped(level, o, values, wrapped) for o in _outputs(output)]))
+        with no_grad():
+            function.setup_context(ctx, wrapped, made)
+        return made
+
+    return function._record(inside, needs, modes.grad and not level.is_quiet and any(needs), run)
+
+
+def _same_or_wrapped(level: GradLevel, output: Any, values: Args, wrapped: Args) -> Any:
+    """An output at this level; one that is an argument stays that argument."""
+    if not isinstance(output, Tensor):
+        return output
+    return next((w for v, w in zip(values, wrapped, strict=True) if v is output), None) or level.wrap(output)
+
+
+# ---- vmap
+def under_vmap(level: BatchLevel, function: Kind, args: Args) -> Any:
+    """By the Function's own vmap, or by one made of its forward and backward under vmap."""
+    flags = level.flags(args)
+    if flags is None:
+        return level.down(lambda: function.apply(*args))
+    has_own = function.vmap is not Function.vmap
+    if has_own and function.generate_vmap_rule:
+        raise StateError(
+            f"You tried to vmap over {function.__name__}, but it has both generate_vmap_rule=True and an overriden vmap staticmethod. Please set "
+            "generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid ambiguity."
+        )
+    if not has_own and not function.generate_vmap_rule:
+        raise StateError(
+            f"You tried to vmap over {function.__name__}, but it does not have vmap support. Please override and implement the vmap staticmethod or set "
+            "generate_vmap_rule=True."
+        )
+    _check_style(function)
+    values = level.lower(args)
+    if not has_own:
+        made, out_flags = level.down(generated, function, level.size, level.randomness, flags, values)
+        return _like(made, tuple([level.wrap(o) if f else o for o, f in zip(_outputs(made), out_flags, strict=True)]))
+    in_dims = tuple([_dims_of(f) for f in flags])
+    info = VmapInfo(level.size, level.randomness)
+    result = level.down(lambda: function.vmap(info, in_dims, *values))
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise StateError(f"Expected the vmap staticmethod of {function.__name__} to have two returns, an output and out_dims with pytree structure compatible "
+                         "with the output.")
+    return _wrapped_by_dims(level, *result)
+
+
+def _dims_of(flag: Any) -> Any:
+    return tuple(_dims_of(f) for f in flag) if type(flag) is tuple else 0 if flag else None
+
+
+def _wrapped_by_dims(level: BatchLevel, output: Any, out_dims: Any) -> Any:
+    leaves, spec = pytree.flatten(output)
+    dims = [out_dims] * len(leaves) if out_dims is None or isinstance(out_dims, int) else _flat_dims(out_dims)
+    if len(dims) != len(leaves):
+        raise StateError(f"the vmap staticmethod gave {len(leaves)} outputs and {len(dims)} out_dims")
+    return pytree.unflatten([leaf if d is None else level.wrap(level.down(aten.movedim, leaf, d, 0)) for leaf, d in zip(leaves, dims, strict=True)], spec)
+
+
+def _flat_dims(dims: Any) -> list[Any]:
+    if isinstance(dims, (tuple, list)):
+        return [d for part in dims for d in _flat_dims(part)]
+    return [dims]
+
+
+# ---- jvp
+def under_jvp(level: DualLevel, function: Kind, args: Args) -> Any:
+    """By the Function's jvp; without one, by the transpose of its backward."""
+    tangents = tuple([level.tangent_of(a) if isinstance(a, Tensor) else None for a in args])
+    values = level.lower(args)
+    if all(t is None for t in tangents):
+        return _lifted(level, level.down(lambda: function.apply(*values)))
+    if function.jvp is Function.jvp:
+        output, pushed = level.down(_transposed, function, values, tangents)
+    else:
+        output, pushed = level.down(_by_rule, function, values, tangents)
+    made = [level.make(o, t) if isinstance(o, Tensor) else o for o, t in zip(_outputs(output), pushed, strict=True)]
+    return _like(output, tuple(made))
+
+
+def _lifted(level: Level, output: Any) -> Any:
+    return _like(output, tuple([level.lift(o) for o in _outputs(output)]))
+
+
+def _by_rule(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args]:
+    output, ctx = _with_context(function, values)
+    saved = ctx._for_forward or ctx._to_save
+    ctx = copy.copy(ctx)
+    ctx._saved = tuple([None if t is None else SavedTensor(t) for t in saved])
+    given = [aten.zeros_like(v) if t is None and ctx._materialize and isinstance(v, Tensor) and v.dtype.is_differentiable else t
+             for v, t in zip(values, tangents, strict=True)]
+    pushed = _outputs(function.jvp(ctx, *given))
+    if len(pushed) != len(_outputs(output)):
+        raise StateError(
+            f"{function.__name__}Backward: jvp returned an incorrect number of forward gradients (expected {len(_outputs(output))}, got {len(pushed)})"
+        )
+    return output, pushed
+
+
+def _with_context(function: Kind, values: Args) -> tuple[Any, FunctionCtx]:
+    """The output, and a context as forward left it."""
+    kept: list[FunctionCtx] = []
+    if function.setup_context is not Function.setup_context:
+        output = function.apply(*values)
+        ctx = FunctionCtx(tuple([isinstance(v, Tensor) and v.requires_grad for v in values]))
+        with no_grad():
+            function.setup_context(ctx, values, output)
+        return output, ctx
+    if modes.special is not None:
+        _check_style(function)
+
+    def run(ctx: FunctionCtx, args: Args) -> Any:
+        output = function._run_forward(ctx, args)
+        kept.append(copy.copy(ctx))
+        return output
+
+    needs = tuple([isinstance(v, Tensor) and v.requires_grad for v in values])
+    return function._record(values, needs, modes.grad and any(needs), run), kept[0]
+
+
+def _transposed(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args]:
+    """The tangents by the backward's own transpose: u -> backward(u) is linear."""
+    inner, outer = GradLevel(), GradLevel()
+    with inner, enable_grad():
+        inputs = [inner.leaf(v) if t is not None else v for v, t in zip(values, tangents, strict=True)]
+        made = function.apply(*inputs)
+        carries = [inner.owns(o) and o.requires_grad for o in _outputs(made)]
+        output = _like(made, inner.lower(_outputs(made)))
+    wanted = [i for i, t in enumerate(tangents) if t is not None]
+    zeros = [aten.zeros_like(o) for o, c in zip(_outputs(output), carries, strict=True) if c]
+    if not zeros:
+        return output, (None,) * len(carries)
+    with outer, enable_grad():
+        seeds = [outer.leaf(z) for z in zeros]
+        with inner:
+            results = [o for o, c in zip(_outputs(made), carries, strict=True) if c]
+            gradients = inner.gradients(results, [inputs[i] for i in wanted], seeds)
+        found = iter(outer.gradients(gradients, seeds, [tangents[i] for i in wanted]))
+    return output, tuple([next(found) if c else None for c in carries])
+
+
+def install() -> None:
+    """Give the levels their way with custom Functions (which import the levels, not the other way round)."""
+    table: dict[type[Level], Callable[..., Any]] = {GradLevel: under_grad, BatchLevel: under_vmap, DualLevel: under_jvp}
+    for level, rule in table.items():
+        level.apply_function = rule  # type: ignore[attr-defined]
+
+
+install()
