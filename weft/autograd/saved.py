@@ -14,6 +14,7 @@ from weft.support.locations import located
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import dressed
 
 Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
 
@@ -98,6 +99,7 @@ class SavedTensor:
             kept._autograd = AutogradState(False, *self.history)
         elif self.leaf is not None:
             kept = self.leaf
+        kept = dressed(kept)
         previous = modes.grad
         modes.grad = False
         try:
@@ -153,7 +155,7 @@ class SavedTensor:
             state = out._autograd = AutogradState(True)  # another value with the leaf's place in the graph
             edge = seams.gradient_edge(self.leaf)
             state.accumulate = None if edge is None else edge[0]
-        return out
+        return dressed(out)  # type: ignore[no-any-return]
 
     def _version_text(self, node: Any, current: int) -> str:
         shown = Tensor(self.payload)

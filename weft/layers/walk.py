@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from weft.autograd import record
 from weft.autograd.anomaly import anomaly, remember_forward
 from weft.autograd.node import OpNode, node_class
 from weft.autograd.views import check_inplace, rebase
-from weft.layers import abstract, eager
+from weft.layers import abstract, dispatch, eager
 from weft.layers.results import named
 from weft.ops import route
 from weft.ops.backward import plan_of
@@ -35,7 +36,7 @@ def walk(op: Op, args: tuple[Any, ...]) -> Any:
             try:  # what the layers below come to where none of them has anything to do
                 out = eager.run(op, args)
             except eager.NotDense:
-                out = abstract.run(op, args)
+                out = dispatch.run(op, args)
         else:
             out = walk_layers(op, args)
         return named(op, out) if type(out) is tuple else out
@@ -53,10 +54,27 @@ def unwatched(function: Any, *args: Any) -> Any:
     if not callable(hook):
         return function(*args)
     sys.setprofile(None)
+    before = _hook.set(hook)
     try:
         return function(*args)
     finally:
+        _hook.reset(before)
         sys.setprofile(hook)
+
+
+def watched(function: Any, *args: Any) -> Any:
+    """Call user code from within `unwatched`: its frames are watched again."""
+    hook = _hook.get()
+    if hook is None or sys.getprofile() is not None:
+        return function(*args)
+    sys.setprofile(hook)
+    try:
+        return function(*args)
+    finally:
+        sys.setprofile(None)
+
+
+_hook: ContextVar[Any] = ContextVar("hook of the capture that unwatched() has taken off", default=None)
 
 
 def walk_layers(op: Op, args: tuple[Any, ...]) -> Any:
@@ -71,16 +89,18 @@ def walk_layers(op: Op, args: tuple[Any, ...]) -> Any:
     return below(op, args)
 
 
-def with_history(op: Op, args: tuple[Any, ...]) -> Any:
-    """AUTOGRAD: make the node, compute below, attach."""
+def with_history(op: Op, args: tuple[Any, ...], lower: Any = None) -> Any:
+    """AUTOGRAD: make the node, compute below (or with `lower`), attach."""
+    if lower is None:
+        lower = below
     node = record.prepare(op, args)
     if node is None:
-        return below(op, args)
+        return lower(op, args)
     if anomaly.enabled:
         remember_forward(node)
     modes.grad = False
     try:
-        out = below(op, args)
+        out = lower(op, args)
     finally:
         modes.grad = True
     if op.view is not None or op.base == "select_at":
@@ -101,16 +121,18 @@ def below(op: Op, args: tuple[Any, ...]) -> Any:
     """FUNCTIONAL and the back end: the active capture records, NumPy computes, and tensors without bytes are typed."""
     capture = modes.capture
     if capture is not None:
-        return capture.run(op, args)
+        return watched(dispatch.run, op, args) if dispatch.concerns(op, args) else capture.run(op, args)
     if op.decompose is not None:
         out = replayed.run(op, args)
         if out is not replayed.NOT_REPLAYED:
             return out
+        if dispatch.concerns(op, args):
+            return dispatch.run(op, args)
         return abstract.run(op, args) if abstract.concerns(op, args) else owned(opened(op, args))
     try:
         return eager.run(op, args)
     except eager.NotDense:
-        return abstract.run(op, args)
+        return dispatch.run(op, args)
 
 
 def opened_or_replayed(op: Op, args: tuple[Any, ...]) -> Any:
@@ -155,15 +177,20 @@ def inplace(op: Op, args: tuple[Any, ...]) -> Any:
 
 
 def _inplace(op: Op, args: tuple[Any, ...]) -> Any:
-    target: Tensor = args[0]
     special = modes.special
     if special is not None:
         return special[-1].intercept_inplace(op, args)
+    return inplace_here(op, args, write)
+
+
+def inplace_here(op: Op, args: tuple[Any, ...], put: Any) -> Any:
+    """AUTOGRAD of an in-place operator; `put` writes the bytes."""
+    target: Tensor = args[0]
     check_result(op, args, target)
     wants = modes.grad and (target.dtype.is_differentiable and record.wants_gradient(op, args))
     check_inplace(op.base, target, wants)
     if not wants:
-        write(op, args)
+        put(op, args)
         return target
     if op.opens_above_autograd:  # it has no node of its own: its opening gets one, and the value is copied in
         return inplace(OPS["aten::copy"], (target, op.decompose(aten.clone(target), *args[1:]), False))  # type: ignore[misc]
@@ -172,7 +199,7 @@ def _inplace(op: Op, args: tuple[Any, ...]) -> Any:
         remember_forward(node)
     modes.grad = False
     try:
-        write(op, args)
+        put(op, args)
     finally:
         modes.grad = True
     rebase(target, node)
@@ -189,12 +216,15 @@ def write(op: Op, args: tuple[Any, ...]) -> None:
     """The bytes of an in-place operator, below autograd."""
     capture = modes.capture
     if capture is not None:
-        capture.write(op, args)
+        if dispatch.concerns(op, args):
+            watched(dispatch.write, op, args)
+        else:
+            capture.write(op, args)
         return
     try:
         eager.write(args[0], op, args)
     except eager.NotDense:
-        abstract.write(op, args)
+        dispatch.write(op, args)
 
 
 def check_result(op: Op, args: tuple[Any, ...], target: Tensor) -> None:
@@ -226,4 +256,5 @@ def _all_alike(args: tuple[Any, ...]) -> bool:
 
 
 Tensor.__weft_route__ = staticmethod(walk)  # type: ignore[attr-defined]
+Tensor.__weft_inplace__ = staticmethod(inplace)  # type: ignore[attr-defined]
 route.install_base(walk)

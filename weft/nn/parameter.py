@@ -23,6 +23,7 @@ class Parameter(Tensor, metaclass=_ParameterClass):
     """
 
     _is_param = True
+    __bare__ = True
     __weft_function__ = disabled_weft_function
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from weft.ops.forms import Calls
 from weft.ops.op import PACKETS, Op
 from weft.ops.route import call
+from weft.support.errors import ArgumentError
 
 
 class Packet:
@@ -31,14 +33,103 @@ class Packet:
         op, bound = self.calls.resolve(args, kwargs)
         return call(op, bound)
 
-    def __getattr__(self, overload: str) -> Packet:
+    def __getattr__(self, overload: str) -> Overload:
+        wanted = "" if overload == "default" else overload
         for op in object.__getattribute__(self, "overloads"):
-            if op.schema.overload == overload:
-                return Packet(op.name, [op])
+            if op.schema.overload == wanted:
+                return overload_of(op)
         raise AttributeError(f"{self.__name__} has no overload {overload!r}")
 
     def __repr__(self) -> str:
         return f"<operator {self.__name__}>"
+
+
+class Overload(Packet):
+    # One overload, one object for each: `func is aten.add.Tensor` holds in `__weft_dispatch__`.
+
+    suffix = ""
+
+    def __init__(self, op: Op) -> None:
+        super().__init__(f"{op.base}{self.suffix}.{op.schema.overload or 'default'}", [op])
+        self.op = op
+
+    @property
+    def namespace(self) -> str:
+        return self.op.schema.namespace
+
+    @property
+    def overloadpacket(self) -> Packet:
+        """The operator with all of its overloads: `aten.add`."""
+        found: Packet = getattr(namespace_of(self.namespace), self.op.base + self.suffix)
+        return found
+
+    @property
+    def _overloadname(self) -> str:
+        return self.op.schema.overload or "default"
+
+    @property
+    def _schema(self) -> Any:
+        return self.op.schema
+
+    @property
+    def is_view(self) -> bool:
+        """Whether the result shares memory with the first argument."""
+        return self.op.is_view
+
+    def name(self) -> str:
+        """`aten::add.Tensor`."""
+        overload = self.op.schema.overload
+        return f"{self.namespace}::{self.op.base}{self.suffix}" + (f".{overload}" if overload else "")
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.__name__}"
+
+    def __repr__(self) -> str:
+        return f"<operator {self}>"
+
+
+def _run_inplace(packet: Packet, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    op, bound = packet.calls.resolve(args, kwargs)
+    inplace = getattr(type(bound[0]), "__weft_inplace__", None)
+    if inplace is None:
+        raise ArgumentError(f"{packet.__name__}: its first argument is written to and must be a Tensor, not {type(bound[0]).__name__}")
+    return inplace(op, bound)
+
+
+class InplacePacket(Packet):
+    # `aten.add_`: the overloads of an operator that write their result into the first argument.
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _run_inplace(self, args, kwargs)
+
+    def __getattr__(self, overload: str) -> Overload:
+        return inplace_of(getattr(Packet(self.__name__, self.overloads), overload).op)
+
+
+class InplaceOverload(Overload):
+    # `aten.add_.Tensor`.
+
+    suffix = "_"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _run_inplace(self, args, kwargs)
+
+
+def namespace_of(name: str) -> Namespace:
+    """A namespace of operators by its name, those of users included."""
+    return _NAMESPACES.setdefault(name, Namespace(name))
+
+
+@cache
+def overload_of(op: Op) -> Overload:
+    """The callable of one entry: `aten.add.Tensor`."""
+    return Overload(op)
+
+
+@cache
+def inplace_of(op: Op) -> InplaceOverload:
+    """The callable that writes an entry's result into its first argument: `aten.add_.Tensor`."""
+    return InplaceOverload(op)
 
 
 class Namespace:
@@ -51,12 +142,17 @@ class Namespace:
         if base.startswith("__"):
             raise AttributeError(base)
         overloads = PACKETS.get(f"{self._name}::{base}")
-        if overloads is None:
-            raise AttributeError(f"no operator {self._name}::{base}")
-        packet = Packet(base, overloads)
+        if overloads is not None:
+            packet = Packet(base, overloads)
+        else:
+            written = [op for op in PACKETS.get(f"{self._name}::{base[:-1]}", ()) if op.inplace and base.endswith("_")]
+            if not written:
+                raise AttributeError(f"no operator {self._name}::{base}")
+            packet = InplacePacket(base, written)
         setattr(self, base, packet)
         return packet
 
 
 aten = Namespace("aten")
 prim = Namespace("prim")
+_NAMESPACES: dict[str, Namespace] = {"aten": aten, "prim": prim}
