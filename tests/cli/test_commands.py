@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,17 @@ def test_alone_it_says_what_there_is() -> None:
 def test_every_command_has_help(name: str) -> None:
     done = weft_command(name, "--help")
     assert done.returncode == 0 and done.stdout.startswith(f"usage: python -m weft {name}")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_explained(name: str) -> None:
+    options = weft_command(name, "--help").stdout.split("options:")[1]
+    entries = re.split(r"\n  (?=-)", options)[1:]
+    texts = {entry.split()[0]: " ".join(entry.split()) for entry in entries}
+    for option, text in texts.items():
+        words = re.sub(r"\{.*?\}|\[.*?\]|\b[A-Z]+\b|--?[\w-]+,?", " ", text).split()
+        assert len(words) > 2, option
+        assert not re.search(r"\([\d.]+\)", text), f"{option}: a default says that it is one"
 
 
 def test_an_unknown_command_is_refused() -> None:

@@ -23,10 +23,10 @@ def add_command(commands: Any) -> None:
     )
     size = recipe.GPTSize(blocks=1, width=32, heads=2, context=16)
     number: Any = {"type": int, "metavar": "N"}
-    parser.add_argument("--stage", default=SUMMARY, metavar="NAME", help="what to print (summary)")
+    parser.add_argument("--stage", default=SUMMARY, metavar="NAME", help="what to print (default: summary)")
     for name in ("blocks", "width", "heads", "context"):
-        parser.add_argument(f"--{name}", **number, default=getattr(size, name), help=f"of the model ({getattr(size, name)})")
-    parser.add_argument("--batch", **number, default=4, help="windows per step (4)")
+        parser.add_argument(f"--{name}", **number, default=getattr(size, name), help=f"{recipe.SIZES[name]} (default: {getattr(size, name)})")
+    parser.add_argument("--batch", **number, default=4, help="pieces of text per step (default: 4)")
     parser.set_defaults(run=run)
 
 

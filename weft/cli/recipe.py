@@ -24,6 +24,12 @@ WARM_UP = 50  # steps over which the learning rate rises from 0; constant after 
 CLIP = 1.0
 SGD_LEARNING_RATE = 0.1  # used by the comparison with stored results, not by the demo
 SGD_MOMENTUM = 0.9
+SIZES = {  # of a model, for the help of commands
+    "blocks": "transformer blocks",
+    "width": "numbers that stand for a byte inside the model; a multiple of the heads",
+    "heads": "attention heads of each block",
+    "context": "bytes that the model sees at once",
+}
 
 
 @dataclass(frozen=True)

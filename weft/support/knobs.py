@@ -1,4 +1,4 @@
-"""Every switch of weft: words, typed, scoped. `with weft.knobs(debug="ir"): ...` or WEFT_DEBUG=ir; `python -m weft knobs` prints them."""
+"""Every switch of weft: words, typed, scoped. `with weft.knobs(debug="guards"): ...` or WEFT_DEBUG=guards; `python -m weft knobs` prints them."""
 
 from __future__ import annotations
 
