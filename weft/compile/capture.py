@@ -35,7 +35,7 @@ from weft.tensor.tensor import Tensor
 from weft.types import shape_env
 from weft.types.shape_env import ShapeEnv
 from weft.types.sym import SymInt, wrap
-from weft.types.tensor_type import tensor_type
+from weft.types.tensor_type import TensorType, tensor_type
 
 ndarray = np.ndarray
 _SELECT_AT = OPS["aten::select_at"]
@@ -138,6 +138,8 @@ class Capture(LiftedNumbers, Gradients):
         if op is _SELECT_AT:
             return self._select_at(*args)
         node = self.builder.emit(op, self.operand(args))
+        if node.outputs and not isinstance(node.outputs[0].type, TensorType):
+            raise self.refuse(f"{op.base}() answers Python with {node.outputs[0].type}, which is only known when the program runs")
         orders = self._orders(op, args) if is_permuted(args, self.env) else ()
         if orders:
             made = tuple(self.fresh(v, o) for v, o in zip(node.outputs, orders, strict=True))
@@ -414,6 +416,11 @@ class Capture(LiftedNumbers, Gradients):
         """The error for something that a compiled function may not do, with the user's line."""
         where = user_location(2)
         return CaptureError(f"{where}: {what}" if where else what)
+
+    def refuse_value(self, tensor: Tensor, what: str) -> None:
+        """The error for asking a tensor for what is only known when the program runs; also of state, whose value a later call changes."""
+        if type(tensor._data) is ndarray or type(tensor._data) is SymbolicPayload:
+            self.payload_of(tensor).materialize(what)
 
     @contextmanager
     def factories_here(self) -> Iterator[None]:

@@ -79,6 +79,7 @@ class Entry:
     random: Any
     joint: JointProgram | None = None
     sharing: tuple[tuple[int, int], ...] = ()
+    settings: Sequence[Callable[[], None]] = ()  # modes as the function leaves them
     late: Sequence[tuple[str, int]] = ()  # symbols that the program's run binds, and the results that hold them
     seconds_total: float = 0.0  # of capture and compilation
     seconds_compile: float = 0.0
@@ -103,7 +104,7 @@ class Entry:
         entry = cls(
             owner, graph, capture, outcome.sources, facts, constants, spec, guards, returns, result_spec, executable, modes.grad, dt.get_default(),
             check, names, Inputs(outcome.sources), Effects(graph, outcome.sources, grad_effects, number_writes, random), random, program,
-            sharing_pattern(leaves), outcome.late,
+            sharing_pattern(leaves), outcome.settings, outcome.late,
         )
         entry.seconds_compile = seconds
         entry._prepare(leaves)
@@ -262,6 +263,8 @@ class Entry:
             symbols[name] = int(results[position])
         self.effects.apply(leaves, inputs, results, symbols, grads)
         made = self._rebuild(leaves, results, symbols)
+        for settle in self.settings:
+            settle()
         if self.joint is not None:
             returned = [made[i] for i in self.joint.outputs]
             self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, returned)

@@ -78,8 +78,8 @@ def _examples(g: Geometry, env: ShapeEnv) -> tuple[tuple[int, ...], tuple[int, .
 
 
 def _descend(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    real = [s for s, d in zip(strides, sizes) if d != 1]
-    return 0 not in real and all(a >= b for a, b in zip(real, real[1:]))
+    real = [s for s, d in zip(strides, sizes, strict=True) if d != 1]
+    return 0 not in real and all(a >= b for a, b in zip(real, real[1:], strict=False))
 
 
 def order_like(source: Tensor, env: ShapeEnv) -> Order | None:
@@ -115,7 +115,7 @@ def _form(value: Any, env: ShapeEnv) -> Any:
 
 def _form_of(dtype: Any, sizes: tuple[Any, ...], strides: tuple[Any, ...]) -> Form:
     order = tuple(sorted(range(len(sizes)), key=lambda i: (-strides[i] if sizes[i] != 1 else 0, i)))
-    return dtype, tuple([1 if d == 1 else 2 for d in sizes]), order, tuple([s == 0 and d != 1 for s, d in zip(strides, sizes)])
+    return dtype, tuple([1 if d == 1 else 2 for d in sizes]), order, tuple([s == 0 and d != 1 for s, d in zip(strides, sizes, strict=True)])
 
 
 def _is_form(value: Any) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from weft.compile.capture import Capture
 from weft.compile.entry import Entry
 from weft.compile.gradients import GradSlot
 from weft.compile.joint import JointRecord, record_backward, unfinished
+from weft.compile.leaks import held_symbol
+from weft.compile.number_math import recorded_math
 from weft.compile.numbers import SymFloat, operand_of
 from weft.compile.program_io import (
     ArgumentSource,
@@ -46,6 +49,7 @@ from weft.runtime.storage import root_of
 from weft.support import pytree, registry
 from weft.support.errors import CaptureError
 from weft.tensor.device import Device
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dims
 from weft.types import dtype as dtypes
@@ -76,6 +80,7 @@ class Outcome:
     sources: list[Source | None] = field(default_factory=list)
     results: list[Operand] = field(default_factory=list)
     late: list[tuple[str, int]] = field(default_factory=list)
+    settings: list[Callable[[], None]] = field(default_factory=list)
     writes: list[tuple[int, int]] = field(default_factory=list)
 
     def leaf_of(self, tensor: Tensor) -> int | None:
@@ -103,12 +108,13 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
     stand_ins, facts = _stand_ins(owner, outcome, leaves)
     args, kwargs = pytree.unflatten(stand_ins, spec)
     substitution = _substitution(owner, capture)
-    with capture.active(), _symbolic_generator(capture, default_generator) as random:
+    with capture.active(), _settings(outcome), _symbolic_generator(capture, default_generator) as random:
         with substitution:  # also while the records are put back: they hold the stand-ins
-            result, recorded = guards.record(owner.function, args, kwargs, kinds=kinds(), substitution=substitution)
+            with recorded_math():
+                result, recorded = guards.record(owner.function, args, kwargs, kinds=kinds(), substitution=substitution)
             try:
                 _restart_for_sharing(owner, outcome, leaves)
-                _refuse_writes(owner, recorded)
+                _refuse_writes(owner, recorded, _containers((args, kwargs)))
                 capture.refuse_histories()
                 number_writes = _number_writes(outcome, recorded)
                 returns, result_spec = _returns(outcome, result, stand_ins)
@@ -253,10 +259,41 @@ def _symbolic_generator(capture: Capture, generator: Generator) -> Iterator[Rand
         generator.key, generator.offset = key, offset
 
 
-def _refuse_writes(owner: CompiledFunction, recorded: guards.Recording) -> None:
-    """Numbers that were written but not lifted start the capture again; other rebindings are refused."""
+@contextmanager
+def _settings(outcome: Outcome) -> Iterator[None]:
+    """Grad mode and the default dtype as the function leaves them, for every call to leave them so; the capture itself leaves them alone."""
+    grad, dtype = modes.grad, dtypes.get_default()
+    try:
+        yield
+        if modes.grad is not grad:
+            outcome.settings.append(partial(setattr, modes, "grad", modes.grad))
+        if dtypes.get_default() is not dtype:
+            outcome.settings.append(partial(dtypes.set_default, dtypes.get_default()))
+    finally:
+        modes.grad = grad
+        dtypes.set_default(dtype)
+
+
+def _containers(arguments: Any) -> set[int]:
+    """The ids of the containers that hold the arguments: rebuilt for the capture, so that what is written into them reaches nobody."""
+    found, pending = set(), [arguments]
+    while pending:
+        tree = pending.pop()
+        children, spec = pytree.one_level(tree)
+        if spec.kind is not None:
+            found.add(id(tree))
+            pending += children
+    return found
+
+
+def _refuse_writes(owner: CompiledFunction, recorded: guards.Recording, containers: set[int]) -> None:
+    """Numbers that were written but not lifted start the capture again; other rebindings, and writes into arguments, are refused."""
     missing: dict[SlotKey, Any] = {}
     for write in recorded.writes:
+        if id(write.target.holder) in containers:
+            raise CaptureError(
+                f"{write.where}: the compiled function changes {write.target.text}, a number inside of an argument; return the new value instead"
+            )
         if isinstance(write, guards.ObjectWrite):
             raise CaptureError(
                 f"{write.where}: the compiled function rebinds {write.target.text} of an object that existed before the call; only numbers can be "
@@ -299,6 +336,11 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
     if isinstance(leaf, SymFloat):
         return ReturnNumber(outcome.result(leaf.value), None)
     if not isinstance(leaf, Tensor):
+        if held_symbol(leaf) is not None:
+            raise outcome.capture.refuse(
+                f"{outcome.capture.root.name} returns an object of type {type(leaf).__name__} that holds tensors made in this call; return them in a "
+                "tuple, list, dict, named tuple or dataclass"
+            )
         return ReturnConstant(leaf)
     for i, stand_in in enumerate(stand_ins):
         if stand_in is leaf:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +50,14 @@ register(dict, lambda x: (list(x.values()), tuple(x)), lambda c, keys: dict(zip(
 register(OrderedDict, lambda x: (list(x.values()), tuple(x)), lambda c, keys: OrderedDict(zip(keys, c, strict=True)))
 
 
+register(
+    defaultdict,
+    lambda x: (list(x.values()), (x.default_factory, *x)),
+    lambda c, meta: defaultdict(meta[0], zip(meta[1:], c, strict=True)),
+)
+register(deque, lambda x: (list(x), x.maxlen), lambda c, maxlen: deque(c, maxlen))
+
+
 def _parts(tree: Any) -> tuple[list[Any], Any] | None:
     kind = type(tree)
     entry = _REGISTRY.get(kind)
@@ -60,7 +68,31 @@ def _parts(tree: Any) -> tuple[list[Any], Any] | None:
     if dataclasses.is_dataclass(kind):
         names = tuple(f.name for f in dataclasses.fields(kind))
         return [getattr(tree, n) for n in names], names
+    if isinstance(tree, (list, tuple, dict)) and _is_bare(tree):
+        return (list(tree.values()), tuple(tree)) if isinstance(tree, dict) else (list(tree), None)
     return None
+
+
+def _is_bare(tree: Any) -> bool:
+    """Whether an object of a subclass of list, tuple or dict holds nothing but its items, so that they make another like it."""
+    kind = type(tree)
+    if not kind.__flags__ & 1 << 9 or getattr(tree, "__dict__", None):  # Py_TPFLAGS_HEAPTYPE: made by a class statement
+        return False
+    base = next(b for b in (list, tuple, dict) if issubclass(kind, b))
+    return kind.__new__ is base.__new__ and kind.__iter__ is base.__iter__ and not any("__slots__" in c.__dict__ and c.__slots__ for c in kind.__mro__)  # type: ignore[attr-defined]
+
+
+def _made_of(kind: Any, children: list[Any], meta: Any) -> Any:
+    """An object of a bare subclass. Its __init__ is not called: it may ask for other things than items."""
+    if issubclass(kind, tuple):
+        return tuple.__new__(kind, children)
+    fresh = kind.__new__(kind)
+    if issubclass(kind, list):
+        list.extend(fresh, children)
+    else:
+        for key, child in zip(meta, children, strict=True):
+            dict.__setitem__(fresh, key, child)
+    return fresh
 
 
 def _rebuild(kind: Any, children: list[Any], meta: Any) -> Any:
@@ -69,6 +101,8 @@ def _rebuild(kind: Any, children: list[Any], meta: Any) -> Any:
         return entry[1](children, meta)
     if hasattr(kind, "_fields"):
         return kind(*children)
+    if not dataclasses.is_dataclass(kind):
+        return _made_of(kind, children, meta)
     fresh = object.__new__(kind)
     for name, child in zip(meta, children, strict=True):
         object.__setattr__(fresh, name, child)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Union
 
+import numpy as np
+
 from weft.types import dims
 from weft.types.dims import Dim, Expr
 from weft.types.shape_env import ShapeEnv
@@ -15,6 +17,11 @@ class SymInt:
     """A symbolic integer. `x.shape[0] * 2` is again symbolic; `x.shape[0] > 8` answers from the example and records a guard."""
 
     __slots__ = ("env", "expr")
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """int, so that `isinstance(n, int)` in the user's code says what it says in eager mode."""
+        return int
 
     def __init__(self, expr: Expr, env: ShapeEnv) -> None:
         self.expr, self.env = expr, env
@@ -49,6 +56,46 @@ class SymInt:
 
     def __rmod__(self, other: Any) -> Any:
         return self._wrap(dims.mod(to_dim(other), self.expr)) if is_int_like(other) else NotImplemented
+
+    def __divmod__(self, other: Any) -> Any:
+        return (self // other, self % other) if is_int_like(other) else NotImplemented
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return (other // self, other % self) if is_int_like(other) else NotImplemented
+
+    def __lshift__(self, other: Any) -> Any:
+        return self * 2 ** int(other)
+
+    def __rshift__(self, other: Any) -> Any:
+        return self // 2 ** int(other)
+
+    def __rlshift__(self, other: int) -> int:
+        return other << int(self)
+
+    def __rrshift__(self, other: int) -> int:
+        return other >> int(self)
+
+    def __and__(self, other: Any) -> int:
+        return int(self) & int(other)
+
+    def __or__(self, other: Any) -> int:
+        return int(self) | int(other)
+
+    def __xor__(self, other: Any) -> int:
+        return int(self) ^ int(other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __invert__(self) -> Any:
+        return -self - 1
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return self if digits is None or digits >= 0 else round(int(self), digits)
+
+    def __trunc__(self) -> IntLike:
+        return self
+
+    __floor__ = __ceil__ = __trunc__
 
     def __neg__(self) -> IntLike:
         return self._wrap(-self.expr)
@@ -110,8 +157,24 @@ class SymInt:
     def __hash__(self) -> int:
         return hash(int(self))
 
+    def __format__(self, spec: str) -> str:
+        """The example's value, with a guard that it stays so: text is made once."""
+        return format(int(self), spec)
+
+    def __str__(self) -> str:
+        return str(int(self))
+
     def __repr__(self) -> str:
         return str(self.expr)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.array(int(self), dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        """What else an int has (bit_length, real, ...), of the guarded value."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(int(self), name)
 
 
 def _number(value: SymInt, other: Any, method: str) -> Any:

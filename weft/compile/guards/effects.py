@@ -58,6 +58,7 @@ _BUILTINS: Final[dict[tuple[str, str], tuple[str, str]]] = {
         )
     },
     **{(m, "urandom"): ("draws foreign random bytes", USE_OURS) for m in ("posix", "nt")},
+    **{(m, n): ("changes the environment", MOVE_OUT) for m in ("posix", "nt") for n in ("putenv", "unsetenv")},
     **{("_pickle", n): ("reads or writes a file", MOVE_OUT) for n in ("dump", "load")},
 }
 _RANDOM_METHODS: Final = frozenset({"random", "getrandbits", "seed"})

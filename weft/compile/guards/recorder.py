@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FrameType
@@ -15,13 +16,14 @@ from weft.compile.guards.kinds import BORING, CONTAINERS, Kind, Kinds
 from weft.compile.guards.origin import INTERNAL, STDLIB, USER
 from weft.compile.guards.plan import Plan
 from weft.compile.guards.reads import Reads
-from weft.compile.guards.slots import Key, instance_dict
+from weft.compile.guards.slots import ItemSlot, Key, instance_dict
 from weft.compile.guards.visit import Visitor
 from weft.support.locations import Location
 
 Deed = tuple[str, str]
 _TRANSPARENT: Final = frozenset({Kind.TUPLE, Kind.LIST, Kind.DICT})
 _UNSEEN: Final = ("", "")
+_ENVIRONMENT: Final = type(os.environ).__getitem__.__code__  # get(), getenv() and `in` end here too
 PASS_ITEM: Final = "Draw the item outside and pass it in as an argument."
 
 
@@ -38,7 +40,7 @@ class Recorder:
         self.refusal: SideEffectError | None = None
         self._table: dict[
             int, Plan | Deed | bool | None
-        ] = {}  # by id(code); False for weft's own, None for harmless library code
+        ] = {}  # by id(code); False for weft's own, None for harmless library code, True for reading os.environ
         self._codes: list[CodeType] = []  # keeps the ids in _table alive
         self._own: set[int] = set()
         self._seen: set[Any] = set()
@@ -116,6 +118,8 @@ class Recorder:
                     self._enter(frame, plan)
                 elif isinstance(plan, tuple):
                     self._called_stdlib(frame, plan)
+                elif plan:
+                    self._environment(frame)
             elif event == "c_call":
                 if codes(id(frame.f_code)) is not False and arg.__name__ in SUSPECTS:
                     self._suspect(frame, arg)
@@ -147,6 +151,8 @@ class Recorder:
             self._stored |= found.store_names
         elif origin == INTERNAL:
             found = False
+        elif code is _ENVIRONMENT:
+            found = True
         elif origin == STDLIB:
             found = stdlib_deed(frame.f_globals.get("__name__") or "", code.co_name)
         self._table[id(code)] = found
@@ -224,6 +230,13 @@ class Recorder:
         user = self._user_frame(frame.f_back)
         if user is not None:
             self.refuse(user, *deed)
+
+    def _environment(self, frame: FrameType) -> None:
+        """A variable of the environment is read: guard it where the user's code asks."""
+        user, name = self._user_frame(frame.f_back), frame.f_locals.get("key")
+        if user is not None and isinstance(name, str):
+            where = Location(user.f_code.co_filename, user.f_lineno)
+            self.reads.entry(ItemSlot(os.environ, name, f"os.environ[{name!r}]"), where)
 
     def refuse(self, frame: FrameType, deed: str, remedy: str) -> None:
         """Raise at the user's line; kept in case the user's code swallows it."""

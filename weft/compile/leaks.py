@@ -1,0 +1,59 @@
+"""What a captured function returns besides tensors must not hold tensors of the capture: they stand for nothing afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.compile.numbers import SymFloat
+from weft.compile.symbolic import SymbolicPayload
+from weft.tensor.tensor import Tensor
+from weft.types.sym import SymInt
+
+_PLAIN = (str, bytes, int, float, complex, bool, type(None), type, np.ndarray, np.generic)
+_LIMIT = 256  # objects looked at
+
+
+def held_symbol(value: Any) -> Any:
+    """A tensor or number of the capture that an object leads to through attributes, items or closure cells; None if there is none."""
+    seen: set[int] = set()
+    pending = [value]
+    while pending and len(seen) < _LIMIT:
+        item = pending.pop()
+        kind = type(item)
+        if kind is SymFloat or kind is SymInt or (isinstance(item, Tensor) and type(item._data) is SymbolicPayload):
+            return item
+        if kind in _PLAIN or isinstance(item, Tensor) or id(item) in seen:
+            continue
+        seen.add(id(item))
+        pending += _held(item)
+    return None
+
+
+def _held(item: Any) -> list[Any]:
+    found: list[Any] = []
+    if isinstance(item, dict):
+        found += item.values()
+    elif isinstance(item, (list, tuple, set, frozenset)):
+        found += item
+    found += getattr(item, "__dict__", {}).values()
+    for kind in type(item).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        found += [getattr(item, s) for s in ((slots,) if isinstance(slots, str) else slots) if hasattr(item, s)]
+    for name in ("__closure__", "__defaults__"):
+        found += getattr(item, name, None) or ()
+    for name in ("cell_contents", "__self__", "__func__"):
+        inner = _attribute(item, name)
+        if inner is not None:
+            found.append(inner)
+    return found
+
+
+def _attribute(item: Any, name: str) -> Any:
+    try:
+        return getattr(item, name, None)
+    except ValueError:  # an empty cell
+        return None
+
+
