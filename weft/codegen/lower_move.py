@@ -119,11 +119,9 @@ def lower_pad(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     start: Dim = 0
     for i in range(len(pad) // 2):
         before, after, axis = pad[2 * i], pad[2 * i + 1], len(dims) - 1 - i
-        if not (isinstance(before, int) and isinstance(after, int)):
-            return None
-        dims[axis] = dims[axis] + min(before, 0) + min(after, 0)
-        offset = offset + max(-before, 0) * geometry.strides[axis]
-        start = start + max(before, 0) * strides[axis]
+        dims[axis] = dims[axis] + dm.minimum(before, 0) + dm.minimum(after, 0)
+        offset = offset + dm.maximum(-before, 0) * geometry.strides[axis]
+        start = start + dm.maximum(before, 0) * strides[axis]
     inside = Geometry(tuple(dims), geometry.strides, offset)
     fill = block.lowering.nest(fill_nest(out, value, node))
     copy = block.lowering.nest(copy_nest(out, inside.dims, root, inside, node, block.aliases, Geometry(inside.dims, strides, start)))

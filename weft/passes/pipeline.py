@@ -10,6 +10,7 @@ from weft.passes.open_opaque import open_opaque
 from weft.passes.run import Run
 from weft.passes.scatter_sums import scatter_sums
 from weft.passes.simplify_views import simplify_views
+from weft.passes.windows import windows
 
 
 def optimize(graph: Graph, run: Run | None = None) -> Graph:
@@ -20,6 +21,7 @@ def optimize(graph: Graph, run: Run | None = None) -> Graph:
     graph = run.apply("open_opaque", open_opaque, graph)  # shapes are known: backward formulas become operators
     run.keep("opened", graph)
     graph = run.apply("dce", dce, graph)  # gradients that turned out unused
+    graph = run.apply("windows", windows, graph)  # convolutions as matrix products
     graph = run.apply("decompose", decompose, graph)  # only scalar, reduce, view and kernel entries remain
     graph = run.apply("simplify_views", simplify_views, graph)  # decompositions leave views that change nothing
     graph = run.apply("scatter_sums", scatter_sums, graph)  # gradients of slices: updates of a part, not sums of wholes

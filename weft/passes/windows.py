@@ -1,0 +1,149 @@
+"""windows: what slides over a tensor becomes matrix products and padded sums, which the back end knows.
+
+The three bilinear operators of catalogue/convolution.py are matrix products over windows. Windows are strided views (`unfold`), so that the only work
+beside the product is one copy that lays them out as columns. The adjoint for the input is itself a correlation: of the gradient, spread out by the
+stride and padded, with the kernel turned around. The gradient of `unfold` is a sum of as many shifted pieces as windows overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.ir.builder import Builder
+from weft.ir.graph import Graph, Node, Operand, Value
+from weft.ops.packet import aten
+from weft.ops.rules import normalize_dim
+from weft.passes.rebuild import rebuild, results_of
+from weft.types import dims as dm
+from weft.types import dtype as dt
+from weft.types import shape_env
+from weft.types.dims import Dim, product
+
+Dims = Sequence[Dim]
+_PRODUCTS = (dt.float32, dt.float64)  # dtypes with a native matrix product
+
+
+def windows(graph: Graph) -> Graph:
+    """The graph with convolutions and sums over windows opened."""
+    return rebuild(graph, _rewrite, lambda n: n.op.name in _RULES or n.op.name == "aten::unfold_backward")
+
+
+def _rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+    first = args[0]
+    if type(first) is not Value:
+        return None
+    if node.op.name == "aten::unfold_backward":
+        _, sizes, dim, size, step = args
+        if not sizes or type(size) is not int or type(step) is not int:
+            return None
+        return results_of(builder, _unfold_back(builder, builder.handle(first), sizes, normalize_dim("unfold", dim, len(sizes)), size, step))
+    if first.tensor_type.dtype not in _PRODUCTS:
+        return None
+    return results_of(builder, _RULES[node.op.name](builder.handle(first), builder.handle(args[1]), *args[2:]))
+
+
+def _correlate(x: Any, w: Any, size: Dims, stride: Dims, padding: Dims, dilation: Dims, groups: int) -> Any:
+    """Windows of x [n, c, ...] times w [o, c / groups, ...]: for each sample and group one product [o / groups, window] @ [window, places]."""
+    n, o, kernel = x.dims[0], w.dims[0], w.dims[2:]
+    shown = _windows(_padded(x, padding, padding), kernel, size, stride, dilation)
+    rows = aten.reshape(w, (groups, dm.floordiv(o, groups), -1))
+    return _times_columns(rows, shown, n, size, groups)
+
+
+def _times_columns(rows: Any, shown: Any, n: Dim, size: Dims, groups: int) -> Any:
+    """rows [groups, m, window] times windows [n, groups * c, *places, *kernel]: [n, groups * m, *places]."""
+    rank = len(size)
+    m, width, places = rows.dims[1], rows.dims[2], product(tuple(size))
+    order = (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
+    columns = aten.reshape(aten.permute(shown, order), (n * groups, width, places))
+    each = aten.reshape(aten.expand(aten.unsqueeze(rows, 0), (n, groups, m, width)), (n * groups, m, width))
+    return aten.reshape(aten.bmm(each, columns), (n, groups * m, *size))
+
+
+def _match(g: Any, x: Any, kernel: Dims, stride: Dims, padding: Dims, dilation: Dims, groups: int) -> Any:
+    """Windows of x times g, summed over samples and places: for each group one product [window, n * places] @ [n * places, o / groups]."""
+    n, o, c, size = g.dims[0], g.dims[1], x.dims[1], g.dims[2:]
+    rank, places, window = len(size), product(tuple(size)), dm.floordiv(c, groups) * product(tuple(kernel))
+    shown = _windows(_padded(x, padding, padding), kernel, size, stride, dilation)
+    order = (1, *range(2 + rank, 2 + 2 * rank), 0, *range(2, 2 + rank))
+    columns = aten.reshape(aten.permute(shown, order), (groups, window, n * places))
+    rows = aten.reshape(aten.transpose(aten.reshape(g, (n, o, places)), 0, 1), (groups, dm.floordiv(o, groups), n * places))
+    found = aten.bmm(columns, aten.transpose(rows, 1, 2))
+    return aten.reshape(aten.transpose(found, 1, 2), (o, dm.floordiv(c, groups), *kernel))
+
+
+def _spread(g: Any, w: Any, size: Dims, stride: Dims, padding: Dims, dilation: Dims, groups: int) -> Any:
+    """What _correlate's windows receive: g, `stride` apart and padded, correlated with w turned around and its channels swapped."""
+    n, o, c, kernel = g.dims[0], w.dims[0], w.dims[1], w.dims[2:]
+    rank = len(size)
+    reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
+    apart = _apart(g, stride)
+    before = [r - p for r, p in zip(reach, padding, strict=True)]
+    after = [s + r - have - b for s, r, have, b in zip(size, reach, apart.dims[2:], before, strict=True)]
+    shown = _windows(_padded(apart, before, after), kernel, size, (1,) * rank, dilation)
+    turned = aten.reshape(_turned(w, rank), (groups, dm.floordiv(o, groups), c, *kernel))
+    rows = aten.reshape(aten.transpose(turned, 1, 2), (groups, c, -1))
+    return _times_columns(rows, shown, n, size, groups)
+
+
+_RULES: dict[str, Callable[..., Any]] = {"aten::_convolve": _correlate, "aten::_convolve_input": _spread, "aten::_convolve_weight": _match}
+
+
+def _unfold_back(builder: Builder, g: Any, sizes: Dims, at: int, size: int, step: int) -> Any:
+    """Windows added up where they came from. Piece j holds elements j * step to (j + 1) * step of every window; pieces do not overlap in themselves."""
+    last = g.ndim - 1
+    g = aten.permute(g, (*range(at + 1), last, *range(at + 1, last)))
+    count, whole = g.dims[at], sizes[at]
+    total: Any = None
+    for j in range(-(-size // step)):
+        end = min((j + 1) * step, size)
+        piece = aten.slice(g, at + 1, j * step, end, 1)
+        if end - j * step < step:
+            piece = aten.constant_pad_nd(piece, [*[0, 0] * (last - at - 1), 0, step - end + j * step])
+        piece = aten.reshape(piece, (*sizes[:at], count * step, *sizes[at + 1 :]))
+        if j or not builder.env.proves_equal(count * step, whole):
+            piece = aten.constant_pad_nd(piece, [*[0, 0] * (last - at - 1), j * step, whole - (j + count) * step])
+        total = piece if total is None else total + piece
+    return total if total is not None else aten.zeros(tuple(sizes), dtype=g.dtype)
+
+
+# ---- pieces
+
+
+def _padded(x: Any, before: Dims, after: Dims) -> Any:
+    """Zeros before and after along each spatial dim; a negative number cuts."""
+    if all(p == 0 for p in (*before, *after)):
+        return x
+    return aten.constant_pad_nd(x, [p for i in reversed(range(len(before))) for p in (before[i], after[i])])
+
+
+def _windows(x: Any, kernel: Dims, size: Dims, stride: Dims, dilation: Dims) -> Any:
+    """The first `size` windows of x along each spatial dim, a view: [n, c, *size, *kernel]."""
+    rank = len(kernel)
+    for i, (k, s, d) in enumerate(zip(kernel, stride, dilation, strict=True)):
+        x = aten.unfold(x, 2 + i, (k - 1) * d + 1, s)
+        if not shape_env.equal(x.dims[2 + i], size[i]):
+            x = aten.slice(x, 2 + i, 0, size[i], 1)
+    for i, d in enumerate(dilation):
+        if d != 1:
+            x = aten.slice(x, 2 + rank + i, 0, x.dims[2 + rank + i], d)
+    return x
+
+
+def _apart(g: Any, stride: Dims) -> Any:
+    """g with stride - 1 zeros between its elements."""
+    for i, s in enumerate(stride):
+        if s != 1:
+            length = (g.dims[2 + i] - 1) * s + 1
+            zeros = aten.zeros((*g.dims[: 2 + i], length, *g.dims[3 + i :]), dtype=g.dtype)
+            g = aten.slice_scatter(zeros, g, 2 + i, 0, length, s)
+    return g
+
+
+def _turned(w: Any, rank: int) -> Any:
+    """The kernel with its spatial dims reversed."""
+    for i in range(2, 2 + rank):
+        if w.dims[i] != 1:
+            w = aten.index_select(w, i, -aten._iota(w.dims[i]) + (w.dims[i] - 1))
+    return w
