@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -114,3 +115,14 @@ def test_its_node_prints_and_parses(x: np.ndarray) -> None:
     again = parse_graph(str(graph))
     assert str(again) == str(graph)
     np.testing.assert_allclose(interpret(again, [x])[0], expected(x, 1.5), rtol=1e-12)
+
+
+def test_its_section_and_stub_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    from make_reference import FOLDER, pages  # scripts are no package
+    from make_stubs import stubs
+
+    text = pages()[FOLDER / "nn-functional.md"].split("\n## softcap\n")[1].split("\n## ")[0]
+    assert "`weft.softcap` `weft.Tensor.softcap` `weft.Tensor.softcap_`" in text and "softcap(Tensor self, Scalar cap) -> Tensor" in text
+    assert "x near 0, never beyond cap" in text and "*pointwise, gradients, in place, out=*" in text and re.search(r"`softcap\(\[.*\], 2\.0\)` is `\[", text)
+    assert "def softcap(input: Tensor, cap: _Number, *, out: Tensor | None = ...) -> Tensor: ..." in stubs()[ROOT / "weft/__init__.pyi"]
