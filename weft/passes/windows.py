@@ -21,7 +21,6 @@ from weft.types import shape_env
 from weft.types.dims import Dim, product
 
 Dims = Sequence[Dim]
-_PRODUCTS = (dt.float32, dt.float64)  # dtypes with a native matrix product
 
 
 def windows(graph: Graph) -> Graph:
@@ -38,9 +37,13 @@ def _rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[O
         if not sizes or type(size) is not int or type(step) is not int:
             return None
         return results_of(builder, _unfold_back(builder, builder.handle(first), sizes, normalize_dim("unfold", dim, len(sizes)), size, step))
-    if first.tensor_type.dtype not in _PRODUCTS:
+    dtype = first.tensor_type.dtype
+    if dtype is None or not dtype.is_floating_point:
         return None
-    return results_of(builder, _RULES[node.op.name](builder.handle(first), builder.handle(args[1]), *args[2:]))
+    wide = dt.compute_dtype(dtype)  # half precisions are convolved in float32, as eager convolves them
+    pair = [aten._to_copy(builder.handle(a), dtype=wide) if wide is not dtype else builder.handle(a) for a in args[:2]]
+    out = _RULES[node.op.name](*pair, *args[2:])
+    return results_of(builder, out if wide is dtype else aten._to_copy(out, dtype=dtype))
 
 
 def _correlate(x: Any, w: Any, size: Dims, stride: Dims, padding: Dims, dilation: Dims, groups: int) -> Any:
