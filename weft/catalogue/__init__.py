@@ -8,7 +8,7 @@ pseudoinverse.py, matrix_functions.py      svd, qr, eigh, det; pinv, lstsq; powe
 counting.py, quantiles.py, covariance.py, distances.py    statistics that are no reductions
 factories.py   tensors from nothing                                   random.py      counter-based random numbers
 activations.py, losses.py, norms.py, attention.py, embedding.py, convolution.py, pooling.py, interpolation.py    networks
-running_norms.py, functional.py    nn.functional's own signatures (namespace nn::)
+running_norms.py, functional.py, bags.py, ctc.py, grid_sampling.py, unpooling.py    nn.functional's own signatures (namespace nn::)
 internal.py    operators that rules need and users do not
 
 Importing the package defines every entry. Rules call operators through `weft.ops.packet.aten`.
@@ -17,6 +17,7 @@ Importing the package defines every entry. Rules call operators through `weft.op
 from weft.catalogue import (  # noqa: F401
     activations,
     attention,
+    bags,
     casts,
     checked,
     choice,
@@ -26,7 +27,9 @@ from weft.catalogue import (  # noqa: F401
     convolution,
     counting,
     covariance,
+    ctc,
     distances,
+    distributions,
     einsum,
     embedding,
     extrema,
@@ -35,6 +38,7 @@ from weft.catalogue import (  # noqa: F401
     fft,
     functional,
     gamma,
+    grid_sampling,
     grids,
     index_writes,
     indexing,
@@ -52,7 +56,6 @@ from weft.catalogue import (  # noqa: F401
     pooling,
     pseudoinverse,
     quantiles,
-    distributions,
     random,
     reductions,
     running_norms,
@@ -66,6 +69,7 @@ from weft.catalogue import (  # noqa: F401
     sorting,
     special_functions,
     statistics,
+    unpooling,
     vector_norms,
     views,
     windows,

@@ -281,6 +281,56 @@ logspace = define(
 )
 
 
+def _triangle_type(name: str) -> Callable[..., TensorType]:
+    def rule(row: int, col: int, offset: int, dtype: DType | None, device: str | None) -> TensorType:
+        for what, n in (("row", row), ("col", col)):
+            if n < 0:
+                raise ShapeError(f"{what} must be non-negative, got {n}")
+        if dtype is not None and (dtype.is_differentiable or dtype is dt.bool_):
+            raise ShapeError(f'"{name}_indices" not implemented for {dtype}')
+        return tensor_type(dtype or dt.int64, (2, _triangle_places(name, row, col, offset).shape[1]), device or "cpu")
+
+    return rule
+
+
+def _triangle_places(name: str, row: int, col: int, offset: int) -> Any:
+    inside = np.tri(row, col, offset if name == "tril" else offset - 1, np.bool_)
+    return np.stack(np.nonzero(inside if name == "tril" else ~inside))
+
+
+for _name, _words in (("tril", "lower"), ("triu", "upper")):
+    define(
+        f"aten::{_name}_indices(int row, int col, int offset=0, *, {_OPTIONS}) -> Tensor",
+        f"The rows and columns of the {_words} triangle of a row by col matrix, in order: [2, count].",
+        type=_triangle_type(_name),
+        kernel=lambda row, col, offset, dtype, device, name=_name: _triangle_places(name, row, col, offset).astype((dtype or dt.int64).numpy),
+        vjp=NOT_DIFFERENTIABLE,
+        public=("weft",),
+        reference=lambda row, col, offset, dtype, device, name=_name: np.asarray(
+            (np.tril_indices if name == "tril" else np.triu_indices)(row, offset, col), (dtype or dt.int64).numpy),
+    )
+
+
+def _empty_strided(size: Sequence[Dim], stride: Sequence[Dim], dtype: DType | None, device: str | None) -> Any:
+    """A storage that the farthest element just fits in, shown with these strides."""
+    if len(size) != len(stride):
+        raise ShapeError(f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})")
+    dims = _checked("empty_strided", size)
+    reach: Dim = 1
+    for d, s in zip(dims, stride, strict=True):
+        reach = reach + (d - 1) * s
+    nothing = any(isinstance(d, int) and d == 0 for d in dims)
+    return aten.as_strided(aten.empty((0 if nothing else reach,), dtype=dtype), dims, tuple(stride))
+
+
+define(
+    f"aten::empty_strided(int[] size, int[] stride, *, {_OPTIONS}) -> Tensor",
+    "A tensor of the given size and strides, its elements not to be relied on.",
+    decompose=_empty_strided,
+    public=("weft",),
+)
+
+
 def _eye(rows: Dim, columns: Dim, dtype: DType | None) -> Any:
     on_diagonal = aten.eq(aten.unsqueeze(aten._iota(rows), 1), aten._iota(columns))
     return aten._to_copy(on_diagonal, dtype=_or_default(dtype))

@@ -8,7 +8,7 @@ from weft.ops.packet import aten
 from weft.support.errors import ShapeError
 from weft.tensor.tensor import Tensor
 
-__all__ = ["channel_shuffle", "fold", "upsample"]
+__all__ = ["channel_shuffle", "fold", "upsample", "upsample_bilinear", "upsample_nearest"]
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -23,6 +23,16 @@ def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: st
     from weft.nn import functional as F  # functional shows this module
 
     return F.interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """nn.functional.interpolate with mode nearest."""
+    return upsample(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """nn.functional.interpolate with mode bilinear and aligned corners."""
+    return upsample(input, size, scale_factor, "bilinear", True)
 
 
 def _pair(value: Any) -> tuple[Any, Any]:
