@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cmp_to_key
 from typing import Any
 
@@ -36,8 +37,8 @@ def follow(base: Any, path: Path) -> Any:
     return base
 
 
-def write_path(base: Any, path: Path, new: Any) -> Any:
-    """The base with `new` in place of the view at the end of the path, by each view's scatter."""
+def write_path(base: Any, path: Path, new: Any, show: Callable[[Any, Path], Any] = follow) -> Any:
+    """The base with `new` in place of the view at the end of the path, by each view's scatter. `show` follows a part of the path."""
     if len(path) > 1 and _repeats(path):
         return _write_elements(base, path, new)
     along = []
@@ -45,7 +46,7 @@ def write_path(base: Any, path: Path, new: Any) -> Any:
         base = _settled(base, step[0])
         along.append(base)
         if len(along) < len(path):
-            base = follow(base, (step,))
+            base = show(base, (step,))
     for step, whole in zip(reversed(path), reversed(along), strict=False):
         new = _written(whole, step, new)
     return new

@@ -9,11 +9,12 @@ The levels that do the work are in weft/layers/transforms.
 
 import weft.layers.transforms.custom  # noqa: F401  (custom Functions under the levels)
 from weft.func.forward import jvp, linearize
+from weft.func.functionalizing import functionalize
 from weft.func.gradients import grad, grad_and_value, vjp
 from weft.func.jacobians import hessian, jacfwd, jacrev
 from weft.func.mapping import vmap
 from weft.func.state import functional_call, stack_module_state
 
 __all__ = [
-    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "stack_module_state", "vjp", "vmap",
+    "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "stack_module_state", "vjp", "vmap",
 ]

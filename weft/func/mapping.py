@@ -56,7 +56,7 @@ def _map(
 
 def _first(value: Tensor, dim: int) -> Tensor:
     """The tensor with the dim in front."""
-    return value if dim == 0 else aten.movedim(value, dim, 0)  # type: ignore[no-any-return]
+    return value if dim == 0 else aten.movedim(value, dim, 0)
 
 
 # ---- inputs
@@ -165,9 +165,13 @@ def _in_chunks(
     for start in range(0, size, chunk):
         count = min(chunk, size - start)
         some = [leaf if d is None else aten.narrow(leaf, d, start, count) for leaf, d in zip(leaves, dims, strict=True)]
-        named = kwargs and pytree.map_leaves(lambda x, at=start, n=count: aten.narrow(x, 0, at, n) if isinstance(x, Tensor) else x, kwargs)
+        named = kwargs and pytree.map_leaves(functools.partial(_rows_of, start=start, count=count), kwargs)
         found, out_spec = pytree.flatten(_map(func, some, spec, dims, count, out_dims, randomness, named))
         parts.append(found)
     places = spread(tuple(out_dims) if isinstance(out_dims, list) else out_dims, out_spec) or list(out_dims)
     joined = [column[0] if d is None else aten.cat(tuple(column), d) for column, d in zip(zip(*parts, strict=True), places, strict=True)]
     return pytree.unflatten(joined, out_spec)
+
+
+def _rows_of(value: Any, start: int, count: int) -> Any:
+    return aten.narrow(value, 0, start, count) if isinstance(value, Tensor) else value

@@ -10,6 +10,7 @@ from weft.autograd.function import Function, FunctionCtx
 from weft.autograd.saved import SavedTensor
 from weft.layers.transforms.batched import BatchLevel
 from weft.layers.transforms.dual import DualLevel
+from weft.layers.transforms.functional import FunctionalLevel
 from weft.layers.transforms.generated import generated
 from weft.layers.transforms.level import Level
 from weft.layers.transforms.tracked import GradLevel
@@ -201,9 +202,18 @@ def _transposed(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args
     return output, tuple([next(found) if c else None for c in carries])
 
 
+# ---- functionalize
+def under_functionalize(level: FunctionalLevel, function: Kind, args: Args) -> Any:
+    """Computed below, as one step."""
+    values = level.lower(args)
+    return _lifted(level, level.down(lambda: function.apply(*values)))
+
+
 def install() -> None:
     """Give the levels their way with custom Functions (which import the levels, not the other way round)."""
-    table: dict[type[Level], Callable[..., Any]] = {GradLevel: under_grad, BatchLevel: under_vmap, DualLevel: under_jvp}
+    table: dict[type[Level], Callable[..., Any]] = {
+        GradLevel: under_grad, BatchLevel: under_vmap, DualLevel: under_jvp, FunctionalLevel: under_functionalize,
+    }
     for level, rule in table.items():
         level.apply_function = rule  # type: ignore[attr-defined]
 

@@ -166,4 +166,4 @@ def _rewritten(data: Dual, path: Any, new: Tensor | None, target: Tensor) -> Ten
     if not path:
         return new
     before = aten.zeros_like(data.value) if data.tangent is None else data.tangent
-    return write_path(before, path, new)  # type: ignore[no-any-return]
+    return write_path(before, path, new)

@@ -100,7 +100,7 @@ def _batch_of(function: type[Function], size: Dim, randomness: str, flags: Args)
     if function.jvp is not Function.jvp:
 
         def jvp(ctx: Any, *tangents: Any) -> Any:
-            saved_flags = getattr(ctx, "_flags_of_forward", None) or getattr(ctx, "_flags_of_saved", ())
+            saved_flags: Any = getattr(ctx, "_flags_of_forward", None) or getattr(ctx, "_flags_of_saved", ())
             with BatchLevel(size, randomness) as level:
                 found = _many(function.jvp(_Context(ctx, level, saved_flags), *_wrapped(level, tangents, flags)))
                 owned, lowered = [level.owns(t) for t in found], level.lower(found)

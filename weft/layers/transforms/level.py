@@ -126,6 +126,15 @@ class Level:
         finally:
             modes.special = stack
 
+    def beneath(self, function: Callable[..., R], *args: Any) -> R:
+        """Call a function with this level and all above it popped; just call it where the level does not run."""
+        stack = modes.special
+        modes.special = stack[: stack.index(self)] or None if stack and self in stack else stack
+        try:
+            return function(*args)
+        finally:
+            modes.special = stack
+
     def owns(self, value: Any) -> bool:
         """Whether a value is a tensor of this level."""
         return isinstance(value, Tensor) and isinstance(value._data, Wrapper) and value._data.level is self
