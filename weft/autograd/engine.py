@@ -12,7 +12,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.accumulate import accumulate as accumulate_into
@@ -209,13 +209,11 @@ def _seeds(roots: Sequence[Tensor], grads: Sequence[Tensor | None], create_graph
 
 def _seed(root: Tensor | GradientEdge, grad: Tensor | None, i: int) -> Tensor:
     like = root if isinstance(root, Tensor) else root.node.metadata_of_inputs[root.output_nr]
+    assert like is not None
     if grad is not None:
         _check_seed(like, grad, i)
         return grad
-    if isinstance(root, Tensor):
-        count = root.numel()
-    else:
-        count = math.prod(like.dims)
+    count: Any = root.numel() if isinstance(root, Tensor) else math.prod(cast(Any, like.dims))
     if count != 1:
         raise StateError("grad can be implicitly created only for scalar outputs")
     if not like.dtype.is_floating_point:

@@ -9,11 +9,11 @@ import numpy as np
 from weft.catalogue.samples import F, I, case, draw
 from weft.ops.op import define
 from weft.ops.packet import aten
-from weft.types.tensor_type import TensorType
+from weft.types.tensor_type import TensorType, tensor_type
 
 
 def _without(type: TensorType, dim: int) -> TensorType:
-    return type.with_dims((*type.shape[:dim], *type.shape[dim + 1 :]) if type.is_complete else None)
+    return type.with_dims((*type.shape[:dim], *type.shape[dim + 1 :])) if type.is_complete else tensor_type(type.dtype, None, type.device)
 
 
 def _indices(dim: int, index: Any) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.ops.op import OPS, Op
+from weft.ops.op import OPS, Joint, Op
 from weft.ops.packet import aten
 from weft.ops.route import call
 
@@ -28,8 +28,8 @@ def linear(op: Op, primals: Values, tangents: Values, out: Any) -> Any:
 
 def _is_operand(op: Op, position: int) -> bool:
     """Whether the argument is one that the operator is linear in."""
-    vjp = op.vjp or {}
-    return op.schema.arguments[position].name in (getattr(vjp, "inputs", None) or vjp)
+    names = op.vjp.inputs if isinstance(op.vjp, Joint) else (op.vjp or {})
+    return op.schema.arguments[position].name in names
 
 
 def _or_zeros(primal: Any, tangent: Any) -> Any:

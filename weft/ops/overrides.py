@@ -10,9 +10,11 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from weft.support.errors import ArgumentError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 NAME = "__weft_function__"
 ENABLED, WITHOUT_CLASSES, DISABLED = 0, 1, 2  # who is asked: everybody, modes alone, nobody
@@ -149,7 +151,7 @@ def asked_of_method(args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = No
     return None if asked == () and not hasattr(type(args[0]), NAME) else asked
 
 
-def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
+def overridable(function: F) -> F:
     """A public function written in Python, that classes and modes may take over."""
 
     @functools.wraps(function)
@@ -162,7 +164,7 @@ def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
             return public(*args, **kwargs)
         return function(*args, **kwargs)
 
-    return public
+    return cast(F, public)
 
 
 # ---- call forms

@@ -101,23 +101,23 @@ def _rebuild(kind: Any, children: list[Any], meta: Any) -> Any:
         return entry[1](children, meta)
     if hasattr(kind, "_fields"):
         return kind(*children)
-    if not dataclasses.is_dataclass(kind):
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         return _made_of(kind, children, meta)
-    fresh = object.__new__(kind)
+    fresh: Any = object.__new__(kind)
     for name, child in zip(meta, children, strict=True):
         object.__setattr__(fresh, name, child)
     return fresh
 
 
-def flatten(tree: Any, leaves: list[Any] | None = None) -> tuple[list[Any], TreeSpec]:
-    """Leaves in order, and the structure. Anything that is not a registered container, named tuple or dataclass is a leaf."""
+def flatten(tree: Any, leaves: list[Any] | None = None, stop: type | None = None) -> tuple[list[Any], TreeSpec]:
+    """Leaves in order, and the structure. Anything that is not a registered container, named tuple or dataclass is a leaf, and objects of type `stop`."""
     found: list[Any] = [] if leaves is None else leaves
-    parts = _parts(tree)
+    parts = None if type(tree) is stop else _parts(tree)
     if parts is None:
         found.append(tree)
         return found, LEAF
     children, meta = parts
-    return found, TreeSpec(type(tree), meta, tuple(flatten(c, found)[1] for c in children))
+    return found, TreeSpec(type(tree), meta, tuple(flatten(c, found, stop)[1] for c in children))
 
 
 def one_level(tree: Any) -> tuple[list[Any], TreeSpec]:

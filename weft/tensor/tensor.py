@@ -259,7 +259,7 @@ class Tensor(Questions, Conversions):
                 out._view = None
         else:
             out._storage = storage.silent_alias() if hasattr(storage, "silent_alias") else _silent(storage)
-        return out if type(data) is ndarray else data.dressed(out)  # type: ignore[no-any-return]
+        return out if type(data) is ndarray else data.dressed(out)
 
     # ---- copies
     def cpu(self) -> Tensor:
@@ -341,7 +341,7 @@ def _copy_memory(source: Tensor, out: Tensor, memo: dict[int, Any]) -> None:
     copied = memo.get(id(storage))
     if copied is None:
         copied = memo[id(storage)] = Storage(storage.array.copy())
-    g = source.geometry()
+    g: Any = source.geometry()  # of bytes: numbers
     Tensor.__init__(out, copied.view(data.shape, g.strides, g.offset, data.dtype))
     out._storage = copied
 
