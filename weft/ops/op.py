@@ -86,7 +86,9 @@ class Op:
         out: whether an `out=` argument is derived.
         numbers: whether Python numbers are welcome where the schema says Tensor.
         reference: an independent NumPy oracle over arrays in schema order; samples: `samples(rng) -> list of (args, kwargs)`.
-        batch, jvp: written only where they do not follow.
+        batch: the rule of vmap, `rule(op, size, flags, *args) -> results`, where batched tensors have the batch in front, and so have the results
+            (ops/batching.py has the words it is written with). Follows for scalar, reduce and decompose.
+        jvp: the tangents of the results, `rule(op, values, tangents, results)`. Follows from the vjp, for pointwise entries directly.
 
     origin is the module that holds the entry, however many functions stood between.
     """
