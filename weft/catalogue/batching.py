@@ -19,13 +19,15 @@ PARTS = (batching_convolution, batching_indexing, batching_views)
 
 ALONG_DIM = (
     "cumsum", "cumprod", "_exclusive_cumprod", "_linear_scan", "cummax", "cummin", "logcumsumexp", "sort.stable", "sort", "topk", "kthvalue",
-    "median.dim", "nanmedian.dim", "max.dim", "min.dim", "_softmax", "_log_softmax", "fft_rfft", "fft_irfft",
+    "median.dim", "nanmedian.dim", "max.dim", "min.dim", "_softmax", "_log_softmax", "mode", "fft_fft", "fft_ifft", "fft_rfft",
+    "fft_irfft",
 )
 OVER_DIMS = ("mean", "logsumexp", "var.correction", "std.correction", "linalg_vector_norm")
 LEADING_DIMS_ARE_BATCHES = (
-    "linalg_cholesky", "linalg_inv", "_linalg_solve", "linalg_solve_triangular", "linalg_slogdet", "slogdet", "linalg_svd",
+    "linalg_cholesky", "linalg_inv", "_linalg_solve", "linalg_solve_triangular", "linalg_slogdet", "slogdet", "linalg_svd", "linalg_qr",
+    "linalg_eigh", "linalg_det", "det", "_adjugate", "linalg_matrix_exp", "linalg_matrix_rank.atol_rtol_float",
 )
-AS_IT_IS = ("tril", "triu", "nan_to_num", "constant_pad_nd", "_contiguous_copy", "one_hot_of", "checked_index")
+AS_IT_IS = ("tril", "triu", "nan_to_num", "constant_pad_nd", "_contiguous_copy", "one_hot_of", "checked_index", "_checked_values")
 
 for _name in ALONG_DIM:
     set_rule(f"aten::{_name}", along("dim"))
@@ -195,17 +197,21 @@ def _embedding_dense_backward(op: Op, size: Dim, flags: Flags, grad: Any, indice
 
 
 def _searchsorted(op: Op, size: Dim, flags: Flags, sequence: Any, self: Any, out_int32: bool, right: bool, side: Any, sorter: Any) -> Any:
-    if not flags[0] and not flags[4 + 1] and sequence.ndim == 1:
+    if not flags[0] and not flags[5] and sequence.ndim == 1:
         return call(op, (sequence, self, out_int32, right, side, sorter))
     sequence, _, sorter = everywhere(size, (flags[0], True, flags[5]), (sequence, None, sorter))
-    if not hasattr(type(self), "__weft_route__"):
-        return call(op, (sequence, aten.full((*sequence.dims[:-1], 1), self, dtype=sequence.dtype), out_int32, right, side, sorter))
     values = self if flags[1] else whole(self, size)
     if sequence.ndim > 2:
         return call(op, (sequence, values, out_int32, right, side, sorter))
     return aten.reshape(call(op, (sequence, aten.reshape(values, (size, -1)), out_int32, right, side, sorter)), values.dims)
 
 
+def _searchsorted_number(op: Op, size: Dim, flags: Flags, sequence: Any, self: Any, *how: Any) -> Any:
+    found = aten.searchsorted(sequence, aten.full((size, 1), self, dtype=sequence.dtype), **dict(zip(("out_int32", "right", "side", "sorter"), how, strict=True)))
+    return aten.reshape(found, (size,))
+
+
+set_rule("aten::searchsorted.Scalar", _searchsorted_number)
 set_rule("aten::embedding", _embedding)
 set_rule("aten::embedding_dense_backward", _embedding_dense_backward)
 set_rule("aten::searchsorted.Tensor", _searchsorted)

@@ -20,7 +20,7 @@ _NO_VALUE = (
     "vmap: {what} asks a tensor for its value, but inside vmap it stands for one value per example. We don't support vmap over {what}: use "
     "weft.where instead of `if tensor`, keep numbers as tensors, or move the call out of the function."
 )
-_DYNAMIC = frozenset(("nonzero", "masked_select", "_unique2", "unique_dim", "repeat_interleave.Tensor"))
+_DYNAMIC = frozenset(("nonzero", "masked_select", "_unique2", "_unique_consecutive", "unique_dim", "repeat_interleave.Tensor"))
 _ANSWERS = frozenset(("allclose", "equal", "is_nonzero"))
 RANDOMNESS = ("error", "same", "different")
 

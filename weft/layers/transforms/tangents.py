@@ -26,6 +26,8 @@ assert tangents is not None  # imported so that the entries have their written r
 
 def push(op: Op, primals: Values, directions: Values, out: Any) -> Any:
     """The tangent of each result (None for those that carry none)."""
+    if isinstance(out, Tensor) and not out.dtype.is_differentiable:
+        return None
     if op.jvp is not None:
         return _fitted(op.jvp(op, primals, directions, out), out)
     if op.view is not None:
