@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -52,15 +52,22 @@ class RemovableHandle:
     _ids = itertools.count()
     changes = 0
 
-    def __init__(self, hooks: dict[int, Any]) -> None:
+    def __init__(self, hooks: dict[int, Any], marks: Sequence[dict[int, Any]] = ()) -> None:
         self.id = next(self._ids)
         RemovableHandle.changes += 1
         self._hooks: dict[int, Any] | None = hooks
+        self._marks = tuple(marks)  # what else is noted of the hook, by its number
+
+    def hooks_dict_ref(self) -> dict[int, Any] | None:
+        """The table that the hook is in."""
+        return self._hooks
 
     def remove(self) -> None:
         """Unregister the hook; harmless when already removed."""
         if self._hooks is not None:
             self._hooks.pop(self.id, None)
+            for table in self._marks:
+                table.pop(self.id, None)
             RemovableHandle.changes += 1
 
     def __enter__(self) -> RemovableHandle:
@@ -73,7 +80,7 @@ class RemovableHandle:
         return self.id
 
     def __setstate__(self, state: Any) -> None:
-        self.id, self._hooks = state, None
+        self.id, self._hooks, self._marks = state, None, ()
 
 
 class Node:

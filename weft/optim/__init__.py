@@ -9,11 +9,15 @@ from weft.optim.adadelta import Adadelta
 from weft.optim.adagrad import Adagrad
 from weft.optim.adam import Adam, AdamW
 from weft.optim.adamax import Adamax
+from weft.optim.asgd import ASGD
 from weft.optim.lbfgs import LBFGS
 from weft.optim.nadam import NAdam
 from weft.optim.optimizer import Optimizer
 from weft.optim.radam import RAdam
 from weft.optim.rmsprop import RMSprop
+from weft.optim.rprop import Rprop
 from weft.optim.sgd import SGD
 
-__all__ = ["LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop", "lr_scheduler"]
+__all__ = [
+    "ASGD", "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler",
+]

@@ -32,7 +32,7 @@ class Adadelta(Optimizer):
             for p in clock.params:
                 grad, state = descent(p, group["maximize"], decay), self._state_of(p, ("square_avg", "acc_delta"))
                 square = state["square_avg"].mul_(rho).addcmul_(grad, grad, value=1 - rho)
-                delta = aten.sqrt(state["acc_delta"] + eps).div_(aten.sqrt(square + eps)).mul_(grad)
+                delta = aten.div(aten.sqrt(state["acc_delta"] + eps), aten.sqrt(square + eps)) * grad
                 state["acc_delta"].mul_(rho).addcmul_(delta, delta, value=1 - rho)
                 if isinstance(lr, Tensor):
                     p.add_(delta * -lr)

@@ -29,7 +29,7 @@ class Adagrad(Optimizer):
             for group in self.param_groups:
                 step = aten.zeros((), dtype=dt.float32)
                 for p in group["params"]:
-                    self.state[p].update(step=step, sum=aten.full_like(p, group["initial_accumulator_value"]))
+                    self.state[p].update(step=step, sum=aten.full_like(p, _start(p, group)))
 
     def _update_group(self, group: Group, params: list[Tensor]) -> None:
         lr, eps, decay, lr_decay = (self._number(group, key) for key in ("lr", "eps", "weight_decay", "lr_decay"))
@@ -39,4 +39,10 @@ class Adagrad(Optimizer):
             for p in clock.params:
                 grad, state = descent(p, group["maximize"], decay), self._state_of(p, ("sum",), lambda p: aten.full_like(p, start))
                 total = state["sum"].addcmul_(grad, grad, value=1)
-                add_quotient(p, grad, aten.sqrt(total).add_(eps), -size)
+                add_quotient(p, grad, aten.add(aten.sqrt(total), eps), -size)
+
+
+def _start(p: Tensor, group: Group) -> Any:
+    """What the sums of squares start from: both parts of a complex number have one."""
+    value = group["initial_accumulator_value"]
+    return complex(value, value) if p.dtype.is_complex else value

@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero, check_betas
-from weft.optim.optimizer import Group, Optimizer, Params, add_quotient, descent
+from weft.optim.optimizer import Group, Optimizer, Params, add_quotient, before_write, descent
 from weft.tensor.tensor import Tensor
 
 
@@ -45,8 +45,9 @@ class Adam(Optimizer):
                 state["exp_avg"].lerp_(grad, rest1)
                 square = state["exp_avg_sq"].mul_(beta2).addcmul_(grad, grad, value=rest2)
                 if group["amsgrad"]:
-                    square = state["max_exp_avg_sq"].copy_(aten.maximum(state["max_exp_avg_sq"], square))
-                add_quotient(p, state["exp_avg"], aten.sqrt(square).div_(root).add_(eps), -size)
+                    square = state["max_exp_avg_sq"].copy_(aten.maximum(before_write(state["max_exp_avg_sq"], group), before_write(square, group)))
+                    square = before_write(square, group)
+                add_quotient(p, before_write(state["exp_avg"], group), aten.div(aten.sqrt(square), root).add_(eps), -size)
 
 
 class AdamW(Adam):

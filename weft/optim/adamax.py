@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero, check_betas
-from weft.optim.optimizer import Group, Optimizer, Params, add_quotient, descent
+from weft.optim.optimizer import Group, Optimizer, Params, add_quotient, before_write, descent
 from weft.tensor.tensor import Tensor
 
 
@@ -33,5 +33,5 @@ class Adamax(Optimizer):
                 grad, state = descent(p, group["maximize"], decay), self._state_of(p, ("exp_avg", "exp_inf"))
                 state["exp_avg"].lerp_(grad, 1 - beta1)
                 greatest = state["exp_inf"].mul_(beta2)
-                greatest.copy_(aten.maximum(greatest, aten.abs(grad).add_(eps)))
-                add_quotient(p, state["exp_avg"], greatest, -size)
+                greatest.copy_(aten.maximum(before_write(greatest, group), aten.abs(grad).add_(eps)))
+                add_quotient(p, before_write(state["exp_avg"], group), before_write(greatest, group), -size)

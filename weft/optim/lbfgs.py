@@ -76,7 +76,7 @@ class LBFGS(Optimizer):
             direction = _direction(state, gradient, group["history_size"])
             previous_gradient, previous_loss = gradient.clone(), loss
             lr = float(group["lr"])
-            t = min(1.0, 1.0 / float(aten.sum(aten.abs(gradient)))) * lr if state["n_iter"] == 1 else lr
+            t = lr / max(1.0, float(aten.sum(aten.abs(gradient)))) if state["n_iter"] == 1 else lr
             slope = float(aten.dot(gradient, direction))
             state.update(d=direction, t=t, prev_flat_grad=previous_gradient, prev_loss=previous_loss)
             if slope > -group["tolerance_change"]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero, check_betas
-from weft.optim.optimizer import Group, Optimizer, Params, add_quotient, descent
+from weft.optim.optimizer import Group, Optimizer, Params, add_quotient, before_write, descent
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -45,10 +45,10 @@ class NAdam(Optimizer):
                     p.mul_(shrink)
                 state["exp_avg"].lerp_(grad, 1 - beta1)
                 square = state["exp_avg_sq"].mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-                root = aten.div(square, square_correction).sqrt_().add_(eps)
-                so_far: Any = product.item() if modes.capture is None else aten._to_copy(product, dt.float64)
+                root = aten.add(aten.sqrt(aten.div(square, square_correction)), eps)
+                so_far: Any = product.item() if modes.capture is None and not group["differentiable"] else aten._to_copy(product, dt.float64)
                 add_quotient(p, grad, root, -lr * (1 - now) / (1 - so_far))
-                add_quotient(p, state["exp_avg"], root, -lr * coming / (1 - so_far * coming))
+                add_quotient(p, before_write(state["exp_avg"], group), root, -lr * coming / (1 - so_far * coming))
 
 
 def _one(p: Tensor) -> Tensor:

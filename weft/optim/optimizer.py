@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-
-import numpy as np
 
 from weft.autograd.node import RemovableHandle
 from weft.ops.packet import aten
@@ -16,7 +15,7 @@ from weft.optim.clock import Clock, advance
 from weft.optim.facts import group_facts, state_facts
 from weft.support import registry
 from weft.support.errors import ArgumentError, StateError, ValueProblem
-from weft.tensor.modes import enable_grad, modes, no_grad
+from weft.tensor.modes import enable_grad, modes, no_grad, set_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 
@@ -66,6 +65,8 @@ class Optimizer:
         self._step_post_hooks: dict[int, Any] = OrderedDict()
         self._state_dict_hooks: dict[int, Any] = OrderedDict()
         self._load_state_dict_hooks: dict[int, Any] = OrderedDict()
+        self._state_dict_pre_hooks: dict[int, Any] = OrderedDict()
+        self._load_state_dict_post_hooks: dict[int, Any] = OrderedDict()
 
     # ---- groups
     def add_param_group(self, param_group: Group) -> None:
@@ -98,7 +99,7 @@ class Optimizer:
             if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):
                 raise ValueProblem("can't optimize a non-leaf Tensor")
         if len({id(p) for p in params}) != len(params):
-            raise ValueProblem("some parameters appear twice in a parameter group")
+            warnings.warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error", stacklevel=4)
         return params
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -121,11 +122,13 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        with no_grad():
+        with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             self._guard_groups()
             for group in self.param_groups:
                 active = [p for p in group["params"] if p.grad is not None]
-                if active:
+                if any(p.dtype.is_complex for p in active):
+                    update_as_real(self, group, active)
+                elif active:
                     self._update_group(group, active)
         self._after_step(args, kwargs)
         self._guard_state()
@@ -136,7 +139,7 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} must define step()")
 
     def _before_step(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        for hook in list(self._step_pre_hooks.values()):
+        for hook in [*_global_pre_hooks.values(), *self._step_pre_hooks.values()]:
             changed = hook(self, args, kwargs)
             if changed is not None:
                 if not (isinstance(changed, tuple) and len(changed) == 2):
@@ -145,8 +148,9 @@ class Optimizer:
         return args, kwargs
 
     def _after_step(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        for hook in list(self._step_post_hooks.values()):
+        for hook in [*self._step_post_hooks.values(), *_global_post_hooks.values()]:
             hook(self, args, kwargs)
+        self.__dict__["_opt_called"] = True  # schedulers ask whether steps are in order
 
     # ---- numbers and state, eager or captured
     def _number(self, group: Group, key: str) -> Any:
@@ -175,7 +179,7 @@ class Optimizer:
         if capture is None:
             state.update(make(p))
             return
-        if type(p._data) is not np.ndarray:
+        if not capture.is_outside(p):
             raise capture.refuse("an optimizer inside a compiled function can only update tensors that exist outside of it")
         with capture.paused():
             made = dict(make(p))
@@ -212,7 +216,8 @@ class Optimizer:
             return
 
         def facts() -> list[Any]:
-            return [list(self._step_pre_hooks.items()), list(self._step_post_hooks.items()), state_facts(self.state)]
+            tables = (_global_pre_hooks, self._step_pre_hooks, self._step_post_hooks, _global_post_hooks)
+            return [*[list(table.items()) for table in tables], state_facts(self.state)]
 
         found = facts()
         capture.keep([(state, dict(state)) for state in self.state.values()])
@@ -221,11 +226,15 @@ class Optimizer:
     # ---- saving
     def state_dict(self) -> dict[str, Any]:
         """{"state": ..., "param_groups": ...} with parameters numbered in the order of the groups."""
+        for hook in list(self._state_dict_pre_hooks.values()):
+            hook(self)
         return saving.state_dict(self)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over state and options. Raises ValueProblem when the groups do not match; then nothing changed."""
         saving.load_state_dict(self, state_dict)
+        for hook in list(self._load_state_dict_post_hooks.values()):
+            hook(self)
 
     # ---- hooks
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -236,13 +245,21 @@ class Optimizer:
         """Call `hook(optimizer, args, kwargs)` after each step."""
         return _add_hook(self._step_post_hooks, hook)
 
-    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(optimizer, state_dict)` when a state_dict was made; a returned one replaces it."""
-        return _add_hook(self._state_dict_hooks, hook)
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` before a state_dict is made."""
+        return _add_hook(self._state_dict_pre_hooks, hook, prepend)
 
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` when a state_dict was made; a returned one replaces it."""
+        return _add_hook(self._state_dict_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` before loading; a returned one replaces it."""
-        return _add_hook(self._load_state_dict_hooks, hook)
+        return _add_hook(self._load_state_dict_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` after loading."""
+        return _add_hook(self._load_state_dict_post_hooks, hook, prepend)
 
     # ---- copying and text
     def __getstate__(self) -> dict[str, Any]:
@@ -271,6 +288,11 @@ def descent(p: Tensor, maximize: bool, weight_decay: Any) -> Tensor:
     if maximize:
         gradient = -gradient
     return aten.add(gradient, p, alpha=weight_decay) if weight_decay != 0 else gradient
+
+
+def before_write(state: Tensor, group: Group) -> Tensor:
+    """A state tensor that is read just before it is written: a differentiable step keeps what was read."""
+    return state.clone() if group["differentiable"] else state
 
 
 def add_quotient(p: Tensor, numerator: Tensor, denominator: Tensor, factor: Any) -> None:
@@ -302,9 +324,45 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     return hooked
 
 
-def _add_hook(hooks: dict[int, Any], hook: Callable[..., Any]) -> RemovableHandle:
+_global_pre_hooks: dict[int, Any] = OrderedDict()
+_global_post_hooks: dict[int, Any] = OrderedDict()
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` before each step of every optimizer; a returned pair replaces args and kwargs."""
+    return _add_hook(_global_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` after each step of every optimizer."""
+    return _add_hook(_global_post_hooks, hook)
+
+
+def update_as_real(optimizer: Optimizer, group: Group, params: list[Tensor]) -> None:
+    """Update complex parameters as pairs of real numbers: the algorithm sees real views of them, of their gradients and of their state."""
+    shown = {p: _as_real(optimizer, p) for p in params if p.dtype.is_complex}
+    try:
+        optimizer._update_group(group, [shown.get(p, p) for p in params])
+    finally:
+        for p, real in shown.items():
+            state = optimizer.state.pop(real, {})
+            optimizer.state[p] = {k: aten.view_as_complex(v) if isinstance(v, Tensor) and v.shape == real.shape else v for k, v in state.items()}
+
+
+def _as_real(optimizer: Optimizer, p: Tensor) -> Tensor:
+    real = aten.view_as_real(p)
+    real.grad = aten.view_as_real(p.grad)
+    optimizer.state[real] = {
+        k: aten.view_as_real(v) if isinstance(v, Tensor) and v.dtype.is_complex else v for k, v in optimizer.state.pop(p, {}).items()
+    }
+    return real
+
+
+def _add_hook(hooks: dict[int, Any], hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)  # type: ignore[attr-defined]
     return handle
 
 

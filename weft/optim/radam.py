@@ -45,7 +45,7 @@ class RAdam(Optimizer):
                 if adapts is False:
                     p.sub_(mean * lr)
                     continue
-                scaled = mean * lr * (rectified / aten.sqrt(square).add_(eps))
+                scaled = mean * lr * (rectified / aten.add(aten.sqrt(square), eps))
                 p.sub_(scaled if adapts is True else aten.where(adapts, scaled, mean * lr))
 
 

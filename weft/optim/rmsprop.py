@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
-from weft.optim.optimizer import Group, Optimizer, Params, add_quotient, descent
+from weft.optim.optimizer import Group, Optimizer, Params, add_quotient, before_write, descent
 from weft.tensor.tensor import Tensor
 
 
@@ -32,9 +32,9 @@ class RMSprop(Optimizer):
                 grad, state = descent(p, group["maximize"], decay), self._state_of(p, names)
                 square = state["square_avg"].mul_(alpha).addcmul_(grad, grad, value=1 - alpha)
                 if group["centered"]:
-                    mean = state["grad_avg"].lerp_(grad, 1 - alpha)
+                    mean = before_write(state["grad_avg"].lerp_(grad, 1 - alpha), group)
                     square = aten.addcmul(square, mean, mean, value=-1)
-                root = aten.sqrt(square).add_(eps)
+                root = aten.add(aten.sqrt(square), eps)
                 if has_momentum:
                     velocity = state["momentum_buffer"].mul_(momentum).addcdiv_(grad, root)
                     p.add_(velocity, alpha=-lr)

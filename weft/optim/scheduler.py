@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from weft.optim.optimizer import Optimizer
 from weft.support.errors import ArgumentError
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
+
+
+_EPOCH = (
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use `scheduler.step()` to step the "
+    "scheduler. During the deprecation, if epoch is different from None, the closed form is used instead of the new chainable form, where available. "
+    "Please open an issue if you are unable to replicate your use case: https://github.com/pytorch/pytorch/issues/new/choose."
+)
 
 
 class LRScheduler:
@@ -26,6 +34,8 @@ class LRScheduler:
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._step_count = 0
+        if "step" in optimizer.__dict__:
+            self._own_step = optimizer.__dict__["step"]
         self._begin()
 
     def _begin(self) -> None:
@@ -47,14 +57,32 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Go on to the next step (or to a given one) and set the rates."""
+        if self._step_count == 1:
+            self._check_order()
         self._step_count += 1
         if epoch is None:
             self.last_epoch += 1
             rates: Any = self.get_lr()
         else:
+            warnings.warn(_EPOCH, stacklevel=2)
             self.last_epoch = epoch
             rates = self.closed_form() or self.get_lr()
         self._set(rates)
+
+    def _check_order(self) -> None:
+        """Warn when the rate changes before the first update."""
+        if self.optimizer.__dict__.get("step") is not self.__dict__.get("_own_step"):
+            warnings.warn(
+                "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, make sure to call "
+                "`optimizer.step()` before `lr_scheduler.step()`. See more details at "
+                "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate", stacklevel=3,
+            )
+        elif not self.optimizer.__dict__.get("_opt_called", False):
+            warnings.warn(
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call them in the opposite order: `optimizer.step()` before "
+                "`lr_scheduler.step()`. Failure to do this will result in PyTorch skipping the first value of the learning rate schedule. See more "
+                "details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate", stacklevel=3,
+            )
 
     def _set(self, rates: list[Any]) -> None:
         for group, rate in zip(self.groups, rates, strict=True):
@@ -71,7 +99,7 @@ class LRScheduler:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer."""
-        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+        return {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "_own_step")}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what state_dict gave."""

@@ -47,7 +47,7 @@ class SGD(Optimizer):
             buffer.mul_(momentum).add_(grad, alpha=1 - dampening)
             return buffer
         if modes.capture is None:
-            buffer = self.state[p]["momentum_buffer"] = grad.detach().clone()
+            buffer = self.state[p]["momentum_buffer"] = grad.clone() if modes.grad else grad.detach().clone()
             return buffer
         return self._first_velocity(p, grad, momentum, dampening)
 

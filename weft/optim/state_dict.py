@@ -7,9 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from weft.ops.packet import aten
 from weft.support.errors import ValueProblem
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
 
 if TYPE_CHECKING:
     from weft.optim.optimizer import Optimizer
@@ -19,7 +21,9 @@ _NOT_CAST = frozenset({"step", "mu_product"})
 
 def state_dict(optimizer: Optimizer) -> dict[str, Any]:
     """{"state": {number: state}, "param_groups": [options with numbers for params]}; tensors are not copied."""
-    numbers = {id(p): i for i, p in enumerate(_params(optimizer.param_groups))}
+    numbers: dict[int, int] = {}
+    for i, p in enumerate(_params(optimizer.param_groups)):
+        numbers.setdefault(id(p), i)  # a parameter that is listed twice keeps its first number
     groups = []
     for group in optimizer.param_groups:
         options: dict[str, Any] = {key: value for key, value in group.items() if key != "params"}
@@ -65,6 +69,8 @@ def _cast(p: Tensor, value: Any, key: str | None = None) -> Any:
         return value.detach().clone() if kept else value.detach().to(p.dtype, copy=True)
     if isinstance(value, dict):
         return {k: _cast(p, v, k) for k, v in value.items()}
+    if key == "step" and isinstance(value, (int, float)):
+        return aten.full((), float(value), dtype=dt.float32)  # as older versions saved it
     if isinstance(value, (list, tuple)):
         return type(value)(_cast(p, v) for v in value)
     return copy.deepcopy(value)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.node import InputMetadata, Node
 from weft.autograd.record import gradient_edge
+from weft.nn.modules import global_hooks as everywhere
+from weft.ops.packet import aten
 from weft.support.errors import StateError
 from weft.tensor.history import AutogradState
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, no_grad
 from weft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -46,6 +49,10 @@ class BackwardWatch:
     def outputs(self, result: Any) -> Any:
         """The result, passed through a node whose gradients are grad_output."""
         is_tuple = isinstance(result, tuple)
+        if not is_tuple and not isinstance(result, Tensor) and modes.capture is None:
+            warnings.warn(
+                f"For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received {type(result)}", stacklevel=4
+            )
         passed, node, places = _through(result if is_tuple else (result,))
         if node is not None:
             node.register_prehook(lambda grads: self._outputs_known(grads, places, len(passed)))
@@ -53,7 +60,7 @@ class BackwardWatch:
 
     def _outputs_known(self, grads: Grads, places: list[int], count: int) -> Grads:
         seen = _spread(grads, places, count)
-        for hook in list(self.module._backward_pre_hooks.values()):
+        for hook in [*everywhere.backward_pre.values(), *self.module._backward_pre_hooks.values()]:
             replaced = hook(self.module, seen)
             if replaced is None:
                 continue
@@ -68,8 +75,9 @@ class BackwardWatch:
         return tuple(seen[i] for i in places)
 
     def _without_inputs(self, grad_outputs: Grads) -> None:
-        for hook in list(self.module._backward_hooks.values()):
-            if hook(self.module, (None,) * self.input_count, grad_outputs) is not None:
+        for hook in [*everywhere.backward.values(), *self.module._backward_hooks.values()]:
+            found = hook(self.module, (None,) * self.input_count, grad_outputs)
+            if found is not None and not (isinstance(found, tuple) and all(f is None for f in found)):
                 raise StateError(
                     "Backward hook for Modules where no input requires gradient should always return None or None for all gradients.")
         self.grad_outputs = None
@@ -78,7 +86,7 @@ class BackwardWatch:
         if self.grad_outputs is None:  # only the inputs' gradients were asked for past the outputs
             return None
         seen = _spread(grads, places, self.input_count)
-        for hook in list(self.module._backward_hooks.values()):
+        for hook in [*everywhere.backward.values(), *self.module._backward_hooks.values()]:
             replaced = hook(self.module, seen, self.grad_outputs)
             if replaced is None:
                 continue
@@ -98,14 +106,20 @@ def _through(values: Any) -> tuple[Any, BackwardHookFunctionBackward | None, lis
     node = BackwardHookFunctionBackward(tuple(gradient_edge(values[i]) for i in places))
     passed = list(values)
     for slot, i in enumerate(places):
-        passed[i] = _behind(values[i], node, slot)
-    return type(values)(passed) if type(values) in (tuple, list) else tuple(passed), node, places
+        passed[i] = _behind(values[i], node, slot, len(places))
+    made = type(values)(*passed) if hasattr(values, "_fields") else type(values)(passed) if type(values) in (tuple, list) else tuple(passed)
+    return made, node, places
 
 
-def _behind(tensor: Tensor, node: Node, slot: int) -> Tensor:
+def _behind(tensor: Tensor, node: Node, slot: int, count: int) -> Tensor:
+    """A view of the tensor whose history is the node; writing to it would go past the hooks, and is refused."""
     node.metadata_of_inputs.append(InputMetadata(tensor.dims, tensor.dtype))
-    alias = tensor.detach()
-    alias._autograd = AutogradState(False, node, slot)
+    with no_grad():
+        alias: Tensor = aten.alias(tensor)
+    if alias._view is not None:
+        alias._view.creation = "multi" if count > 1 else "function"
+    state = alias._autograd = AutogradState(False, node, slot)
+    state.version = alias._version
     return alias
 
 

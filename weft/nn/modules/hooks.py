@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.node import RemovableHandle
+from weft.autograd.record import gradient_edge
+from weft.nn.modules import global_hooks as everywhere
 from weft.nn.modules.backward_hooks import BackwardWatch
 from weft.support.errors import ArgumentError, StateError
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -31,27 +36,29 @@ def make_tables(fields: dict[str, Any]) -> None:
 def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """forward, with the hooks around it in PyTorch's order."""
     called: set[int] = set()
+    result: Any = None
     try:
         args, kwargs = _before(module, args, kwargs)
-        watch = BackwardWatch(module) if module._backward_hooks or module._backward_pre_hooks else None
+        watches = module._backward_hooks or module._backward_pre_hooks or everywhere.backward or everywhere.backward_pre
+        watch = BackwardWatch(module) if watches else None
         if watch is not None:
             args = watch.inputs(args)
         result = module.forward(*args, **kwargs)
-        for key, hook in list(module._forward_hooks.items()):
+        for key, hook in [*everywhere.forward.items(), *module._forward_hooks.items()]:
             called.add(key)
             changed = _call_forward_hook(module, key, hook, args, kwargs, result)
             result = result if changed is None else changed
     except Exception:
-        _call_always(module, called, args, kwargs)
+        _call_always(module, called, args, kwargs, result)
         raise
     result = watch.outputs(result) if watch is not None else result
-    if module._plain_backward_hooks:
-        _hook_last_node(module, result)
+    if module._plain_backward_hooks or everywhere.plain_backward:
+        _hook_last_node(module, args, result)
     return result
 
 
 def _before(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    for key, hook in list(module._forward_pre_hooks.items()):
+    for key, hook in [*everywhere.forward_pre.items(), *module._forward_pre_hooks.items()]:
         if key not in module._forward_pre_hooks_with_kwargs:
             replaced = hook(module, args)
             if replaced is not None:
@@ -67,23 +74,69 @@ def _before(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
 
 
 def _call_forward_hook(module: Module, key: int, hook: Hook, args: Any, kwargs: Any, result: Any) -> Any:
-    return hook(module, args, kwargs, result) if key in module._forward_hooks_with_kwargs else hook(module, args, result)
+    wants_kwargs = key in module._forward_hooks_with_kwargs or key in everywhere.forward_with_kwargs
+    return hook(module, args, kwargs, result) if wants_kwargs else hook(module, args, result)
 
 
-def _call_always(module: Module, called: set[int], args: Any, kwargs: Any) -> None:
-    """After an error, the hooks with always_call that have not been called see None as the result."""
-    for key, hook in list(module._forward_hooks.items()):
-        if key in module._forward_hooks_always_called and key not in called:
-            _call_forward_hook(module, key, hook, args, kwargs, None)
+def _call_always(module: Module, called: set[int], args: Any, kwargs: Any, result: Any) -> None:
+    """After an error, the hooks with always_call that have not been called see what there is of a result. Their own errors are only told."""
+    for key, hook in [*everywhere.forward.items(), *module._forward_hooks.items()]:
+        if key in called or not (key in module._forward_hooks_always_called or key in everywhere.forward_always_called):
+            continue
+        try:
+            changed = _call_forward_hook(module, key, hook, args, kwargs, result)
+            result = result if changed is None else changed
+        except Exception as error:
+            warnings.warn(
+                "module forward hook with ``always_call=True`` raised an exception that was silenced as another error was raised in forward: "
+                + str(error), stacklevel=4,
+            )
 
 
-def _hook_last_node(module: Module, result: Any) -> None:
+_MISSING = "Using non-full backward hooks on a Module that does not {0} is deprecated and will be removed in future versions. This hook will be missing some " \
+    "of the {1}. Please use register_full_backward_hook to get the documented behavior."
+
+
+def _warn_of_gaps(args: Any, result: Any) -> None:
+    """Say what a plain backward hook will not see."""
+    if not (isinstance(result, Tensor) or (isinstance(result, tuple) and all(isinstance(r, Tensor) for r in result))):
+        warnings.warn(_MISSING.format("return a single Tensor or a tuple of Tensors", "grad_output"), FutureWarning, stacklevel=5)
+    elif not all(isinstance(a, Tensor) for a in args):
+        warnings.warn(_MISSING.format("take as input a single Tensor or a tuple of Tensors", "grad_input"), FutureWarning, stacklevel=5)
+    else:
+        _warn_of_nodes(args, result if isinstance(result, tuple) else (result,))
+
+
+def _warn_of_nodes(args: Any, results: tuple[Tensor, ...]) -> None:
+    """The same for modules of several nodes."""
+    made = {id(r.grad_fn) for r in results if r.grad_fn is not None}
+    if len(made) > 1:
+        warnings.warn(
+            "Using a non-full backward hook when outputs are generated by different autograd Nodes is deprecated and will be removed in future versions. "
+            "This hook will be missing some grad_output. Please use register_full_backward_hook to get the documented behavior.",
+            FutureWarning, stacklevel=6,
+        )
+        return
+    last = next((r.grad_fn for r in results if r.grad_fn is not None), None)
+    edges = [gradient_edge(a) for a in args if a.requires_grad]
+    reached = set() if last is None else {id(n) for n, _ in last.next_functions}
+    if last is not None and any(e is not None and id(e[0]) not in reached for e in edges):
+        warnings.warn(
+            "Using a non-full backward hook when the forward contains multiple autograd Nodes is deprecated and will be removed in future versions. This "
+            "hook will be missing some grad_input. Please use register_full_backward_hook to get the documented behavior.",
+            FutureWarning, stacklevel=6,
+        )
+
+
+def _hook_last_node(module: Module, args: Any, result: Any) -> None:
     """register_backward_hook's hooks see the gradients of the last operator in the module, whatever it is."""
+    if modes.capture is None:
+        _warn_of_gaps(args, result)
     while isinstance(result, (tuple, list, dict)) and result:
         result = next(iter(result.values())) if isinstance(result, dict) else result[0]
     node = result.grad_fn if isinstance(result, Tensor) else None
     if node is not None:
-        for hook in list(module._plain_backward_hooks.values()):
+        for hook in [*everywhere.plain_backward.values(), *module._plain_backward_hooks.values()]:
             node.register_hook(lambda grad_inputs, grad_outputs, hook=hook: hook(module, grad_inputs, grad_outputs))
 
 
@@ -106,7 +159,7 @@ class Hooked:
 
     def register_forward_pre_hook(self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
         """Call `hook(module, args)` before forward; a returned value replaces the arguments."""
-        handle = _add(self._forward_pre_hooks, hook, prepend)
+        handle = _add(self._forward_pre_hooks, hook, prepend, self._forward_pre_hooks_with_kwargs)
         if with_kwargs:
             self._forward_pre_hooks_with_kwargs[handle.id] = True
         return handle
@@ -115,7 +168,7 @@ class Hooked:
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
         """Call `hook(module, args, output)` after forward; a returned value replaces the output. always_call: also after an error, with None."""
-        handle = _add(self._forward_hooks, hook, prepend)
+        handle = _add(self._forward_hooks, hook, prepend, self._forward_hooks_with_kwargs, self._forward_hooks_always_called)
         if with_kwargs:
             self._forward_hooks_with_kwargs[handle.id] = True
         if always_call:
@@ -156,7 +209,7 @@ class Hooked:
 
     def register_load_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors)` before loading."""
-        return _add(self._load_state_dict_pre_hooks, lambda *args: hook(self, *args), False)
+        return _add(self._load_state_dict_pre_hooks, _WithModule(hook, self), False)
 
     def _register_load_state_dict_pre_hook(self, hook: Hook, with_module: bool = False) -> RemovableHandle:
         """As register_load_state_dict_pre_hook, without the module unless asked for."""
@@ -167,10 +220,26 @@ class Hooked:
         return _add(self._load_state_dict_post_hooks, hook, False)
 
 
-def _add(hooks: Any, hook: Hook, prepend: bool) -> RemovableHandle:
+class _WithModule:
+    """A loading hook that gets the module first; it does not keep the module alive."""
+
+    def __init__(self, hook: Hook, module: Any) -> None:
+        self.hook, self.module = hook, weakref.ref(module)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.hook(self.module(), *args)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"hook": self.hook, "module": self.module()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.hook, self.module = state["hook"], weakref.ref(state["module"])
+
+
+def _add(hooks: Any, hook: Hook, prepend: bool, *marks: Any) -> RemovableHandle:
     if not callable(hook):
         raise ArgumentError(f"a hook must be callable, got {type(hook).__name__}")
-    handle = RemovableHandle(hooks)
+    handle = RemovableHandle(hooks, marks)
     hooks[handle.id] = hook
     if prepend:
         hooks.move_to_end(handle.id, last=False)

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from weft.nn.modules import global_hooks
 from weft.nn.modules.converting import Converted
+from weft.nn.modules.global_hooks import (
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
 from weft.nn.modules.hooks import Hooked, call_with_hooks, make_tables
 from weft.nn.modules.saving import Saved
 from weft.nn.parameter import Parameter
@@ -13,6 +24,11 @@ from weft.support import registry
 from weft.support.errors import ArgumentError, Unsupported, ValueProblem
 from weft.tensor.tensor import Tensor
 
+__all__ = [
+    "Module", "register_module_backward_hook", "register_module_buffer_registration_hook", "register_module_forward_hook",
+    "register_module_forward_pre_hook", "register_module_full_backward_hook", "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook", "register_module_parameter_registration_hook",
+]
 _TABLES = ("_parameters", "_buffers", "_modules")
 
 
@@ -32,6 +48,7 @@ class Module(Hooked, Saved, Converted):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if (
             self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks or self._plain_backward_hooks
+            or global_hooks.around_calls
         ):
             return call_with_hooks(self, args, kwargs)
         return self.forward(*args, **kwargs)
@@ -64,7 +81,7 @@ class Module(Hooked, Saved, Converted):
             if modules is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, "_modules")
-            modules[name] = value
+            modules[name] = global_hooks.registered(global_hooks.module_registration, self, name, value)
             return
         if modules is not None and name in modules:
             if value is not None:
@@ -122,14 +139,14 @@ class Module(Hooked, Saved, Converted):
             raise ArgumentError(f"cannot assign '{type(param).__name__}' object to parameter '{name}' (weft.nn.Parameter or None required)")
         if param.grad_fn is not None:
             raise ValueProblem(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly.")
-        self._parameters[name] = param
+        self._parameters[name] = global_hooks.registered(global_hooks.parameter_registration, self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is state but no parameter; persistent ones are part of state_dict."""
         self._check_name(name, "_buffers", "buffer")
         if tensor is not None and not isinstance(tensor, Tensor):
             raise ArgumentError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (weft Tensor or None required)")
-        self._buffers[name] = tensor
+        self._buffers[name] = global_hooks.registered(global_hooks.buffer_registration, self, name, tensor)
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def _check_name(self, name: str, table: str, what: str) -> None:
@@ -149,7 +166,7 @@ class Module(Hooked, Saved, Converted):
         if module is not None and not isinstance(module, Module):
             raise ArgumentError(f"{type(module).__name__} is not a Module subclass")
         self._check_name(name, "_modules", "module")
-        self._modules[name] = module
+        self._modules[name] = global_hooks.registered(global_hooks.module_registration, self, name, module)
 
     register_module = add_module
 

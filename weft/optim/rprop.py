@@ -1,0 +1,43 @@
+"""Rprop: steps that grow while a gradient keeps its sign, and shrink when it changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.ops.packet import aten
+from weft.optim.checks import check_at_least_zero
+from weft.optim.optimizer import Group, Optimizer, Params
+from weft.support.errors import ValueProblem
+from weft.tensor.tensor import Tensor
+
+
+class Rprop(Optimizer):
+    """p -= sign(grad) * size, with a size per element. Source: Riedmiller and Braun (1993), without weight backtracking."""
+
+    def __init__(
+        self, params: Params, lr: Any = 1e-2, etas: tuple[float, float] = (0.5, 1.2), step_sizes: tuple[float, float] = (1e-6, 50), *,
+        capturable: bool = False, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+    ) -> None:
+        check_at_least_zero(lr=lr)
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ValueProblem(f"Invalid eta values: {etas[0]}, {etas[1]}")
+        super().__init__(params, {
+            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
+            "capturable": capturable,
+        })
+
+    def _update_group(self, group: Group, params: list[Tensor]) -> None:
+        shrink, grow = self._pair(group, "etas")
+        least, most = self._pair(group, "step_sizes")
+        self._clocks(group, params)
+        for p in params:
+            state = self._state_of(p, ("prev",))
+            self._state_of(p, ("step_size",), lambda p: aten.full_like(p, float(group["lr"])))
+            grad: Any = p.grad
+            grad = -grad if group["maximize"] else aten.clone(grad)
+            agrees = aten.sign(grad * state["prev"])
+            factor = aten.where(agrees > 0, grow, aten.where(agrees < 0, shrink, aten.ones_like(grad)))
+            state["step_size"].mul_(factor).clamp_(least, most)
+            grad = aten.where(agrees < 0, 0.0, grad)
+            p.sub_(aten.sign(grad) * state["step_size"])
+            state["prev"].copy_(grad)
