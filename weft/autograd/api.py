@@ -9,6 +9,7 @@ from weft.autograd.engine import run_backward
 from weft.autograd.node import GradientEdge
 from weft.ops.packet import aten
 from weft.support.errors import StateError, ValueProblem
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 Tensors = Any
@@ -72,7 +73,7 @@ def _complete(found: Sequence[Any], wanted: Sequence[Tensor], allow_unused: bool
 def _batched(
     roots: Sequence[Tensor], wanted: Sequence[Tensor], seeds: Sequence[Tensor | None], retain: bool | None, create: bool, allow_unused: bool
 ) -> tuple[Any, ...]:
-    """One walk per entry of the leading dim of the seeds; results stacked."""
+    """The gradients for each entry of the leading dim of the seeds."""
     for i, (root, seed) in enumerate(zip(roots, seeds, strict=False)):
         if seed is not None and tuple(seed.shape[1:]) != tuple(root.shape):
             raise StateError(
@@ -80,10 +81,28 @@ def _batched(
                 f"dimensions are expected to match the shape of corresponding output, but a mismatch was detected: grad_output[{i}] has a shape of "
                 f"{seed.shape} and output[{i}] has a shape of {root.shape}."
             )
+    found = _by_rows if modes.capture is not None or all(s is None for s in seeds) else _by_batch
+    return _complete(found(roots, wanted, seeds, retain, create), wanted, allow_unused, False, create)
+
+
+def _by_batch(roots: Sequence[Tensor], wanted: Sequence[Tensor], seeds: Sequence[Tensor | None], retain: bool | None, create: bool) -> list[Any]:
+    """One walk for all of them, its gradients batched as in vmap."""
+    from weft.layers.transforms.batched import BatchLevel  # the transforms stand on this package
+    from weft.ops.batching import whole  # only used with them
+
+    size = next(s.dims[0] for s in seeds if s is not None)
+    with BatchLevel(size) as level:
+        inside = [None if s is None else level.wrap(s) for s in seeds]
+        found = run_backward(roots, inside, retain, create, wanted, False)
+        owned, values = [level.owns(g) for g in found], level.lower(tuple(found))
+    return [whole(g, size) if g is not None and not o else g for g, o in zip(values, owned, strict=True)]
+
+
+def _by_rows(roots: Sequence[Tensor], wanted: Sequence[Tensor], seeds: Sequence[Tensor | None], retain: bool | None, create: bool) -> list[Any]:
+    """One walk each."""
     count = next((int(s.shape[0]) for s in seeds if s is not None), 1)
     rows = []
     for i in range(count):
-        last = i == count - 1
-        rows.append(run_backward(roots, [None if s is None else aten.select(s, 0, i) for s in seeds], bool(retain) or create or not last, create, wanted, False))
-    stacked = [None if any(g is None for g in column) else aten.stack(tuple(column)) for column in zip(*rows, strict=False)]
-    return _complete(stacked, wanted, allow_unused, False, create)
+        keep = bool(retain) or create or i < count - 1
+        rows.append(run_backward(roots, [None if s is None else aten.select(s, 0, i) for s in seeds], keep, create, wanted, False))
+    return [None if any(g is None for g in column) else aten.stack(tuple(column)) for column in zip(*rows, strict=False)]

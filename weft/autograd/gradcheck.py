@@ -26,7 +26,7 @@ class GradcheckError(RuntimeError):
 def gradcheck(
     func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True,
     nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
-    check_backward_ad: bool = True, fast_mode: bool = False, masked: bool | None = None,
+    check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False, masked: bool | None = None,
 ) -> bool:
     """Whether backward's gradients of `func` agree with central differences of step `eps`, within atol + rtol * |numerical|.
 
@@ -35,6 +35,8 @@ def gradcheck(
         inputs: a tensor or a tuple; those of float64 or complex128 that require grad are checked.
         nondet_tol: how much two runs of backward may differ.
         check_undefined_grad: whether outputs without a gradient must count as zero gradients.
+        check_batched_grad: whether gradients of a batch (by vmap) must be those of its members.
+        check_forward_ad: whether tangents through dual tensors are checked too; check_backward_ad: whether gradients are.
         fast_mode: compare one random projection per pair of input and output.
 
     Raises GradcheckError (or returns False without raise_exception), ValueProblem when no input requires grad.
@@ -42,7 +44,10 @@ def gradcheck(
     given = inputs if isinstance(inputs, tuple) else tuple(inputs) if isinstance(inputs, list) else (inputs,)
     check = _Check(func, given, eps, atol, rtol, nondet_tol, check_grad_dtypes, fast_mode)
     try:
-        check.run(check_undefined_grad, check_batched_grad)
+        if check_backward_ad:
+            check.run(check_undefined_grad, check_batched_grad)
+        if check_forward_ad:
+            check.run_forward()
     except GradcheckError:
         if raise_exception:
             raise
@@ -105,6 +110,25 @@ class _Check:
             self._undefined(outputs)
         if batched:
             self._batched(outputs)
+
+    def run_forward(self) -> None:
+        """Tangents instead of gradients."""
+        self._look_at_inputs()
+        self.places = [k for k, o in enumerate(self.outputs()) if isinstance(o, Tensor) and o.dtype.is_differentiable]
+        for i in range(len(self.places)):
+            for j, tensor in enumerate(self.checked):
+                self._pushed(i, j, tensor)
+
+    def _pushed(self, i: int, j: int, tensor: Tensor) -> None:
+        from weft.autograd.forward_check import pushed  # it stands on the transforms, which stand on this package
+
+        numbers = _numbers(tensor)
+        size = _flat(self.outputs()[self.places[i]]).size
+        directions = [self.random.standard_normal(numbers.size)] if self.fast else list(np.eye(numbers.size))
+        numerical = [self._along(numbers, d.reshape(numbers.shape), self._value(i)) for d in directions]
+        found = [pushed(self.func, self.inputs, tensor, _seed_of(d, tensor), self.places[i]) for d in directions]
+        analytical = [np.zeros(size) if t is None else _flat(t) for t in found]
+        self._compare(i, j, np.asarray(numerical), np.asarray(analytical))
 
     def outputs(self) -> tuple[Any, ...]:
         return _as_tuple(self.func(*self.inputs))

@@ -1,0 +1,64 @@
+"""Batches of gradients in one walk (is_grads_batched), and gradcheck's forward and batched sides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.autograd import gradcheck
+
+
+def leaf(rng, *shape):
+    return weft.from_numpy(rng.uniform(0.5, 1.5, shape)).requires_grad_()
+
+
+class Wrong(weft.autograd.Function):
+    """sin with a jvp that forgets a factor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * ctx.saved_tensors[0].cos()
+
+    @staticmethod
+    def jvp(ctx: Any, t: Any) -> Any:
+        return t * ctx.saved_tensors[0].cos() * 2
+
+
+def test_one_walk_for_all(rng):
+    x, w = leaf(rng, 3), leaf(rng, 4, 3)
+    y = (w @ x).tanh()
+    walks: list[int] = []
+    y.register_hook(lambda g: walks.append(1))
+    seeds = weft.eye(4, dtype=weft.float64)
+    of_x, of_w = weft.autograd.grad(y, (x, w), seeds, is_grads_batched=True, retain_graph=True)
+    slope = 1 - y.detach().numpy() ** 2
+    np.testing.assert_allclose(of_x.numpy(), slope[:, None] * w.detach().numpy())
+    np.testing.assert_allclose(of_w.numpy(), np.einsum("bi,i,j->bij", np.eye(4), slope, x.detach().numpy()))
+    assert len(walks) == 1
+    (again,) = weft.autograd.grad(y, x, seeds, is_grads_batched=True, create_graph=True)
+    (second,) = weft.autograd.grad(again.sum(), x)
+    assert second.shape == (3,) and again.requires_grad
+
+
+def test_gradcheck_both_ways(rng):
+    x, z = leaf(rng, 3), weft.from_numpy(rng.normal(size=2) + 1j * rng.normal(size=2)).requires_grad_()
+    for fast in (False, True):
+        assert gradcheck(lambda a: (a.exp() * a, a.cumsum(0)), x, check_forward_ad=True, check_batched_grad=True, fast_mode=fast)
+        assert gradcheck(lambda a: (a * a.conj()).abs(), z, check_forward_ad=True, fast_mode=fast)
+
+
+def test_gradcheck_finds_a_wrong_jvp(rng):
+    x = leaf(rng, 3)
+    assert gradcheck(Wrong.apply, x)
+    with pytest.raises(weft.autograd.GradcheckError, match="Jacobian mismatch"):
+        gradcheck(Wrong.apply, x, check_forward_ad=True)
+    assert not gradcheck(Wrong.apply, x, check_forward_ad=True, check_backward_ad=False, raise_exception=False)
