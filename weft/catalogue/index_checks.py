@@ -115,7 +115,11 @@ def _broadcast(shapes: Sequence[tuple[Dim | None, ...]]) -> tuple[Dim | None, ..
                 out[i] = d
             elif known is None or d is None:
                 out[i] = known if d is None else d
-            elif not shape_env.equal(known, d):
+            elif shape_env.equal(known, d) or shape_env.equal(d, 1):
+                continue
+            elif shape_env.equal(known, 1):
+                out[i] = d
+            else:
                 raise IndexBoundsError(
                     "shape mismatch: indexing tensors could not be broadcast together with shapes "
                     + ", ".join(dims_text(s) for s in shapes)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from weft.codegen.emit import Module
-from weft.codegen.lower_accumulate import lower_embedding_backward, lower_index_add
-from weft.codegen.lower_move import lower_cat, lower_copy, lower_pad, lower_scatter
+from weft.codegen.lower_accumulate import lower_embedding_backward, lower_index_add, lower_index_copy
+from weft.codegen.lower_move import lower_cat, lower_copy, lower_flip, lower_pad, lower_roll, lower_scatter
 from weft.codegen.lower_pick import lower_checked, lower_embedding, lower_gather, lower_index, lower_index_select
 from weft.codegen.lower_product import lower_product
 from weft.codegen.lowering import GENERAL, LOWERINGS, Lowering
@@ -23,6 +23,8 @@ LOWERINGS.update({
     "aten::bmm": lower_product,
     "aten::cat": lower_cat,
     "aten::constant_pad_nd": lower_pad,
+    "aten::flip": lower_flip,
+    "aten::roll": lower_roll,
     "aten::embedding": lower_embedding,
     "aten::index_select": lower_index_select,
     "aten::gather": lower_gather,
@@ -30,5 +32,6 @@ LOWERINGS.update({
     "aten::checked_index": lower_checked,
     "aten::embedding_dense_backward": lower_embedding_backward,
     "aten::index_add": lower_index_add,
+    "aten::index_copy": lower_index_copy,
 })
 GENERAL[:] = [lower_copy, lower_scatter]

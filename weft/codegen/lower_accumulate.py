@@ -1,9 +1,9 @@
-"""Kernels that add rows into rows by index: embedding's gradient, index_add, scatter-like accumulation along dim 0. Columns are dealt out, so
-that every element is summed in the order of the index, whatever the number of threads."""
+"""Kernels that add or copy rows into rows by index: embedding's gradient, index_add, index_copy along dim 0 (passes/placements.py brings other writes
+to these). Columns are dealt out, so that every element is written in the order of the index, whatever the number of threads."""
 
 from __future__ import annotations
 
-from weft.codegen.emit import I64, PTR, Function, LType, Module, const, vec
+from weft.codegen.emit import I8, I16, I32, I64, PTR, Function, LType, Module, const, vec
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.lower_loops import PARAMETERS
 from weft.codegen.lowering import BlockLowering
@@ -19,6 +19,8 @@ from weft.types.dims import Dim
 from weft.types.dtype import DType
 
 COLUMNS = 64  # columns of a part
+_BITS = {1: I8, 2: I16, 4: I32, 8: I64}  # by bytes
+_SUMS = (dt.float32, dt.float64, dt.int64, dt.int32, dt.int16, dt.int8, dt.uint8)  # dtypes that are added in themselves
 _INTS = ("count", "rows", "columns", "row_stride", "skipped", "base_size")
 
 
@@ -40,15 +42,23 @@ def lower_index_add(block: BlockLowering, node: Node) -> list[KernelCall] | None
     return _accumulate(block, node, base, source, index, dims_of(base)[0], -1)
 
 
+def lower_index_copy(block: BlockLowering, node: Node) -> list[KernelCall] | None:
+    """index_copy along dim 0: rows put into a copy of self, the last one where an index repeats."""
+    base, dim, index, source = node.args
+    if dim not in (0, -len(dims_of(base))) or len(dims_of(index)) != 1 or len(dims_of(source)) != len(dims_of(base)):
+        return None
+    return _accumulate(block, node, base, source, index, dims_of(base)[0], -1, adds=False)
+
+
 def _accumulate(
-    block: BlockLowering, node: Node, base: Value | None, source: Value, index: Value, count: Dim, skipped: int
+    block: BlockLowering, node: Node, base: Value | None, source: Value, index: Value, count: Dim, skipped: int, adds: bool = True
 ) -> list[KernelCall] | None:
-    """out [count, ...] = base (or zeros) with the rows of `source` added at `index`; the index `skipped` counts as nothing."""
+    """out [count, ...] = base (or zeros) with the rows of `source` added (or put) at `index`; the index `skipped` counts as nothing."""
     out = node.outputs[0]
     dtype, kind = dtype_of(out), dtype_of(index)
-    if dtype not in (dt.float32, dt.float64) or dtype_of(source) is not dtype or kind not in (dt.int64, dt.int32):
+    if dtype is None or (adds and dtype not in _SUMS) or dtype.is_complex or dtype_of(source) is not dtype or kind not in (dt.int64, dt.int32):
         return None
-    assert dtype is not None and kind is not None
+    assert kind is not None
     rest = dims_of(out)[1:]
     columns, rows = dm.product(rest), dm.product(dims_of(index))
     sources = [_whole(block, v, node) for v in ((source, index) if base is None else (source, index, base))]
@@ -56,8 +66,8 @@ def _accumulate(
     roots = [v for v, _ in sources]
     target = block.lowering.target
     name = block.lowering.function(
-        ("accumulate", dtype.short, kind.short, base is None), f"add_rows_{dtype.short}",
-        lambda name: _Emit(block.lowering.module, name, dtype, kind, base is not None, target).emit())
+        ("accumulate", dtype.short, kind.short, base is None, adds), f"{'add' if adds else 'put'}_rows_{dtype.short}",
+        lambda name: _Emit(block.lowering.module, name, dtype, kind, base is not None, adds, target).emit())
     size = columns if base is None else dm.product(dims_of(out))
     ints = (count, rows, columns, columns, skipped, size)
     extent = dm.floordiv(columns + COLUMNS - 1, COLUMNS)
@@ -78,9 +88,11 @@ def _whole(block: BlockLowering, value: Value, node: Node) -> tuple[Value, Kerne
 class _Emit:
     """Writes the function: clear or copy the part's columns, then add row after row."""
 
-    def __init__(self, module: Module, name: str, dtype: DType, kind: DType, has_base: bool, target: Target) -> None:
+    def __init__(self, module: Module, name: str, dtype: DType, kind: DType, has_base: bool, adds: bool, target: Target) -> None:
         self.f: Function = module.function(name, I64, PARAMETERS)
-        self.elem, self.kind, self.has_base = memory_type(dtype, 1), memory_type(kind, 1), has_base
+        self.adds, self.is_float = adds, dtype.is_floating_point and adds
+        self.elem = memory_type(dtype, 1) if adds else _BITS[dtype.itemsize]  # what is only moved has no dtype
+        self.kind, self.has_base = memory_type(kind, 1), has_base
         self.lanes = target.lanes(dtype.itemsize)
 
     def emit(self) -> None:
@@ -121,11 +133,14 @@ class _Emit:
 
     def _put(self, type: LType, origin: Scalar | None, target: Scalar, i: Scalar, mask: Scalar) -> None:
         f = self.f
-        x = const(type, 0.0) if origin is None else f.masked_load(type, f.gep(self.elem, origin, i), mask)
+        x = const(type, 0.0 if self.is_float else 0) if origin is None else f.masked_load(type, f.gep(self.elem, origin, i), mask)
         f.masked_store(x, f.gep(self.elem, target, i), mask)
 
     def _add(self, type: LType, a: Scalar, b: Scalar, i: Scalar, mask: Scalar) -> None:
         f = self.f
         cell = f.gep(self.elem, b, i)
         x = f.masked_load(type, f.gep(self.elem, a, i), mask)
-        f.masked_store(f.fadd(f.masked_load(type, cell, mask), x), cell, mask)
+        if self.adds:
+            before = f.masked_load(type, cell, mask)
+            x = f.fadd(before, x) if self.is_float else f.add(before, x)
+        f.masked_store(x, cell, mask)

@@ -128,6 +128,39 @@ def lower_pad(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     return [join_calls(block, [fill, copy], node, is_ordered=True)]
 
 
+def lower_flip(block: BlockLowering, node: Node) -> list[KernelCall] | None:
+    """A copy that reads the dims from their ends."""
+    x, flipped = node.args
+    root, geometry = block.aliases.of(x)
+    axes = {normalize_dim("flip", d, len(geometry.dims)) for d in flipped} if geometry.dims else set()
+    strides = tuple(-s if i in axes else s for i, s in enumerate(geometry.strides))
+    offset = geometry.offset + sum([(geometry.dims[i] - 1) * geometry.strides[i] for i in sorted(axes)], 0)
+    return [block.copy(node.outputs[0], geometry.dims, root, Geometry(geometry.dims, strides, offset), node)]
+
+
+def lower_roll(block: BlockLowering, node: Node) -> list[KernelCall] | None:
+    """Two copies along each dim: what stays in front of the end, and what comes back at the beginning."""
+    x, shifts, axes = node.args
+    out = node.outputs[0]
+    if not axes:
+        return None
+    root, source = block.aliases.of(x)
+    pieces = [(source, contiguous(dims_of(out)))]
+    for shift, dim in zip(shifts, axes, strict=True):
+        axis = normalize_dim("roll", dim, len(source.dims))
+        size = source.dims[axis]
+        by = dm.mod(shift, dm.maximum(size, 1))
+        pieces = [
+            (_part(a, axis, 0, size - by), _part(b, axis, by, size - by)) for a, b in pieces
+        ] + [(_part(a, axis, size - by, by), _part(b, axis, 0, by)) for a, b in pieces]
+    calls = [block.lowering.nest(copy_nest(out, a.dims, root, a, node, block.aliases, b)) for a, b in pieces]
+    return [join_calls(block, calls, node)]
+
+
+def _part(g: Geometry, axis: int, start: Dim, length: Dim) -> Geometry:
+    return Geometry((*g.dims[:axis], length, *g.dims[axis + 1 :]), g.strides, g.offset + start * g.strides[axis])
+
+
 # ---- several calls as one
 def join_calls(block: BlockLowering, calls: list[KernelCall], node: Node, is_ordered: bool = False) -> KernelCall:
     """One kernel that does several, all of which write the same buffer. Unless `is_ordered`, its parts may run at the same time."""

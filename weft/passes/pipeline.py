@@ -7,6 +7,7 @@ from weft.passes.dce import dce
 from weft.passes.decompose import decompose
 from weft.passes.masked_picks import masked_picks
 from weft.passes.open_opaque import open_opaque
+from weft.passes.placements import placements
 from weft.passes.products import products
 from weft.passes.run import Run
 from weft.passes.scatter_sums import scatter_sums
@@ -28,5 +29,6 @@ def optimize(graph: Graph, run: Run | None = None) -> Graph:
     graph = run.apply("simplify_views", simplify_views, graph)  # decompositions leave views that change nothing
     graph = run.apply("scatter_sums", scatter_sums, graph)  # gradients of slices: updates of a part, not sums of wholes
     graph = run.apply("masked_picks", masked_picks, graph)  # losses over classes: a pick that fuses with its rows
+    graph = run.apply("placements", placements, graph)  # other writes at computed places: rows by number
     graph = run.apply("dce", dce, graph)
     return run.keep("optimized", graph)

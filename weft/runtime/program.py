@@ -80,6 +80,7 @@ class Program:
         self._array_roots = [r.slot.root for r in layout.results if _is_held(r)]  # type: ignore[union-attr]
         self._arrays = _getter(self._array_roots)
         self._other_results = tuple((i, r) for i, r in enumerate(layout.results) if not _is_held(r))
+        self._repeated = _repeated(layout.results)
         self._frames: list[Frame] = []
 
     # ---- running
@@ -152,6 +153,10 @@ class Program:
             self._add_results(results, frame)
         if self.layout.commits:
             self._commit(frame)
+        for position in self._repeated:
+            if isinstance(results[position], np.ndarray):
+                counters.allocations += 1
+                results[position] = results[position].copy(order="C")
         return results
 
     def _add_results(self, results: list[Any], frame: Frame) -> None:
@@ -264,7 +269,18 @@ def _fresh_slots(layout: Layout) -> list[TensorSlot]:
 
 
 def _is_held(result: Result) -> bool:
-    return result.kind in ("fresh", "given") and not isinstance(result.slot, NumberSlot)
+    return result.kind in ("fresh", "given", "again") and not isinstance(result.slot, NumberSlot)
+
+
+def _repeated(results: Sequence[Result]) -> list[int]:
+    """Results to copy at the end, so that each has memory of its own: parameters, and arrays of an earlier result (equal computations are made once)."""
+    seen: set[Any] = set()
+    found = []
+    for i, result in enumerate(results):
+        if result.kind == "again" or (result.kind in ("fresh", "held") and result.slot in seen):
+            found.append(i)
+        seen.add(result.slot)
+    return found
 
 
 def _getter(positions: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
@@ -307,4 +323,4 @@ def _transient_roots(layout: Layout) -> tuple[int, ...]:
 
 def _bounds_text(check: Check, where: Any) -> str:
     line = f" at {where}" if where is not None else ""
-    return f"{check.op}: index out of range{line}; an index must be smaller than the size of the dim it selects from"
+    return f"{check.op}: index out of bounds{line}; an index must be smaller than the size of the dim it selects from"

@@ -1,0 +1,143 @@
+"""placements: writes at computed places become writes of rows at the numbers of these rows, which the back end knows (index_add, index_copy).
+
+A tensor is read as a table: its dims up to the last indexed one number the rows, the dims after it are the columns. `scatter` has no columns.
+Row numbers are sums of indices times strides, ordinary pointwise work. What repeats is added, or overwritten, in the order of the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.ir.builder import Builder
+from weft.ir.graph import Graph, Node, Operand, Value
+from weft.ops.geometry import contiguous_strides
+from weft.ops.packet import aten
+from weft.ops.rules import normalize_dim
+from weft.passes.rebuild import rebuild, results_of
+from weft.types import dtype as dt
+from weft.types.dims import Dim, product
+
+_INTEGERS = (dt.int64, dt.int32)
+
+
+def placements(graph: Graph) -> Graph:
+    """The graph with scatters and indexed writes as writes of rows."""
+    return rebuild(graph, _rewrite, lambda n: n.op.name in _RULES)
+
+
+def _rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+    base = args[0]
+    if type(base) is not Value or not base.tensor_type.shape or base.tensor_type.dtype is None or base.tensor_type.dtype.is_complex:
+        return None
+    out = _RULES[node.op.name](builder.handle(base), *[_handled(builder, a) for a in args[1:]])
+    return None if out is None else results_of(builder, out)
+
+
+def _handled(builder: Builder, operand: Operand) -> Any:
+    if type(operand) is tuple:
+        return tuple([_handled(builder, o) for o in operand])
+    return builder.handle(operand) if type(operand) is Value else operand
+
+
+# ---- scatter
+
+
+def _scatter(base: Any, dim: int, index: Any, source: Any, adds: bool = False) -> Any:
+    """One element for each index: rows are elements."""
+    if index.ndim != base.ndim or index.dtype not in _INTEGERS:
+        return None
+    axis = normalize_dim("scatter", dim, base.ndim)
+    if hasattr(source, "dims"):
+        if source.ndim != index.ndim or source.dtype is not base.dtype:
+            return None
+        for i, size in enumerate(index.dims):
+            source = aten.narrow(source, i, 0, size)
+    strides = contiguous_strides(base.dims)
+    numbers = _checked(index, base.dims[axis]) * strides[axis]
+    for i, size in enumerate(index.dims):
+        if i != axis:
+            numbers = numbers + _line(size, index.ndim, i) * strides[i]
+    return _written(base, base.ndim, numbers, source, adds)
+
+
+# ---- advanced indexing and slices by index
+
+
+def _index_put(base: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> Any:
+    """Integer tensors for dims next to each other; the dims before them are walked whole."""
+    at = [i for i, t in enumerate(indices) if t is not None]
+    if not at or at != list(range(at[0], at[-1] + 1)) or any(indices[i].dtype not in _INTEGERS for i in at):
+        return None
+    if base.dtype is dt.bool_ and accumulate:
+        return None
+    first, end = at[0], at[-1] + 1
+    strides = contiguous_strides(base.dims[:end])
+    numbers: Any = None
+    for i in at:
+        index = _checked(aten.where(indices[i] < 0, indices[i] + base.dims[i], indices[i]), base.dims[i])
+        numbers = index * strides[i] if numbers is None else numbers + index * strides[i]
+    rank = first + numbers.ndim
+    for i in range(first):
+        numbers = numbers + _line(base.dims[i], rank, i) * strides[i]
+    return _written(base, end, numbers, values, accumulate)
+
+
+def _index_rows(base: Any, dim: int, index: Any, source: Any, adds: bool) -> Any:
+    """Slices along dim: the dims before it are walked whole."""
+    if index.ndim != 1 or index.dtype not in _INTEGERS:
+        return None
+    axis = normalize_dim("index", dim, base.ndim)
+    if hasattr(source, "dims") and (source.ndim != base.ndim or source.dtype is not base.dtype):
+        return None
+    strides = contiguous_strides(base.dims[: axis + 1])
+    numbers = _checked(index, base.dims[axis]) * strides[axis]
+    for i in range(axis):
+        numbers = numbers + _line(base.dims[i], axis + 1, i) * strides[i]
+    return _written(base, axis + 1, numbers, source, adds)
+
+
+def _index_add(base: Any, dim: int, index: Any, source: Any, alpha: Any) -> Any:
+    if alpha == 1 and normalize_dim("index_add", dim, base.ndim) == 0:
+        return None  # a write of rows as it stands
+    return _index_rows(base, dim, index, source if alpha == 1 else source * alpha, True)
+
+
+def _index_copy(base: Any, dim: int, index: Any, source: Any) -> Any:
+    if normalize_dim("index_copy", dim, base.ndim) == 0:
+        return None
+    return _index_rows(base, dim, index, source, False)
+
+
+_RULES: dict[str, Callable[..., Any]] = {
+    "aten::scatter.src": _scatter,
+    "aten::scatter.value": _scatter,
+    "aten::scatter_add": lambda base, dim, index, source: _scatter(base, dim, index, source, True),
+    "aten::index_put": _index_put,
+    "aten::index_fill.int_Scalar": lambda base, dim, index, value: _index_rows(base, dim, index, value, False),
+    "aten::index_add": _index_add,
+    "aten::index_copy": _index_copy,
+}
+
+# ---- pieces
+
+
+def _checked(index: Any, size: Dim) -> Any:
+    return aten.checked_index(aten._to_copy(index, dtype=dt.int64) if index.dtype is not dt.int64 else index, size)
+
+
+def _line(size: Dim, rank: int, axis: int) -> Any:
+    """0, 1, 2, ... along one of `rank` dims."""
+    return aten.reshape(aten._iota(size), tuple(size if i == axis else 1 for i in range(rank)))
+
+
+def _written(base: Any, end: int, numbers: Any, values: Any, adds: bool) -> Any:
+    """The base with values (a tensor that expands, or a number) in the rows numbered `numbers`; dims before `end` count rows."""
+    rest = base.dims[end:]
+    rows, columns, count = product(base.dims[:end]), product(rest), product(numbers.dims)
+    if not hasattr(values, "dims"):
+        values = aten.full((), values, dtype=base.dtype)
+    source = aten.reshape(aten.expand(values, (*numbers.dims, *rest)), (count, columns))
+    table, places = aten.reshape(base, (rows, columns)), aten.reshape(numbers, (count,))
+    out = aten.index_add(table, 0, places, source) if adds else aten.index_copy(table, 0, places, source)
+    return aten.reshape(out, base.dims)
