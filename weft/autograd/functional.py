@@ -111,29 +111,45 @@ def jacobian(
 ) -> Any:
     """The Jacobian: outputs' shape followed by inputs' shape; a tuple (of tuples) for several outputs (and inputs).
 
-    vectorize and strategy say how PyTorch computes; the result is the same here whatever they are.
+    vectorize: all rows in one walk, as vmap computes them, instead of one walk each. strategy says how PyTorch computes; the result is the same here
+    whatever it is (weft.func.jacfwd computes in forward mode).
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ArgumentError(f'Expected strategy to be either "forward-mode" or "reverse-mode" but got {strategy}.')
     many, points = _as_tuple(inputs, "inputs")
     points = _prepared(points, create_graph)
     out_many, outputs = _call(func, points, "jacobian", strict)
-    rows = tuple(_jacobian_of(o, points, many, create_graph, strict) for o in outputs)
+    rows = tuple(_jacobian_of(o, points, many, create_graph, strict, vectorize) for o in outputs)
     return rows if out_many else rows[0]
 
 
-def _jacobian_of(out: Tensor, points: tuple[Tensor, ...], many: bool, create_graph: bool, strict: bool) -> Any:
+def _jacobian_of(out: Tensor, points: tuple[Tensor, ...], many: bool, create_graph: bool, strict: bool, vectorize: bool) -> Any:
+    rows = _all_rows if vectorize and out.requires_grad and out.numel() else _row_by_row
+    stacked = rows(out, points, create_graph, strict)
+    shaped = [
+        aten.zeros((*out.shape, *p.shape), dtype=p.dtype) if s is None else s.reshape((*out.shape, *p.shape)) for s, p in zip(stacked, points, strict=True)
+    ]
+    return _finished(tuple(shaped), many, create_graph)
+
+
+def _row_by_row(out: Tensor, points: tuple[Tensor, ...], create_graph: bool, strict: bool) -> list[Any]:
     columns: list[list[Tensor]] = [[] for _ in points]
     flat = aten.reshape(out, (-1,)) if out.requires_grad else None
     for k in range(int(out.numel())):
         found = _gradients((flat[k],) if flat is not None else (), points, (None,), create_graph, strict)
         for column, gradient in zip(columns, found, strict=False):
             column.append(gradient)
-    shaped = [
-        aten.stack(tuple(c)).reshape((*out.shape, *p.shape)) if c else aten.zeros((*out.shape, *p.shape), dtype=p.dtype)
-        for c, p in zip(columns, points, strict=False)
-    ]
-    return _finished(tuple(shaped), many, create_graph)
+    return [aten.stack(tuple(c)) if c else None for c in columns]
+
+
+def _all_rows(out: Tensor, points: tuple[Tensor, ...], create_graph: bool, strict: bool) -> list[Any]:
+    count = int(out.numel())
+    seeds = aten.reshape(aten.eye(count, dtype=out.dtype), (count, *out.dims))
+    found = grad(out, points, seeds, retain_graph=True, create_graph=create_graph, allow_unused=True, is_grads_batched=True)
+    if strict and any(g is None for g in found):
+        i = next(i for i, g in enumerate(found) if g is None)
+        raise StateError(f"The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.")
+    return list(found)
 
 
 def hessian(

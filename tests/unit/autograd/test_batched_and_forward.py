@@ -62,3 +62,21 @@ def test_gradcheck_finds_a_wrong_jvp(rng):
     with pytest.raises(weft.autograd.GradcheckError, match="Jacobian mismatch"):
         gradcheck(Wrong.apply, x, check_forward_ad=True)
     assert not gradcheck(Wrong.apply, x, check_forward_ad=True, check_backward_ad=False, raise_exception=False)
+
+
+def test_vectorized_jacobians_are_the_same(rng):
+    functional = weft.autograd.functional
+    a, b = leaf(rng, 3).detach(), leaf(rng, 2).detach()
+
+    def f(a: Any, b: Any) -> Any:
+        return weft.outer(a.exp(), b), a.sum()
+
+    plain, fast = (functional.jacobian(f, (a, b), vectorize=v) for v in (False, True))
+    for rows, others in zip(plain, fast, strict=True):
+        for one, other in zip(rows, others, strict=True):
+            np.testing.assert_allclose(other.numpy(), one.numpy())
+    h = [functional.hessian(lambda x: x.pow(3).sum(), a, vectorize=v).numpy() for v in (False, True)]
+    np.testing.assert_allclose(h[0], h[1])
+    np.testing.assert_allclose(h[1], np.diag(6 * a.numpy()))
+    with pytest.raises(RuntimeError, match="independent of input 1"):
+        functional.jacobian(lambda a, b: a * 2, (a, b), strict=True, vectorize=True)
