@@ -16,11 +16,11 @@ import numpy as np
 from weft.autograd import engine
 from weft.autograd.views import write_path
 from weft.compile.evaluator import OpaqueEvaluator
-from weft.compile.gradients import Gradients
 from weft.compile.layout import is_permuted, order_like, ordered, result_orders
 from weft.compile.lifted import LiftedNumbers
 from weft.compile.numbers import SymFloat, operand_of
 from weft.compile.state import StateSlot, choose_base, type_of_array
+from weft.compile.wrapper_state import WrapperState
 from weft.compile.symbolic import Order, Path, SymbolicPayload, SymbolicStorage
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Value
@@ -51,7 +51,7 @@ class _Identities:
         return id(value) in self.ids
 
 
-class Capture(LiftedNumbers, Gradients):
+class Capture(LiftedNumbers, WrapperState):
     """One run of a function with symbolic tensors."""
 
     def __init__(self, name: str, env: ShapeEnv | None = None) -> None:
@@ -70,7 +70,7 @@ class Capture(LiftedNumbers, Gradients):
         self._undo: list[Callable[[], None]] = []
         self._keep: list[Any] = []
         LiftedNumbers.__init__(self)
-        Gradients.__init__(self)
+        WrapperState.__init__(self)
 
     # ---- the mode
     @contextmanager
@@ -101,6 +101,7 @@ class Capture(LiftedNumbers, Gradients):
 
     def restore(self) -> None:
         """Put versions and histories of concrete tensors back: the program that was captured will act, the capture has not."""
+        self.return_borrowed()
         for storage, version in reversed(self._versions):
             storage.version = version
         for tensor, state, _ in reversed(self._histories):
@@ -156,6 +157,10 @@ class Capture(LiftedNumbers, Gradients):
                 return result_orders(op, args, self.env)
         finally:
             modes.grad = grad
+
+    def order_of(self, value: Any) -> Order | None:
+        """The order in memory of a dense tensor's dims; None for row-major, for gaps and for what is no tensor."""
+        return order_like(value, self.env) if isinstance(value, Tensor) and is_permuted(value, self.env) else None
 
     def lay_out_like(self, made: Tensor, source: Tensor) -> Tensor:
         """What a `*_like` factory made, in its source's order of dims."""
@@ -328,6 +333,10 @@ class Capture(LiftedNumbers, Gradients):
         counted = target._storage
         self._versions.append((counted, counted.version))
         counted.version += 1
+
+    def keep_version(self, storage: Any) -> None:
+        """A version counter that moves while the function is captured is put back: the program will act, the capture has not."""
+        self._versions.append((storage, storage.version))
 
     # ---- state
     def _state_payload(self, tensor: Tensor) -> SymbolicPayload:

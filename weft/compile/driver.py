@@ -10,12 +10,15 @@ from typing import Any
 
 from weft.compile import recording
 from weft.compile.entry import Entry, Miss
+from weft.compile.wrappers import opened, sealed
+from weft.ops.overrides import armed, current_modes
 from weft.support import pytree
 from weft.support.counters import counters
 from weft.support.errors import CaptureError
 from weft.support.knobs import knobs
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import wrapper_classes
 
 MAX_ENTRIES = 64
 
@@ -29,7 +32,7 @@ class CompiledFunction:
     def __init__(self, function: Callable[..., Any], name: str | None = None, backend: str | None = None) -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self.name = str(name or getattr(function, "__name__", type(function).__name__))
         self.backend = backend
         self.entries: list[Entry] = []
         self.lifted: dict[Any, Any] = {}
@@ -40,12 +43,17 @@ class CompiledFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if knobs.eager or modes.capture is not None or modes.special is not None:
             return self.function(*args, **kwargs)
+        special = bool(wrapper_classes or armed)  # whether any tensor might be of a class with a will of its own
+        if special:
+            if current_modes():
+                return self.function(*args, **kwargs)
+            args, kwargs = sealed((args, kwargs))
         leaves, spec = _flatten(args, kwargs)
         misses: list[Miss] = []
         for entry in self.entries:
             call = entry.match(leaves, spec)
             if type(call) is not Miss:
-                return entry.run(leaves, call)
+                return opened(entry.run(leaves, call)) if special else entry.run(leaves, call)
             misses.append(call)
         return self._capture_and_run(args, kwargs, leaves, spec, misses)
 
@@ -60,7 +68,7 @@ class CompiledFunction:
             result = entry.run(leaves, call)
             self.entries.insert(0, entry)
             del self.entries[MAX_ENTRIES:]
-            return result
+            return opened(result)
 
     def _note(self, misses: list[Miss]) -> None:
         counters.guard_misses += 1
@@ -96,7 +104,7 @@ class CompiledFunction:
 
     def stages(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Every stage of the program for these arguments, by name: captured, opened, optimized, ... (graphs and texts)."""
-        leaves, spec = pytree.flatten((args, kwargs))
+        leaves, spec = pytree.flatten(sealed((args, kwargs)))
         entry = next((e for e in self.entries if type(e.match(leaves, spec)) is not Miss), None)
         if entry is None:
             entry = self.capture(args, kwargs, leaves, spec)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 from weft.autograd.engine import Evaluator
 from weft.autograd.node import InputMetadata, Node, OpNode
 from weft.compile.symbolic import SymbolicPayload
+from weft.compile.wrappers import involves
 from weft.ir.opaque import VALIDATE, opaque_op
 from weft.layers.walk import unwatched
 from weft.support.locations import user_location
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import wrapper_classes
 from weft.types.tensor_type import TENSOR
 
 if TYPE_CHECKING:
@@ -30,7 +32,10 @@ class OpaqueEvaluator(Evaluator):
         self.ran.add(node)
         if modes.grad or not isinstance(node, OpNode) or not any(needs):
             return node.apply(grads, needs)
-        return unwatched(self._record, node, grads, needs)
+        if wrapper_classes and (involves(grads) or involves(node.unpack())):
+            return node.apply(grads, needs)  # formulas of wrappers are their class's business
+        found: tuple[Any, ...] = unwatched(self._record, node, grads, needs)
+        return found
 
     def _record(self, node: OpNode, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         capture = self.capture

@@ -14,25 +14,34 @@ from weft.autograd.accumulate import AccumulateGrad, accumulator_of
 from weft.autograd.node import InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED, SavedTensor
+from weft.compile.arguments import leaf_of
 from weft.compile.capture import Capture
 from weft.compile.executable import Compiled, Interpreted, make_executable
 from weft.compile.program_io import ArgumentSource, StateSource
 from weft.compile.symbolic import SymbolicPayload
+from weft.compile.wrappers import UnwrapBackward, opened, sealed
 from weft.ir.graph import Graph
 from weft.passes.partition import Halves, partition
+from weft.support import pytree
 from weft.support.errors import StateError
-from weft.tensor.modes import modes
 from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import wrapper_classes
 
 
 @dataclass(eq=False)
 class JointRecord:
-    """What the joint capture found: which results carry gradients, which tensors receive them, and how many tangents there are."""
+    """What the joint capture found: which results carry gradients, which tensors receive them, and how many tangents there are.
+
+    places: which argument a receiver is, where it took part as itself (arguments that share memory have no stand-ins).
+    """
 
     outputs: list[Tensor]
     primals: list[Tensor]
+    places: list[int | None]
     tangents: int
+    spec: pytree.TreeSpec  # of the gradients: a list, in which those that are wrapper subclasses are taken apart
 
 
 def unfinished(capture: Capture, leaves: list[Any]) -> list[Tensor]:
@@ -49,12 +58,16 @@ def unfinished(capture: Capture, leaves: list[Any]) -> list[Tensor]:
 def _node_of(leaf: Tensor) -> Any:
     """The node of a returned tensor; None where autograd refuses to say (one of several views whose base was written since)."""
     try:
-        return leaf.grad_fn
+        node = leaf.grad_fn
     except StateError:
         return None
+    while isinstance(node, UnwrapBackward):  # a part of a returned wrapper
+        edge: Any = node.edges[0]
+        node = edge[0]
+    return node
 
 
-def record_backward(capture: Capture, outputs: list[Tensor]) -> tuple[JointRecord, list[Any]]:
+def record_backward(capture: Capture, outputs: list[Tensor], leaves: list[Any]) -> tuple[JointRecord, list[Any]]:
     """Record the backward of `outputs` for symbolic tangents. Returns the record and the gradients' operands (None where there is none)."""
     primals = _leaves_behind(outputs)
     seeds = []
@@ -64,7 +77,9 @@ def record_backward(capture: Capture, outputs: list[Tensor]) -> tuple[JointRecor
     with _without_hooks(primals):
         grads = engine.run_backward(outputs, seeds, False, False, primals, False)
     kept = [(p, g) for p, g in zip(primals, grads) if g is not None]
-    return JointRecord(outputs, [p for p, _ in kept], len(seeds)), [capture.operand(g) for _, g in kept]
+    parts, spec = pytree.flatten(sealed([g for _, g in kept]))
+    receivers = [p for p, _ in kept]
+    return JointRecord(outputs, receivers, [leaf_of(p, leaves) for p in receivers], len(seeds), spec), [capture.operand(g) for g in parts]
 
 
 @contextmanager
@@ -121,9 +136,12 @@ class JointProgram:
         if not modes.grad:
             return
         edges = []
-        for primal in self.record.primals:
-            stand_in_of = capture.stand_ins.get(id(primal))
-            real = primal if stand_in_of is None else _argument(capture, sources, primal, leaves)
+        for primal, place in zip(self.record.primals, self.record.places, strict=True):
+            if place is not None:
+                real = leaves[place]
+            else:
+                stand_in_of = capture.stand_ins.get(id(primal))
+                real = primal if stand_in_of is None else _argument(capture, sources, primal, leaves)
             edges.append(gradient_edge(real))
         node = CompiledFunctionBackward(tuple(edges), self, self._saved(sources, leaves, inputs, results), dict(symbols))
         for i, tensor in enumerate(returned):
@@ -149,13 +167,17 @@ class JointProgram:
 
 def _argument(capture: Capture, sources: list[Any], stand_in: Tensor, leaves: list[Any]) -> Tensor:
     param = stand_in._data.storage.param
-    return leaves[sources[param].leaf]
+    leaf: Tensor = leaves[sources[param].leaf]
+    return leaf
 
 
 def _tensor_of(source: Any, leaves: list[Any]) -> Tensor | None:
     if type(source) is ArgumentSource:
-        return leaves[source.leaf]
-    return source.slot.tensor if type(source) is StateSource else None
+        leaf: Tensor = leaves[source.leaf]
+        return leaf
+    if type(source) is not StateSource:
+        return None
+    return source.slot.tensor if source.slot.leaf is None else leaves[source.slot.leaf]
 
 
 class CompiledFunctionBackward(Node):
@@ -175,7 +197,8 @@ class CompiledFunctionBackward(Node):
                 "instead of the model alone"
             )
         inputs = [self._unpack(s) for s in self.saved] + [self._tangent(g, i) for i, g in enumerate(grads)]
-        return tuple(Tensor(_owned(r, inputs)) for r in self.program.backward.run(inputs, self.symbols))
+        gradients = [Tensor(_owned(r, inputs)) for r in self.program.backward.run(inputs, self.symbols)]
+        return tuple(opened(pytree.unflatten(gradients, self.program.record.spec)) if wrapper_classes else gradients)
 
     def _unpack(self, saved: Any) -> Any:
         if type(saved) is not tuple:

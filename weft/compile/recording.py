@@ -40,9 +40,11 @@ from weft.compile.program_io import (
     StateSource,
 )
 from weft.compile.symbolic import SymbolicPayload, SymbolicStorage
+from weft.compile.wrappers import opened, sealed
 from weft.ir.graph import Operand
 from weft.ops.geometry import Geometry
 from weft.ops.op import OPS
+from weft.ops.overrides import armed
 from weft.ops.packet import aten
 from weft.runtime.generator import Generator, default_generator
 from weft.runtime.storage import root_of
@@ -51,6 +53,7 @@ from weft.support.errors import CaptureError
 from weft.tensor.device import Device
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import wrapper_classes
 from weft.types import dims
 from weft.types import dtype as dtypes
 from weft.types.dims import Dim, Expr
@@ -110,9 +113,13 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
     substitution = _substitution(owner, capture)
     with capture.active(), _settings(outcome), _symbolic_generator(capture, default_generator) as random:
         with substitution:  # also while the records are put back: they hold the stand-ins
+            if wrapper_classes or armed:
+                args, kwargs = opened((args, kwargs))
             with recorded_math():
                 result, recorded = guards.record(owner.function, args, kwargs, kinds=kinds(), substitution=substitution)
             try:
+                if wrapper_classes or armed:
+                    result = sealed(result)
                 _restart_for_sharing(owner, outcome, leaves)
                 _refuse_writes(owner, recorded, _containers((args, kwargs)))
                 capture.refuse_histories()
@@ -140,7 +147,7 @@ def _joint(outcome: Outcome, result: Any) -> tuple[JointRecord, int, list[int]] 
     if not outputs:
         return None
     fixed = len(outcome.results)
-    record, gradients = record_backward(outcome.capture, outputs)
+    record, gradients = record_backward(outcome.capture, outputs, outcome.leaves)
     outcome.results.extend(gradients)
     positions = [next(i for i, leaf in enumerate(leaves) if leaf is out) for out in outputs]
     return record, fixed, positions
@@ -224,7 +231,7 @@ def _put(sources: list[Any], at: int, source: Source) -> None:
 
 
 # ---- numbers and random state
-def _substitution(owner: CompiledFunction, capture: Capture) -> guards.Substitution | None:
+def _substitution(owner: CompiledFunction, capture: Capture) -> guards.Substitution:
     pairs = []
     for slot in owner.lifted_slots():
         value = slot.get()
@@ -443,8 +450,8 @@ def _grad_buffer(capture: Capture, slot: GradSlot) -> int:
 
 def _fill_sources(outcome: Outcome) -> None:
     capture = outcome.capture
-    for slot in capture.states.values():
-        _put(outcome.sources, slot.param, StateSource(slot))
+    for state in capture.states.values():
+        _put(outcome.sources, state.param, StateSource(state))
     for number in capture.numbers:
         if number.param is not None:
             _put(outcome.sources, number.param, NumberSource(number))

@@ -12,6 +12,7 @@ from typing import Any
 from weft.autograd.record import gradient_edge
 from weft.layers import abstract
 from weft.layers.eager import _view_of
+from weft.layers.watching import unwatched
 from weft.ops.compute import is_default
 from weft.ops.op import Op
 from weft.ops.packet import Overload, inplace_of, overload_of
@@ -47,6 +48,26 @@ def write(op: Op, args: tuple[Any, ...]) -> None:
         abstract.write(op, args)
 
 
+def run_captured(op: Op, args: tuple[Any, ...]) -> Any:
+    """`run` while a function is captured: the class's code runs now and never again, so what it is made of is guarded."""
+    _guard(args)
+    return run_with(ask_classes, op, args)
+
+
+def write_captured(op: Op, args: tuple[Any, ...]) -> None:
+    """`write`, idem."""
+    _guard(args)
+    modes.capture.keep_version(args[0].storage())
+    write_with(ask_classes, op, args)
+
+
+def _guard(args: tuple[Any, ...]) -> None:
+    for value in args:
+        for v in value if type(value) is tuple else (value,):
+            if isinstance(v, Tensor) and type(v._data) is WrapperPayload:
+                modes.capture.guard_wrapper(v)
+
+
 def run_with(ask: Ask, op: Op, args: tuple[Any, ...]) -> Any:
     """Ask for the operator's value and make it what autograd expects: results of their own, views that know their base."""
     given = tuple([_dressed(a) for a in args])
@@ -72,7 +93,7 @@ def _without_history(ask: Ask, *call: Any) -> Any:
     previous = modes.grad
     modes.grad = False
     try:
-        return ask(*call)
+        return unwatched(ask, *call)  # what a class's code does is not what the compiled function does
     finally:
         modes.grad = previous
 

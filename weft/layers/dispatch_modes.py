@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.autograd import record
 from weft.layers import dispatch
-from weft.layers.walk import inplace_here, opened, watched, with_history
+from weft.layers.walk import inplace_here, opened, with_history
 from weft.ops.op import Op
 from weft.ops.packet import Overload
 from weft.support.errors import ArgumentError, StateError
@@ -63,10 +63,10 @@ class DispatchLayer:
         return value
 
     def _run(self, op: Op, args: tuple[Any, ...]) -> Any:
-        return watched(dispatch.run_with, self._ask, op, args)
+        return dispatch.run_with(self._ask, op, args)
 
     def _write(self, op: Op, args: tuple[Any, ...]) -> None:
-        watched(dispatch.write_with, self._ask, op, args)
+        dispatch.write_with(self._ask, op, args)
 
     def _ask(self, func: Overload, asked: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         before = modes.special

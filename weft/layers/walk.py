@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ from weft.autograd.node import OpNode, node_class
 from weft.autograd.views import check_inplace, rebase
 from weft.layers import abstract, dispatch, eager
 from weft.layers.results import named
+from weft.layers.watching import unwatched as unwatched
 from weft.ops import route
 from weft.ops.backward import plan_of
 from weft.ops.op import OPS, Op
@@ -46,35 +45,6 @@ def walk(op: Op, args: tuple[Any, ...]) -> Any:
     except WeftError as error:
         capture.locate(error)
         raise
-
-
-def unwatched(function: Any, *args: Any) -> Any:
-    """Call machinery that runs no user code without the profile hook by which a capture watches the user's frames."""
-    hook = sys.getprofile()
-    if not callable(hook):
-        return function(*args)
-    sys.setprofile(None)
-    before = _hook.set(hook)
-    try:
-        return function(*args)
-    finally:
-        _hook.reset(before)
-        sys.setprofile(hook)
-
-
-def watched(function: Any, *args: Any) -> Any:
-    """Call user code from within `unwatched`: its frames are watched again."""
-    hook = _hook.get()
-    if hook is None or sys.getprofile() is not None:
-        return function(*args)
-    sys.setprofile(hook)
-    try:
-        return function(*args)
-    finally:
-        sys.setprofile(None)
-
-
-_hook: ContextVar[Any] = ContextVar("hook of the capture that unwatched() has taken off", default=None)
 
 
 def walk_layers(op: Op, args: tuple[Any, ...]) -> Any:
@@ -121,7 +91,7 @@ def below(op: Op, args: tuple[Any, ...]) -> Any:
     """FUNCTIONAL and the back end: the active capture records, NumPy computes, and tensors without bytes are typed."""
     capture = modes.capture
     if capture is not None:
-        return watched(dispatch.run, op, args) if dispatch.concerns(op, args) else capture.run(op, args)
+        return dispatch.run_captured(op, args) if dispatch.concerns(op, args) else capture.run(op, args)
     if op.decompose is not None:
         out = replayed.run(op, args)
         if out is not replayed.NOT_REPLAYED:
@@ -217,7 +187,7 @@ def write(op: Op, args: tuple[Any, ...]) -> None:
     capture = modes.capture
     if capture is not None:
         if dispatch.concerns(op, args):
-            watched(dispatch.write, op, args)
+            dispatch.write_captured(op, args)
         else:
             capture.write(op, args)
         return
