@@ -16,7 +16,7 @@ from typing import Any
 from weft.autograd.anomaly import anomaly, remember_forward
 from weft.autograd.node import Edge, InputMetadata, Node
 from weft.autograd.record import gradient_edge
-from weft.autograd.saved import FREED, SavedTensor, default_hooks
+from weft.autograd.saved import FREED, SavedTensor, default_hooks, outspoken
 from weft.autograd.views import rebase
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError, Unsupported
@@ -83,6 +83,12 @@ class FunctionCtx:
     saved_variables = saved_tensors
 
     @property
+    def _raw_saved_tensors(self) -> tuple[Any, ...]:
+        if self._saved is None:
+            raise StateError(FREED)
+        return self._saved
+
+    @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """(node, input number) of every edge of the call's node."""
         return self._node_of().next_functions  # type: ignore[no-any-return]
@@ -121,7 +127,7 @@ class FunctionNode(Node):
         rule = self._rule()
         if self.ctx._materialize:
             grads = tuple([self._zeros(i) if g is None and self._materializes(i) else g for i, g in enumerate(grads)])
-        out = _outspoken(rule, self.ctx, grads) if modes.special is not None else rule(self.ctx, *grads)
+        out = outspoken(rule, self.ctx, *grads) if modes.special is not None else rule(self.ctx, *grads)
         return self._per_edge(out if isinstance(out, tuple) else (out,))
 
     def _rule(self) -> Callable[..., Any]:
@@ -177,7 +183,7 @@ class Function:
     """
 
     generate_vmap_rule = False
-    _backward_class: type[FunctionNode] | None = None
+    _backward_cls: type[FunctionNode] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
@@ -268,19 +274,6 @@ class Function:
             modes.grad = previous
 
 
-def _outspoken(rule: Callable[..., Any], ctx: FunctionCtx, grads: tuple[Any, ...]) -> Any:
-    """A backward of the user's under a transform: a level that runs its own backward without recording records what this one differentiates."""
-    level = modes.special[-1] if modes.special else None
-    quiet = getattr(level, "is_quiet", False)
-    if not quiet:
-        return rule(ctx, *grads)
-    level.is_quiet = False  # type: ignore[union-attr]
-    try:
-        return rule(ctx, *grads)
-    finally:
-        level.is_quiet = quiet  # type: ignore[union-attr]
-
-
 def _with_defaults(forward: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments with forward's defaults behind them: setup_context sees all of forward's inputs."""
     bound = inspect.signature(forward).bind(*args)
@@ -298,10 +291,10 @@ class InplaceFunction(Function):
 
 def _node_class(function: type[Function]) -> type[FunctionNode]:
     """The node class of a Function, kept on it: it lives as long as the Function does."""
-    found: type[FunctionNode] | None = function.__dict__.get("_backward_class")
+    found: type[FunctionNode] | None = function.__dict__.get("_backward_cls")
     if found is None:
         found = type(f"{function.__name__}Backward", (FunctionNode,), {"function": function, "__module__": "weft.autograd.function"})
-        function._backward_class = found
+        function._backward_cls = found
     return found
 
 

@@ -39,6 +39,19 @@ _INFERENCE = (
 )
 
 
+def outspoken(function: Callable[..., Any], *args: Any) -> Any:
+    """Call what the user wrote during a backward under a transform: a level that runs its own backward without recording records what this does."""
+    level = modes.special[-1] if modes.special else None
+    quiet = getattr(level, "is_quiet", False)
+    if not quiet:
+        return function(*args)
+    level.is_quiet = False  # type: ignore[union-attr]
+    try:
+        return function(*args)
+    finally:
+        level.is_quiet = quiet  # type: ignore[union-attr]
+
+
 class SavedTensor:
     """A tensor kept for backward. `unpack(node)` gives it back, or raises VersionError if its bytes were written since."""
 
@@ -117,7 +130,7 @@ class SavedTensor:
     def unpack(self, node: Any) -> Tensor:
         """The tensor, with its history."""
         if self.unpack_hook is not None:
-            restored = self.unpack_hook(self.packed)
+            restored = self.unpack_hook(self.packed) if modes.special is None else outspoken(self.unpack_hook, self.packed)
             if not isinstance(restored, Tensor):
                 raise ArgumentError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(restored).__name__}")
             return self._with_history(restored._data, restored.storage(), node)
