@@ -111,9 +111,11 @@ def round_to(type: LType, value: float) -> float:
     if type is F64 or value == 0.0 or not math.isfinite(value):
         return value
     digits, smallest, top = _FLOAT_FORMS[type]
+    if math.frexp(value)[1] > top:
+        return math.copysign(math.inf, value)
     step = max(math.frexp(value)[1] - digits, smallest)
     rounded = math.ldexp(round(math.ldexp(value, -step)), step)
-    if abs(rounded) >= math.ldexp(1.0, top - 1) * 2:
+    if math.frexp(rounded)[1] > top:  # rounding up reached the next power of two
         return math.copysign(math.inf, value)
     return math.copysign(rounded, value)
 

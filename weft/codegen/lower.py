@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from weft.codegen.emit import Module
 from weft.codegen.lower_accumulate import lower_embedding_backward, lower_index_add, lower_index_copy
-from weft.codegen.lower_move import lower_cat, lower_copy, lower_flip, lower_pad, lower_roll, lower_scatter
+from weft.codegen.lower_move import lower_cat, lower_copy, lower_flip, lower_pad, lower_roll, lower_scatter, lower_shift
 from weft.codegen.lower_pick import lower_checked, lower_embedding, lower_gather, lower_index, lower_index_select
 from weft.codegen.lower_product import lower_product
+from weft.codegen.lower_scan import lower_scan
 from weft.codegen.lowering import GENERAL, LOWERINGS, Lowering
 from weft.codegen.target import Target
 from weft.ir.graph import Graph
@@ -33,5 +34,10 @@ LOWERINGS.update({
     "aten::embedding_dense_backward": lower_embedding_backward,
     "aten::index_add": lower_index_add,
     "aten::index_copy": lower_index_copy,
+    "aten::cumsum": lower_scan,
+    "aten::cumprod": lower_scan,
+    "aten::_exclusive_cumprod": lower_scan,
+    "aten::_linear_scan": lower_scan,
+    "aten::_shift": lower_shift,
 })
 GENERAL[:] = [lower_copy, lower_scatter]

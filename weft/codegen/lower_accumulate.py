@@ -61,7 +61,7 @@ def _accumulate(
     assert kind is not None
     rest = dims_of(out)[1:]
     columns, rows = dm.product(rest), dm.product(dims_of(index))
-    sources = [_whole(block, v, node) for v in ((source, index) if base is None else (source, index, base))]
+    sources = [whole_buffer(block, v, node) for v in ((source, index) if base is None else (source, index, base))]
     calls = [c for _, c in sources if c is not None]
     roots = [v for v, _ in sources]
     target = block.lowering.target
@@ -75,13 +75,16 @@ def _accumulate(
     return [*calls, KernelCall(name, (*roots, out), 1, ints, (), extent, rows * columns + count * columns, 0, in_place, (node,), (0,))]
 
 
-def _whole(block: BlockLowering, value: Value, node: Node) -> tuple[Value, KernelCall | None]:
-    """A buffer that holds the value contiguously, and the copy that makes it if there is none."""
+def whole_buffer(block: BlockLowering, value: Value, node: Node, dtype: DType | None = None) -> tuple[Value, KernelCall | None]:
+    """A buffer that holds the value contiguously (converted to a dtype, if one is given), and the copy that makes it if there is none."""
     root, geometry = block.aliases.of(value)
     is_leaf = root in block.aliases.uniform
-    if not is_leaf and geometry.offset == 0 and geometry.strides == contiguous_strides(geometry.dims) and dm.product(dims_of(root)) == dm.product(geometry.dims):
+    is_same = dtype is None or dtype_of(value) is dtype
+    if is_same and not is_leaf and geometry.offset == 0 and geometry.strides == contiguous_strides(geometry.dims) and (
+        dm.product(dims_of(root)) == dm.product(geometry.dims)
+    ):
         return root, None
-    copied = Value(value.type, value.name)
+    copied = Value(value.type if dtype is None else value.tensor_type.with_dtype(dtype), value.name)
     return copied, block.copy(copied, dims_of(value), root, geometry if not is_leaf else contiguous(dims_of(value)), node)
 
 

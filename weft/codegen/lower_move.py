@@ -157,6 +157,21 @@ def lower_roll(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     return [join_calls(block, calls, node)]
 
 
+def lower_shift(block: BlockLowering, node: Node) -> list[KernelCall] | None:
+    """Zeros, then what is still inside, moved."""
+    x, dim, by = node.args
+    out = node.outputs[0]
+    root, source = block.aliases.of(x)
+    if not source.dims:
+        return None
+    axis = normalize_dim("_shift", dim, len(source.dims))
+    length = dm.maximum(source.dims[axis] - abs(by), 0)
+    inside, place = _part(source, axis, max(-by, 0), length), _part(contiguous(dims_of(out)), axis, max(by, 0), length)
+    fill = block.lowering.nest(fill_nest(out, 0, node))
+    copy = block.lowering.nest(copy_nest(out, inside.dims, root, inside, node, block.aliases, place))
+    return [join_calls(block, [fill, copy], node, is_ordered=True)]
+
+
 def _part(g: Geometry, axis: int, start: Dim, length: Dim) -> Geometry:
     return Geometry((*g.dims[:axis], length, *g.dims[axis + 1 :]), g.strides, g.offset + start * g.strides[axis])
 
