@@ -13,6 +13,7 @@ from weft.catalogue.widening import cast, widened
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, normalize_dim
+from weft.ops.schema import parse_schema
 from weft.support.errors import DTypeError, NotForDType, ShapeError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
@@ -322,19 +323,13 @@ def _hardshrink(s: Any, x: Any, lambd: Any) -> Any:
     return s.where(inside, _number(s, 0, x), x)
 
 
-def _softshrink(s: Any, x: Any, lambd: Any) -> Any:
-    lambd = _number(s, 0.5, x) if lambd is None else lambd
-    below = s.where(s.lt(x, s.neg(lambd)), s.add(x, lambd), s.mul(x, _number(s, 0, x)))
-    return s.where(s.gt(x, lambd), s.sub(x, lambd), below)
+_SOFTSHRINK = parse_schema("aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor")
 
 
-class _NotNegative(Pointwise):
-    """The rule of softshrink: lambd is at least 0."""
-
-    def compute_dtype(self, args: tuple[Any, ...]) -> DType:
-        if isinstance(args[1], (int, float)) and args[1] < 0:
-            raise ShapeError(f"lambda must be greater or equal to 0, but found to be {args[1]}.")
-        return super().compute_dtype(args)
+def _softshrink(self: Any, lambd: Any) -> Any:
+    if isinstance(lambd, (int, float)) and lambd < 0:
+        raise ShapeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    return aten.where(self > lambd, self - lambd, aten.where(self < -lambd, self + lambd, self * 0))
 
 
 _float_only(
@@ -348,13 +343,13 @@ _float_only(
     samples=draw(case(F(3, 4)), case(F(5), 1.2)),
     reference=lambda x, lambd: np.where(np.abs(x) > lambd, x, 0),
 )
-_float_only(
-    "aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+define(
+    _SOFTSHRINK,
     "x - lambd above lambd, x + lambd below -lambd, 0 between.",
-    scalar=_softshrink,
-    over=("self",),
-    inplace=False,
-    rule=_NotNegative,
+    type=Pointwise(_SOFTSHRINK, over=("self",), accepts=_is_float, wants="floating point tensors"),
+    decompose=_softshrink,
+    out=True,
+    public=_F,
     vjp={"self": lambda g, self, lambd: aten.where(_outside(self, lambd), g, 0)},
     samples=draw(case(F(3, 4)), case(F(5), 1.2)),
     reference=lambda x, lambd: np.sign(x) * np.maximum(np.abs(x) - lambd, 0),

@@ -268,6 +268,27 @@ linspace = define(
     reference=lambda start, end, steps, dtype, device: np.linspace(start, end, steps).astype(_or_default(dtype).numpy),
 )
 
+def _powers_between(start: Any, end: Any, steps: Dim, base: float, dtype: DType | None, device: str | None) -> Any:
+    """In double precision, complex where an end is."""
+    found = [getattr(v, "dtype", None) for v in (start, end)]
+    wide = dt.complex128 if any(d is not None and d.is_complex for d in found) else dt.float64
+    return aten._to_copy(aten.pow(base, aten.linspace(start, end, steps, dtype=wide)), dtype=_or_default(dtype))
+
+
+for _ends, _arguments in (
+    ("Tensor_Tensor", "Tensor start, Tensor end"), ("Tensor_Scalar", "Tensor start, Scalar end"), ("Scalar_Tensor", "Scalar start, Tensor end"),
+):
+    define(
+        f"aten::logspace.{_ends}({_arguments}, int steps, float base=10.0, *, {_OPTIONS}) -> Tensor",
+        "`base` to the power of `steps` numbers evenly spaced between ends that 0-dim tensors hold.",
+        type=lambda start, end, steps, base, dtype, device: _ends_type(start, end, steps, dtype, device),
+        decompose=_powers_between,
+        vjp=NOT_DIFFERENTIABLE,
+        public=("weft",),
+        out=True,
+        reference=lambda start, end, steps, base, dtype, device: np.logspace(start, end, steps, base=base).astype(_or_default(dtype).numpy),
+    )
+
 logspace = define(
     f"aten::logspace(Scalar start, Scalar end, int steps, float base=10.0, *, {_OPTIONS}) -> Tensor",
     "`base` to the power of `steps` numbers evenly spaced from `start` to `end`.",

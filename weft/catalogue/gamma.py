@@ -146,6 +146,8 @@ def _power(s: Any, x: Any, n: int) -> Any:
 
 
 def _polygamma(s: Any, n: int, x: Any) -> Any:
+    if n < 0:
+        raise ShapeError("polygamma(n, x) does not support negative n.")
     if n == 0:
         return _digamma(s, x)
     v = s.cast(x, dt.float64)
@@ -174,15 +176,6 @@ def _polygamma(s: Any, n: int, x: Any) -> Any:
 _POLYGAMMA = parse_schema("aten::polygamma(int n, Tensor self) -> Tensor")
 
 
-class _Order(Pointwise):
-    """The rule of polygamma: the order is not negative."""
-
-    def compute_dtype(self, args: tuple[Any, ...]) -> dt.DType:
-        if isinstance(args[0], int) and args[0] < 0:
-            raise ShapeError("polygamma(n, x) does not support negative n.")
-        return super().compute_dtype(args)
-
-
 def _zeta_sum(n: int, x: Any) -> Any:
     """An oracle for x > 0: the first 2000 terms of the series, the rest by the midpoint rule and its correction."""
     k = np.arange(2000.0)
@@ -195,7 +188,7 @@ for _schema, _places in ((_POLYGAMMA, ("weft",)), (parse_schema("aten::special_p
     define(
         _schema,
         "The n-th derivative of digamma.",
-        type=_Order(_schema, over=("self",), compute="real_float"),
+        type=Pointwise(_schema, over=("self",), compute="real_float"),
         scalar=_polygamma,
         vjp={"self": lambda g, n, self: g * aten.polygamma(n + 1, self)},
         public=_places,

@@ -219,7 +219,7 @@ for _rank in (1, 2, 3):
 def adaptive_average(rank: int, input: Any, output_size: Any) -> Any:
     """Averages over n windows that cover each dim: separable, so one matrix of weights for each dim."""
     if input.ndim not in (rank + 1, rank + 2):
-        raise (ValueProblem if rank > 1 and input.ndim < 3 else ShapeError)(f"adaptive_avg_pool{rank}d(): Expected {rank + 1}D or {rank + 2}D tensor, but got {dims_text(input.dims)}")
+        raise (ValueProblem if rank > 1 and input.ndim <= rank else ShapeError)(f"adaptive_avg_pool{rank}d(): Expected {rank + 1}D or {rank + 2}D tensor, but got {dims_text(input.dims)}")
     wanted = (output_size,) * rank if isinstance(output_size, int) else tuple(output_size)
     if len(wanted) != rank:
         raise ShapeError(f"adaptive_avg_pool{rank}d: output_size must be {rank} ints, got {list(wanted)}")

@@ -15,9 +15,9 @@ from weft.tensor.tensor import Tensor
 from weft.types import promotion
 
 # Operators that move elements about: they want the result's own dtype, and an output that no argument shares memory with.
-MOVING = frozenset(("gather", "index_select", "take", "masked_select"))
+MOVING = frozenset(("gather", "index_select", "take", "masked_select", "kthvalue"))
 JOINING = frozenset(("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"))
-EXACT = MOVING | {"complex", "polar"}
+EXACT = MOVING | {"complex", "polar", "aminmax"}
 
 
 def into(name: str, result: Any, out: Any, args: tuple[Any, ...]) -> Any:
@@ -38,6 +38,7 @@ def write_out(name: str, result: Tensor, out: Tensor, args: tuple[Any, ...] = ()
         _check_apart(name, out, args)
     if tuple(out.shape) != tuple(result.shape):
         _resize(out, result)
+    _check_places(name, out)
     out.copy_(result)
     return out
 
@@ -55,6 +56,15 @@ def _tensors(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, (tuple, list)):
         for v in value:
             yield from _tensors(v)
+
+
+def _check_places(name: str, out: Tensor) -> None:
+    data = out._data
+    if type(data) is np.ndarray and any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape, strict=True)):
+        raise StateError(
+            f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the "
+            "tensor before performing the operation."
+        )
 
 
 def _check_apart(name: str, out: Tensor, args: tuple[Any, ...]) -> None:

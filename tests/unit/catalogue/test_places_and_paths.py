@@ -28,10 +28,7 @@ def test_grid_sample_is_a_bilinear_lookup(rng, corners):
     got = F.grid_sample(weft.from_numpy(image), weft.from_numpy(grid), align_corners=corners).numpy()
     for n, i, j in np.ndindex(2, 3, 2):
         x, y = grid[n, i, j]
-        if corners:
-            at = (y + 1) / 2 * 3, (x + 1) / 2 * 4
-        else:
-            at = ((y + 1) * 4 - 1) / 2, ((x + 1) * 5 - 1) / 2
+        at = ((y + 1) / 2 * 3, (x + 1) / 2 * 4) if corners else (((y + 1) * 4 - 1) / 2, ((x + 1) * 5 - 1) / 2)
         np.testing.assert_allclose(got[n, :, i, j], looked_up(image[n], *at), atol=1e-12)
 
 

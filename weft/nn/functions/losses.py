@@ -68,6 +68,8 @@ def gaussian_nll_loss(
     variance = var if isinstance(var, Tensor) else aten.full_like(input.detach(), var)
     if variance.ndim == input.ndim - 1:
         variance = aten.unsqueeze(variance, -1)
+    if variance.ndim > input.ndim or not all(v in (1, d) for v, d in zip(variance.shape, input.shape[input.ndim - variance.ndim :], strict=True)):
+        raise ValueProblem("var is of incorrect size")
     floor = variance + aten.clamp_min(eps - variance.detach(), 0)  # clamped for the value only, as the gradient flows past
     loss = 0.5 * (aten.log(floor) + (input - target) ** 2 / floor)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
@@ -106,6 +108,10 @@ def multi_margin_loss(
     """The mean over classes j other than the target y of weight[y] * max(0, margin - input[y] + input[j])^p. input: [n, c] or [c]."""
     if p not in (1, 2):
         raise ValueProblem("only p == 1 and p == 2 supported")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueProblem(f"{reduction} is not a valid value for reduction")
+    if weight is not None and weight.ndim != 1:
+        raise ValueProblem("weight must be one-dimensional")
     rows = aten.reshape(input, (1, -1)) if input.ndim < 2 else input
     classes = aten.reshape(target, (-1, 1))
     gap = aten.clamp_min(margin - aten.gather(rows, 1, classes) + rows, 0)

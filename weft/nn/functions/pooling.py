@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.ops.packet import aten
-from weft.support.errors import ShapeError
+from weft.support.errors import ShapeError, ValueProblem
 from weft.tensor.tensor import Tensor
 
 __all__ = ["adaptive_max_pool1d", "adaptive_max_pool2d", "local_response_norm", "lp_pool1d", "lp_pool2d"]
@@ -33,9 +33,11 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = 
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The greatest elements of windows that divide the last two dims of [n, c, h, w] or [c, h, w]; indices count within h * w."""
     if input.ndim not in (3, 4):
-        raise ShapeError(f"adaptive_max_pool2d() expects 3D or 4D input, got {input.ndim}D")
+        raise (ValueProblem if input.ndim < 3 else ShapeError)(f"adaptive_max_pool2d() expects 3D or 4D input, got {input.ndim}D")
     height, width = int(input.shape[-2]), int(input.shape[-1])
     wanted = (output_size, output_size) if isinstance(output_size, int) else tuple(output_size)
+    if len(wanted) != 2:
+        raise ShapeError(f"adaptive_max_pool2d(): output_size must be 2 ints, got {list(wanted)}")
     rows, columns = (size if w is None else int(w) for size, w in zip((height, width), wanted, strict=True))
     values, indices = [], []
     for top, bottom in _places(height, rows):
