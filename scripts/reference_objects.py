@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import re
@@ -95,7 +96,8 @@ def object_text(public: Public) -> str:
     value = public.value
     lines = [" ".join(f"`{name}`" for name in public.names), ""]
     if callable(value) and public.names[0].rpartition(".")[2] not in OBJECTS:
-        lines += [f"    {public.names[0].rpartition('.')[2]}{signature_of(value)}", ""]
+        signature = signature_of(value)
+        lines += [f"    {public.names[0].rpartition('.')[2]}{signature.removesuffix(' -> None') if inspect.isclass(value) else signature}", ""]
     lines.append(doc_of(value))
     members = list(members_of(value)) if inspect.isclass(value) else []
     return "\n".join([*lines, "", *members] if members else lines)
@@ -112,20 +114,38 @@ def signature_of(value: Any) -> str:
 
 
 def doc_of(value: Any) -> str:
-    """The docstring; indented parts become literal blocks of their own."""
-    text = inspect.getdoc(value) or ""
-    parts = [textwrap.dedent(p) if not p.startswith(" ") else p for p in text.split("\n\n")]
-    return "\n\n".join(parts).rstrip()
+    """The docstring as Markdown: arguments as a list, columns as they are."""
+    return "\n\n".join(map(part_text, (inspect.getdoc(value) or "").split("\n\n")))
+
+
+def part_text(part: str) -> str:
+    """One paragraph."""
+    lines = part.splitlines()
+    if len(lines) > 1 and lines[0] in ("Args:", "Returns:", "Raises:"):
+        items = re.sub(r"\n {5,}", " ", textwrap.dedent("\n".join(lines[1:]))).splitlines()
+        return "\n".join(re.sub(r"^(\w+):", r"- `\1`:", item) for item in items)
+    if len(lines) > 1 and all(re.match(r"\w+ {2,}\S", line) for line in lines):
+        return textwrap.indent(part, "    ")
+    return part
 
 
 def members_of(kind: type) -> Iterator[str]:
-    """A line for each public method and property that a class defines itself."""
-    for name, member in sorted(vars(kind).items()):
+    """A line for each public method and property of a class that no page shows elsewhere: its own, and those of bases without a section."""
+    elsewhere = [k for k in kind.__mro__[1:] if id(k) in shown_classes()]
+    rooms = [k for k in kind.__mro__ if k.__module__.startswith("weft.") and not any(issubclass(shown, k) for shown in elsewhere)]
+    members = {name: member for k in reversed(rooms) for name, member in vars(k).items()}
+    is_module = issubclass(kind, weft.nn.Module) and kind is not weft.nn.Module
+    for name, member in sorted(members.items()):
         if name.startswith("_") or not (callable(member) or isinstance(member, (property, classmethod, staticmethod))):
             continue
-        if name == "forward" and issubclass(kind, weft.nn.Module) and kind is not weft.nn.Module:
-            continue  # the class says what it computes
-        yield member_line(kind, name, member)
+        if not (is_module and name in ("forward", "extra_repr")):  # the class says what it computes
+            yield member_line(kind, name, member)
+
+
+@functools.cache
+def shown_classes() -> frozenset[int]:
+    """The classes that have a section."""
+    return frozenset(id(public.value) for public in objects_of() if inspect.isclass(public.value))
 
 
 def member_line(kind: type, name: str, member: Any) -> str:

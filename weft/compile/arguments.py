@@ -90,7 +90,8 @@ def contiguous_bytes(data: np.ndarray[Any, Any], permutation: tuple[int, ...] | 
     """The row-major array that a program takes for an argument."""
     if permutation is not None:
         order = sorted(range(len(permutation)), key=permutation.__getitem__)
-        return data.transpose(order)
+        array: np.ndarray[Any, Any] = data.transpose(order)
+        return array
     return data if data.flags.c_contiguous and data.flags.aligned else np.ascontiguousarray(data)
 
 

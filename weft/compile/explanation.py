@@ -68,6 +68,7 @@ def explain_function(function: Any, *args: Any, **kwargs: Any) -> Explanation:
     owner = _owner(function)
     leaves, spec = pytree.flatten((args, kwargs))
     found = ((e, e.match(leaves, spec)) for e in owner.entries)
+    call: Any
     entry, call = next(((e, c) for e, c in found if type(c) is not Miss), (None, None))
     if entry is None:
         entry = owner.capture(args, kwargs, leaves, spec)

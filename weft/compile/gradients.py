@@ -84,7 +84,8 @@ class Gradients:
             slot.current = concrete
             if concrete is not None:
                 self.payload_of(concrete).storage.slot.provider = lambda: self.real(tensor)._autograd.grad  # type: ignore[union-attr]
-        return slot.current
+        current: Tensor | None = slot.current
+        return current
 
     def set_grad(self, tensor: Tensor, value: Tensor | None) -> None:
         """`tensor.grad = value` inside the function."""

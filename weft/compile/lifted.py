@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from weft.compile.guards.values import number_kind
 from weft.compile.numbers import SymFloat
@@ -14,6 +14,7 @@ from weft.types.sym import SymInt
 from weft.types.tensor_type import FLOAT
 
 if TYPE_CHECKING:
+    from weft.compile.capture import Capture
     from weft.ir.builder import Builder
     from weft.types.shape_env import ShapeEnv
 
@@ -106,7 +107,7 @@ class LiftedNumbers:
             value = self.root.param(FLOAT, name)
             number = NumberInput(name, getter, len(self.root.params) - 1, None, example)
             self.numbers.append(number)
-            return SymFloat(value, self, lambda: float(number.current))
+            return SymFloat(value, cast("Capture", self), lambda: float(number.current))
         symbol = self.env.fresh("i", int(example))
         assert isinstance(symbol, Expr)
         self.numbers.append(NumberInput(name, getter, None, symbol.symbol_name, example))

@@ -32,7 +32,8 @@ class CompiledModule:
 
     def stages(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Every stage of the program for these arguments."""
-        return self._compiled.stages(*args, **kwargs)
+        found: dict[str, Any] = self._compiled.stages(*args, **kwargs)
+        return found
 
     def __repr__(self) -> str:
         return f"Compiled{self._module!r}"

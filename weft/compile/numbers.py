@@ -136,22 +136,22 @@ class SymFloat:
     def __bool__(self) -> bool:
         return self._ask(lambda v: v != 0)
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> Any:
         return self._compare(other, operator.eq)
 
-    def __ne__(self, other: object) -> bool:
+    def __ne__(self, other: object) -> Any:
         return self._compare(other, operator.ne)
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: Any) -> Any:
         return self._compare(other, operator.lt)
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: Any) -> Any:
         return self._compare(other, operator.le)
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: Any) -> Any:
         return self._compare(other, operator.gt)
 
-    def __ge__(self, other: Any) -> bool:
+    def __ge__(self, other: Any) -> Any:
         return self._compare(other, operator.ge)
 
     def _compare(self, other: Any, fn: Callable[[Any, Any], bool]) -> Any:

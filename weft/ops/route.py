@@ -49,13 +49,13 @@ def route_of(op: Op, args: tuple[Any, ...]) -> Route | None:
             return found
     for i in op.tensor_list_positions:
         for value in args[i] or ():
-            found = getattr(type(value), "__weft_route__", None)
-            if found is not None:
-                return found
+            of_item: Route | None = getattr(type(value), "__weft_route__", None)
+            if of_item is not None:
+                return of_item
     for i in op.number_positions:
-        found = getattr(type(args[i]), "__weft_route__", None)
-        if found is not None:
-            return found
+        of_number: Route | None = getattr(type(args[i]), "__weft_route__", None)
+        if of_number is not None:
+            return of_number
     return None
 
 
