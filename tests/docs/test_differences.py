@@ -199,6 +199,14 @@ def test_files_hold_data() -> None:
     assert not RAN
 
 
+def test_checkpoint_takes_the_better_default() -> None:
+    x = weft.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match="use_reentrant"):
+        y = weft.utils.checkpoint.checkpoint(weft.sin, x)
+    (g,) = weft.autograd.grad(y.sum(), x, create_graph=True)
+    assert g.requires_grad
+
+
 def test_no_jvp_rules(rng: RNG) -> None:
     class Cube(weft.autograd.Function):
         @staticmethod

@@ -18,6 +18,7 @@ from weft.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect
 from weft.autograd.api import backward, grad
 from weft.autograd.engine import queue_callback
 from weft.autograd.function import Function, once_differentiable
+from weft.autograd.grad_mode import set_multithreading_enabled
 from weft.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from weft.autograd.saved import SavedTensor, save_on_cpu, saved_tensors_hooks
 from weft.autograd.variable import Variable
@@ -37,5 +38,5 @@ register_multi_grad_hook = _hooks.register_multi_grad_hook
 __all__ = [
     "Function", "GradcheckError", "SavedTensor", "Variable", "backward", "detect_anomaly", "enable_grad", "forward", "functional", "grad", "gradcheck",
     "gradgradcheck", "graph", "inference_mode", "is_anomaly_enabled", "no_grad", "once_differentiable", "queue_callback",
-    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled",
+    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "set_detect_anomaly", "set_multithreading_enabled", "set_grad_enabled",
 ]

@@ -6,11 +6,12 @@ first run, and collects what it saves; the numbers are looked up there. So any b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from weft.autograd.engine import run_backward
+from weft.autograd.engine import current_walk, run_backward
 from weft.autograd.function import Function
 from weft.autograd.saved import saved_tensors_hooks
 from weft.runtime.generator import default_generator
@@ -25,18 +26,34 @@ class CheckpointError(RuntimeError):
     """The second run of a checkpointed region saved other tensors than the first."""
 
 
+_EXPLICIT = (
+    "weft.utils.checkpoint: the use_reentrant parameter should be passed explicitly; where it is not, weft takes use_reentrant=False (PyTorch: True)."
+)
+_early_stop: list[bool | None] = [None]
+
+
+@contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Within the block, checkpointed calls end their second run as soon as everything saved is there, or (False) run to the end."""
+    _early_stop.append(enable)
+    try:
+        yield
+    finally:
+        _early_stop.pop()
+
+
 class _StopRecomputation(Exception):
     """All tensors that were asked for are there."""
 
 
 def checkpoint(
-    function: Callable[..., Any], *args: Any, use_reentrant: bool = False, context_fn: Callable[[], Contexts] | None = None,
+    function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None, context_fn: Callable[[], Contexts] | None = None,
     determinism_check: str = "default", preserve_rng_state: bool = True, debug: bool = False, early_stop: bool = True, **kwargs: Any,
 ) -> Any:
     """`function(*args, **kwargs)`, whose intermediate tensors are computed again in backward instead of being kept.
 
     Args:
-        use_reentrant: run the second time as one custom Function (only gradients of leaves and of tensor arguments; no autograd.grad inside).
+        use_reentrant: False (and, with a warning, None) gives all of autograd. True: run as one custom Function (only gradients of leaves and of tensor arguments; no autograd.grad inside).
         context_fn: gives two context managers, for the first and for the second run.
         determinism_check: "default" compares shape, dtype and device of what is saved; "none" does not.
         preserve_rng_state: give the second run the random numbers of the first.
@@ -46,12 +63,16 @@ def checkpoint(
     """
     if determinism_check not in ("default", "none"):
         raise ValueProblem(f"determinism_check should be one of ['default', 'none'] but got: {determinism_check}")
+    if use_reentrant is None:
+        warnings.warn(_EXPLICIT, stacklevel=2)
+        use_reentrant = False
     if use_reentrant:
         if kwargs or context_fn is not None:
             raise ValueProblem("Unexpected keyword arguments with use_reentrant=True: " + ", ".join([*kwargs, *(["context_fn"] if context_fn else [])]))
         return _Reentrant.apply(function, preserve_rng_state, *args)
     first, second = (nullcontext(), nullcontext()) if context_fn is None else context_fn()
-    region = _Region(function, args, kwargs, second, preserve_rng_state, determinism_check == "default", early_stop)
+    stops = early_stop if _early_stop[-1] is None else _early_stop[-1]
+    region = _Region(function, args, kwargs, second, preserve_rng_state, determinism_check == "default", stops)
     with first, saved_tensors_hooks(region.pack, region.unpack):
         return function(*args, **kwargs)
 
@@ -157,6 +178,12 @@ class _Reentrant(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
+        walk = current_walk()
+        if walk is not None and walk.wanted is not None:
+            raise StateError(
+                "When use_reentrant=True, weft.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to .backward(). To resolve "
+                "this error, you can either set use_reentrant=False, or call .backward() without passing the `inputs` argument."
+            )
         saved = ctx.saved_tensors
         args = tuple(_cut(t) if t is not None else p for t, p in zip(saved, ctx.plain, strict=False))
         with enable_grad(), _random_state(ctx.random):
@@ -169,8 +196,11 @@ class _Reentrant(Function):
         return (None, None, *[a.grad if isinstance(a, Tensor) else None for a in args])
 
 
-def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool = False, **kwargs: Any) -> Any:
+def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
     """A sequence of functions cut into `segments` checkpointed parts; the last part keeps its tensors."""
+    if use_reentrant is None:
+        warnings.warn(_EXPLICIT, stacklevel=2)
+        use_reentrant = False
     listed = list(functions.children()) if hasattr(functions, "children") else list(functions)
 
     def part(start: int, end: int) -> Callable[[Any], Any]:

@@ -399,12 +399,11 @@ def _topological(node: Node) -> int:
 
 def _run_tensor_hooks(node: Node, grads: list[Any]) -> None:
     hooks = node.tensor_hooks
-    if hooks:
+    if hooks and any(g is not None for g in grads):
         for index, registered in hooks.items():
             for hook in list(registered.values()):
-                if index >= len(grads) or grads[index] is None:
-                    continue
-                grads[index] = _replaced(hook(grads[index]), grads[index], hook)
+                if index < len(grads):  # a hook on one of several results also hears that nothing flows into it
+                    grads[index] = _replaced(hook(grads[index]), grads[index], hook)
     if node.retain_hooks:
         for index, retain in node.retain_hooks.items():
             if grads[index] is not None:
@@ -414,6 +413,8 @@ def _run_tensor_hooks(node: Node, grads: list[Any]) -> None:
 def _replaced(result: Any, gradient: Any, hook: Any) -> Any:
     if result is None:
         return gradient
+    if gradient is None:
+        raise StateError("can't replace a None gradient with a non-None value")
     if not isinstance(result, Tensor):
         raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
     if len(result.dims) != len(gradient.dims) or result.shape != gradient.shape:

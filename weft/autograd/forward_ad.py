@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, NamedTuple
 
 import weft.layers.transforms.custom  # noqa: F401  (custom Functions under the levels)
@@ -11,7 +12,14 @@ from weft.support.errors import ArgumentError, StateError
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor, check_tensor
 
-_open: list[DualLevel] = []
+
+class _Local(threading.local):
+    """The level that is open on a thread."""
+
+    level: DualLevel | None = None
+
+
+_local = _Local()
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -23,21 +31,22 @@ class UnpackedDualTensor(NamedTuple):
 
 def enter_dual_level() -> int:
     """Open a level and return its number. Raises StateError when one is open: forward levels by hand do not nest (use weft.func.jvp)."""
-    if _open:
+    if _local.level is not None:
         raise StateError("Nested forward mode AD is not supported at the moment")
     level = DualLevel(wraps_all=False)
     level.__enter__()
-    _open.append(level)
+    _local.level = level
     return 0
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """Close the level: dual tensors of it are plain tensors from then on. Raises StateError when none is open."""
-    if not _open:
+    if _local.level is None:
         raise StateError("Trying to exit a forward AD level but no level is currently active.")
     if level not in (None, 0):
         raise StateError(f"Trying to exit a forward AD level that was not the last one that was created: level {level}")
-    _open.pop().__exit__()
+    _local.level.__exit__()
+    _local.level = None
 
 
 class dual_level:
@@ -71,10 +80,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """(primal, tangent) of a dual tensor; the tangent is None for any other, and when no level is open."""
-    if not _open or not isinstance(tensor, Tensor):
-        return UnpackedDualTensor(tensor, None)
-    current = _open[-1]
-    if not current.owns(tensor):
+    current = _local.level
+    if current is None or not current.owns(tensor):
         return UnpackedDualTensor(tensor, None)
     stack = modes.special or ()
     if stack[-1:] != (current,):
@@ -87,13 +94,13 @@ def _name(level: Any) -> str:
 
 
 def _current(name: str, level: int | None) -> DualLevel:
-    if not _open:
+    if _local.level is None:
         raise StateError(
             f"Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first ({name} within `with dual_level():`)."
         )
     if level not in (None, 0):
         raise StateError(f"{name}: there is one forward AD level, number 0; got level={level}")
-    return _open[-1]
+    return _local.level
 
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]

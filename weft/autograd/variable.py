@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.autograd.engine import queue_callback
 from weft.support.errors import ArgumentError
 from weft.tensor.tensor import Tensor
 
@@ -18,5 +19,13 @@ class _VariableMeta(type):
         return data.detach().requires_grad_(requires_grad)
 
 
+class _Engine:
+    """The engine, as far as programs reach for it."""
+
+    queue_callback = staticmethod(queue_callback)
+
+
 class Variable(metaclass=_VariableMeta):
     """A Tensor, by the name that programs from before PyTorch 0.4 use."""
+
+    _execution_engine = _Engine()

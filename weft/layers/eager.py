@@ -297,7 +297,7 @@ def write(target: Tensor, op: Op, args: tuple[Any, ...]) -> None:
     data: Array = unwrap(target)
     storage = target.storage()
     if type(storage) is InferenceStorage and not modes.inference:
-        raise StateError(_INFERENCE_WRITE)
+        raise StateError(INFERENCE_WRITE)
     if op.base not in _ONE_VALUE:
         _check_overlap(data)
     ufunc = compute.single_ufunc(op) if op.scalar is not None else None
@@ -308,7 +308,7 @@ def write(target: Tensor, op: Op, args: tuple[Any, ...]) -> None:
     storage.written = (storage.version, user_mark(2))
 
 
-_INFERENCE_WRITE = (
+INFERENCE_WRITE = (
     "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor before doing inplace update."
 )
 

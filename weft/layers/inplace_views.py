@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.autograd.record import gradient_edge
 from weft.autograd.views import check_inplace, storage_order
+from weft.layers.eager import INFERENCE_WRITE
 from weft.ops.geometry import contiguous_strides
 from weft.ops.packet import aten
 from weft.runtime.storage import Storage, UntypedStorage
@@ -41,6 +42,7 @@ def _inplace_view(name: str) -> Callable[..., Tensor]:
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         _refuse_outside(self, f"{name}_")
+        _refuse_inference(self)
         check_inplace(name, self, False)
         storage = self.storage()
         if self._view is None:
@@ -64,6 +66,11 @@ def _refuse_outside(tensor: Tensor, name: str) -> None:
             f"{name}: a compiled function changes the shape or strides of a tensor of shape {list(tensor.shape)} that exists outside of it; use the "
             f"functional form ({name[:-1]}) and return its result"
         )
+
+
+def _refuse_inference(tensor: Tensor) -> None:
+    if not modes.inference and tensor.is_inference():
+        raise StateError(INFERENCE_WRITE)
 
 
 def _former(tensor: Tensor) -> Tensor:
@@ -110,6 +117,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     if any(d < 0 for d in dims):
         raise StateError(f"Trying to create tensor with negative dimension {min(dims)}: {list(dims)}")
     _refuse_outside(self, "resize_")
+    _refuse_inference(self)
     if type(self._data) is not ndarray:
         raise CaptureError("resize_: a captured tensor cannot be resized; make a new one with zeros() and copy into it")
     if tuple(dims) == self._data.shape:

@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.ops.overrides import WITHOUT_CLASSES, Asking
 from weft.tensor.subclass import Overriding
+from weft.support.errors import StateError
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 
@@ -190,8 +191,13 @@ def _suffixes(tensor: Tensor) -> list[str]:
         natural = dtype is dt.get_default()
     if not natural:
         out.append(f"dtype={dtype}")
-    if tensor.grad_fn is not None:
-        out.append(f"grad_fn=<{tensor.grad_fn.name()}>")
+    try:
+        node = tensor.grad_fn
+    except StateError:  # a view whose history cannot be told (made under no_grad, then written)
+        out.append("grad_fn=<Invalid>")
+        return out
+    if node is not None:
+        out.append(f"grad_fn=<{node.name()}>")
     elif tensor.requires_grad:
         out.append("requires_grad=True")
     return out

@@ -1,5 +1,5 @@
 """weft.utils.checkpoint: regions of a model that are computed again in backward instead of keeping their tensors."""
 
-from weft.autograd.checkpoint import CheckpointError, checkpoint, checkpoint_sequential
+from weft.autograd.checkpoint import CheckpointError, checkpoint, checkpoint_sequential, set_checkpoint_early_stop
 
-__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential"]
+__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "set_checkpoint_early_stop"]

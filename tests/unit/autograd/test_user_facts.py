@@ -322,3 +322,73 @@ def test_inference_mode_switches() -> None:
 
     assert inside() == (False, True)
     assert not weft.is_inference_mode_enabled() and not weft.ones(1).is_inference()
+
+
+# ---- names that programs use
+def test_older_names(rng: Rng) -> None:
+    x = weft.autograd.Variable(weft.ones(2), requires_grad=True)
+    assert isinstance(x, weft.autograd.Variable) and x.is_leaf and x.requires_grad
+    done: list[int] = []
+
+    def hook(g: weft.Tensor) -> None:
+        weft.autograd.Variable._execution_engine.queue_callback(lambda: done.append(1))
+
+    x.register_hook(hook)
+    with weft.autograd.set_multithreading_enabled(False), weft.autograd.grad_mode.enable_grad():
+        (x * 2).sum().backward()
+    assert done == [1]
+    assert x.clone().grad_fn._input_metadata[0].shape == (2,)
+    with pytest.raises(TypeError, match="expected 1 arguments, got 2"):
+        (x * 2).grad_fn(weft.ones(2), weft.ones(2))
+
+
+def test_a_hook_on_one_of_several_results_hears_of_none(rng: Rng) -> None:
+    x = leaf(rng, 3)
+    first, second, _ = x.unbind()
+    seen: list[Any] = []
+    first.register_hook(seen.append)
+    second.backward()
+    assert seen == [None]
+    first.backward()
+    assert len(seen) == 2 and seen[1].item() == 1
+    weft.autograd.grad((x.exp() * 2).sum(), x)  # nothing reaches `first`: not called
+    assert len(seen) == 2
+
+
+def test_a_stale_view_can_still_be_printed() -> None:
+    a = weft.ones(1, requires_grad=True)
+    with weft.no_grad():
+        b = a[:]
+        b *= 2
+    assert repr(b) == "tensor([2.], grad_fn=<Invalid>)"
+
+
+def test_checkpoint_switches(rng: Rng) -> None:
+    from weft.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+
+    x = leaf(rng, 2)
+    with pytest.warns(UserWarning, match="should be passed explicitly"):
+        checkpoint(weft.exp, x).sum().backward()
+    with pytest.raises(RuntimeError, match="is incompatible with .grad"):
+        weft.autograd.grad(checkpoint(weft.exp, x, use_reentrant=True).sum(), x)
+    runs: list[int] = []
+
+    def region(t: weft.Tensor) -> weft.Tensor:
+        out = t.exp().sin()
+        runs.append(1)
+        return out
+
+    for stops, expected in ((True, 1), (False, 2)):
+        runs.clear()
+        with set_checkpoint_early_stop(stops):
+            y = checkpoint(region, x, use_reentrant=False)
+        y.sum().backward()
+        assert len(runs) == expected
+
+
+def test_grads_of_batches_are_checked(rng: Rng) -> None:
+    x = leaf(rng, 2, 2)
+    with pytest.raises(RuntimeError, match="we interpret the first"):
+        weft.autograd.grad(x.clone(), x, weft.ones(2, 2, dtype=weft.float64), is_grads_batched=True)
+    with pytest.raises(RuntimeError, match="cannot be empty"):
+        weft.autograd.grad(x.sum(), [])
