@@ -6,8 +6,8 @@ joining.py, shaping.py, grids.py    cat, stack, repeat, pad, flip     indexing.p
 linear.py, einsum.py, linalg.py, fft.py    products of matrices, linear algebra, Fourier transforms; singular.py, factorizations.py,
 pseudoinverse.py, matrix_functions.py      svd, qr, eigh, det; pinv, lstsq; powers and exponentials of matrices
 counting.py, quantiles.py, covariance.py, distances.py    statistics that are no reductions
-factories.py   tensors from nothing                                   random.py      counter-based random numbers
-activations.py, losses.py, norms.py, attention.py, embedding.py, convolution.py, pooling.py, interpolation.py    networks
+factories.py, spaces.py   tensors from nothing                                   random.py      counter-based random numbers
+activations.py, shrinking.py, losses.py, norms.py, attention.py, embedding.py, convolution.py, pooling.py, interpolation.py    networks
 running_norms.py, functional.py, bags.py, ctc.py, grid_sampling.py, unpooling.py    nn.functional's own signatures (namespace nn::)
 internal.py    operators that rules need and users do not
 
@@ -63,10 +63,12 @@ from weft.catalogue import (  # noqa: F401
     scattering,
     selecting,
     shaping,
+    shrinking,
     singletons,
     singular,
     slicing,
     sorting,
+    spaces,
     special_functions,
     statistics,
     unpooling,

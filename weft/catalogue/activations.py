@@ -12,8 +12,7 @@ from weft.catalogue.samples import F, case, draw
 from weft.catalogue.widening import cast, widened
 from weft.ops.op import define
 from weft.ops.packet import aten
-from weft.ops.rules import Pointwise, normalize_dim
-from weft.ops.schema import parse_schema
+from weft.ops.rules import normalize_dim
 from weft.support.errors import DTypeError, NotForDType, ShapeError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
@@ -313,48 +312,6 @@ mish = _float_only(
 )
 
 define("aten::softsign(Tensor self) -> Tensor", "x / (1 + |x|).", decompose=lambda self: self / (aten.abs(self) + 1), public=_F)
-def _outside(self: Any, lambd: Any) -> Any:
-    return aten.logical_or(self > lambd, self < -lambd)
-
-
-def _hardshrink(s: Any, x: Any, lambd: Any) -> Any:
-    lambd = _number(s, 0.5, x) if lambd is None else lambd
-    inside = s.bit_and(s.ge(x, s.neg(lambd)), s.le(x, lambd))
-    return s.where(inside, _number(s, 0, x), x)
-
-
-_SOFTSHRINK = parse_schema("aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor")
-
-
-def _softshrink(self: Any, lambd: Any) -> Any:
-    if isinstance(lambd, (int, float)) and lambd < 0:
-        raise ShapeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    return aten.where(self > lambd, self - lambd, aten.where(self < -lambd, self + lambd, self * 0))
-
-
-_float_only(
-    "aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
-    "x where |x| > lambd, 0 elsewhere.",
-    scalar=_hardshrink,
-    over=("self",),
-    inplace=False,
-    public=("weft", "Tensor", "nn.functional"),
-    vjp={"self": lambda g, self, lambd: aten.where(_outside(self, lambd), g, 0)},
-    samples=draw(case(F(3, 4)), case(F(5), 1.2)),
-    reference=lambda x, lambd: np.where(np.abs(x) > lambd, x, 0),
-)
-define(
-    _SOFTSHRINK,
-    "x - lambd above lambd, x + lambd below -lambd, 0 between.",
-    type=Pointwise(_SOFTSHRINK, over=("self",), accepts=_is_float, wants="floating point tensors"),
-    decompose=_softshrink,
-    out=True,
-    public=_F,
-    vjp={"self": lambda g, self, lambd: aten.where(_outside(self, lambd), g, 0)},
-    samples=draw(case(F(3, 4)), case(F(5), 1.2)),
-    reference=lambda x, lambd: np.sign(x) * np.maximum(np.abs(x) - lambd, 0),
-)
-define("aten::tanhshrink(Tensor self) -> Tensor", "x - tanh(x).", decompose=lambda self: self - aten.tanh(self), public=_F)
 
 
 def _glu(self: Any, dim: int) -> Any:
