@@ -17,6 +17,7 @@ from weft.ir.builder import Handle
 from weft.ir.graph import Block, Value
 from weft.ir.graph import Node as GraphNode
 from weft.ir.structure import IF, LOOP
+from weft.layers.transforms.level import top
 from weft.ops.packet import aten
 from weft.passes.differentiate import pull_back
 from weft.support import pytree
@@ -43,24 +44,36 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     capture = modes.capture
     if capture is None or not isinstance(pred, Tensor):
         return true_fn(*operands) if pred else false_fn(*operands)
+    _refuse_under_transforms(capture, "cond")
     condition = capture.operand(_one_element(pred))
     reads: dict[Value, Tensor] = {}
     blocks: list[Block] = []
     specs: list[pytree.TreeSpec] = []
+    orders: list[list[Any]] = []
     for fn in (true_fn, false_fn):
         with capture.block() as (inner, mine):
             leaves, spec = pytree.flatten(fn(*operands))
             blocks.append(inner.block([_value(capture, leaf) for leaf in leaves]))
             specs.append(spec)
+            orders.append([capture.order_of(leaf) for leaf in leaves])
         reads |= mine
     if specs[0] != specs[1]:
         raise capture.refuse(f"cond: the branches return different structures, {specs[0]!r} and {specs[1]!r}")
     types = tuple(r.type for r in blocks[0].results)
     _check_types(capture, "cond: the branches return", types, blocks[1].results)
     node = capture.builder.emit_raw(IF, (condition,), types, tuple(blocks), user_location(2))
-    outputs = [capture.fresh(v) for v in node.outputs]
+    outputs = [capture.fresh(v, a if a == b else None) for v, a, b in zip(node.outputs, *orders, strict=True)]
     _attach(CondBackward, capture, node, reads, outputs)
     return pytree.unflatten(outputs, specs[0])
+
+
+def _refuse_under_transforms(capture: Capture, name: str) -> None:
+    """A branch of a graph knows nothing of the levels that interpret operators above the capture."""
+    if top() is not None:
+        raise capture.refuse(
+            f"weft.{name} inside of a transform (grad, vmap, jvp) that runs in a compiled function: apply the transform within the branches, choose "
+            "with weft.where, or call the transform outside of the compiled function"
+        )
 
 
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried: Sequence[Any]) -> tuple[Any, ...]:
@@ -70,6 +83,8 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     keep shapes and dtypes. Raises CaptureError if it does not.
     """
     capture = modes.capture
+    if capture is not None:
+        _refuse_under_transforms(capture, "while_loop")
     start = [c if isinstance(c, Tensor) else _number(capture, c) for c in carried]
     if capture is None:
         while cond_fn(*start):

@@ -33,7 +33,7 @@ def vmap(func: Function, in_dims: Dims = 0, out_dims: Dims = 0, randomness: str 
     @functools.wraps(func)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, spec, dims = _flat_inputs(func, in_dims, args)
-        size = _batch_size(leaves, dims)
+        size = _batch_size(leaves, dims, [x for x in pytree.flatten(kwargs)[0] if isinstance(x, Tensor)])
         if chunk_size is not None and isinstance(size, int) and size > chunk_size:
             return _in_chunks(func, leaves, spec, dims, size, out_dims, randomness, chunk_size, kwargs)
         return _map(func, leaves, spec, dims, size, out_dims, randomness, kwargs)
@@ -117,8 +117,12 @@ def spread(dims: Dims, spec: pytree.TreeSpec) -> list[Any] | None:
     return out
 
 
-def _batch_size(leaves: list[Any], dims: list[Any]) -> Any:
+def _batch_size(leaves: list[Any], dims: list[Any], named: list[Tensor]) -> Any:
+    """The number of examples; tensors that were passed by name are mapped over their first dim."""
     sizes = [leaf.dims[d] for leaf, d in zip(leaves, dims, strict=True) if d is not None]
+    if any(t.ndim == 0 for t in named):
+        raise ValueProblem("vmap: tensors passed by keyword are mapped over dim 0, and one of them has no dims; bind it with functools.partial instead")
+    sizes.extend(t.dims[0] for t in named)
     if not sizes:
         raise ValueProblem("vmap: at least one input must be mapped over, but in_dims is None for all of them")
     if any(not (s == sizes[0] or shape_env.equal(s, sizes[0])) for s in sizes):

@@ -98,3 +98,36 @@ def test_a_compiled_function_inside_a_transform(rng):
     x = point(rng, 4)
     np.testing.assert_allclose(grad(compiled)(x).numpy(), grad(scalar)(x).numpy())
     np.testing.assert_allclose(vmap(compiled)(x.outer(x)).numpy(), vmap(scalar)(x.outer(x)).numpy())
+
+
+def test_choices_by_value_under_a_transform(rng):
+    """Eager: Python's. In a compiled function the levels stand above the capture, whose branches know nothing of them."""
+
+    def f(x: Any) -> Any:
+        return weft.cond(x.sum() > 0, lambda y: y.pow(2).sum(), lambda y: y.sum(), (x,))
+
+    x = point(rng, 3)
+    np.testing.assert_allclose(grad(f)(x).numpy(), 2 * x.numpy())
+    with pytest.raises(RuntimeError, match="inside of a transform"):
+        weft.compile(lambda x: grad(f)(x))(x)
+    with pytest.raises(NotImplementedError, match="no batch rule"):
+        weft.compile(lambda x: vmap(lambda a: a.masked_scatter(a > 1, a * 0))(x))(x.outer(x))
+
+
+def test_tangents_by_hand_compiled(rng):
+    def f(x: Any, t: Any) -> Any:
+        with weft.autograd.forward_ad.dual_level():
+            dual = weft.autograd.forward_ad.make_dual(x, t)
+            return weft.autograd.forward_ad.unpack_dual(dual.exp() * dual).tangent
+
+    x, t = point(rng, 3), point(rng, 3)
+    np.testing.assert_allclose(weft.compile(f)(x, t).numpy(), np.exp(x.numpy()) * (1 + x.numpy()) * t.numpy())
+
+
+def test_random_numbers_of_a_compiled_batch(rng):
+    compiled = weft.compile(lambda x: vmap(lambda a: a + weft.rand(2), randomness="different")(x))
+    for n in (3, 5):
+        weft.manual_seed(n)
+        found = compiled(weft.zeros(n, 2))
+        weft.manual_seed(n)
+        np.testing.assert_array_equal(found.numpy(), weft.rand(n, 2).numpy())
