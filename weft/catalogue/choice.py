@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -281,8 +282,8 @@ def _replace_nan(self: Any, nan: float | None, posinf: float | None, neginf: flo
     if dtype.is_complex:
         return aten.complex(*(_replace_nan(part, nan, posinf, neginf) for part in (aten.real(self), aten.imag(self))))
     largest = _LARGEST[dtype]
-    infinite = aten.where(self > 0, largest if posinf is None else posinf, -largest if neginf is None else neginf)
-    finite = aten.where(aten.isinf(self), aten.to(infinite, dtype), self)
+    below = aten.where(self == math.inf, largest if posinf is None else posinf, self)
+    finite = aten.where(self == -math.inf, -largest if neginf is None else neginf, below)
     return aten.where(aten.isnan(self), 0.0 if nan is None else nan, finite)
 
 

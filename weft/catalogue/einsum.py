@@ -131,7 +131,11 @@ def _sizes(operands: Sequence[tuple[Any, Labels]]) -> dict[Any, Dim]:
             known = sizes.get(label, 1)
             if _is_one(known):
                 sizes[label] = size
-            elif not _is_one(size) and not shape_env.equal(known, size):
+            elif _is_one(size) or shape_env.equal(known, size) or shape_env.equal(size, 1):
+                continue
+            elif shape_env.equal(known, 1):
+                sizes[label] = size
+            else:
                 raise ShapeError(
                     f"einsum(): operands do not broadcast with remapped shapes: subscript {label} has size {size} which does not broadcast with "
                     f"previously seen size {known}"

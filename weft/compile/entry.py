@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 ndarray = np.ndarray
 
 
+@final
 @dataclass
 class Miss:
     """Why a program does not fit a call. `depth` orders misses by how far the check came; `lift` is the number that changed."""
@@ -79,6 +80,7 @@ class Entry:
     random: Any
     joint: JointProgram | None = None
     sharing: tuple[tuple[int, int], ...] = ()
+    shared: list[int] | None = None  # positions of results to copy, known once the program has run
     settings: Sequence[Callable[[], None]] = ()  # modes as the function leaves them
     late: Sequence[tuple[str, int]] = ()  # symbols that the program's run binds, and the results that hold them
     seconds_total: float = 0.0  # of capture and compilation
@@ -104,7 +106,7 @@ class Entry:
         entry = cls(
             owner, graph, capture, outcome.sources, facts, constants, spec, guards, returns, result_spec, executable, modes.grad, dt.get_default(),
             check, names, Inputs(outcome.sources), Effects(graph, outcome.sources, grad_effects, number_writes, random), random, program,
-            sharing_pattern(leaves), outcome.settings, outcome.late,
+            sharing_pattern(leaves), None, outcome.settings, outcome.late,
         )
         entry.seconds_compile = seconds
         entry._prepare(leaves)
@@ -114,8 +116,8 @@ class Entry:
         """Sort the guards on state once."""
         states = list(self.capture.states.values())
         self.fixed = [(s.tensor, s.array) for s in states if s.provider is None and s.leaf is None and not s.is_flat]
-        self.provided = [s for s in states if s.provider is not None]
-        self.by_argument = [s for s in states if s.leaf is not None]
+        self.provided: list[Any] = [s for s in states if s.provider is not None]
+        self.by_argument: list[Any] = [s for s in states if s.leaf is not None]
         self.outside = frozenset(id(s.storage.array) for s in states if s.leaf is None and s.provider is None)
         reads = [(self.capture.real(g.tensor), g.present) for g in self.capture.grads.values() if g.present is not None]
         self.presence = [(leaf_of(tensor, leaves), tensor, present) for tensor, present in reads]
@@ -124,7 +126,7 @@ class Entry:
         self.hook_changes = RemovableHandle.changes
         numbers = self.capture.numbers
         self.outer_numbers = [n for n in numbers if not isinstance(n.getter, LeafGetter)]
-        self.leaf_numbers = [n for n in numbers if isinstance(n.getter, LeafGetter)]
+        self.leaf_numbers: list[Any] = [n for n in numbers if isinstance(n.getter, LeafGetter)]
         self.integers = [n for n in numbers if n.symbol is not None]
         self.sizes = [
             (source.leaf, tuple((i, str(d)) for i, d in enumerate(source.dims) if type(d) is Expr))
@@ -259,6 +261,8 @@ class Entry:
         """Run the program on a call that fits."""
         inputs, grads = self.inputs.gather(leaves)
         results = self.executable.run(inputs, symbols)
+        for position in self._shared(results, inputs) if self.shared is None else self.shared:
+            results[position] = results[position].copy(order="C")
         for name, position in self.late:
             symbols[name] = int(results[position])
         self.effects.apply(leaves, inputs, results, symbols, grads)
@@ -269,6 +273,17 @@ class Entry:
             returned = [made[i] for i in self.joint.outputs]
             self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, returned)
         return pytree.unflatten(made, self.result_spec)
+
+    def _shared(self, results: list[Any], inputs: list[Any]) -> list[int]:
+        """Results that the caller gets and that are an input's array or another result's (equal computations are made once): they are copied."""
+        taken = {id(x) for x in inputs}
+        found = []
+        for position in sorted({r.position for r, _ in self.returns if type(r) is ReturnFresh}):
+            if isinstance(results[position], ndarray) and id(results[position]) in taken:
+                found.append(position)
+            taken.add(id(results[position]))
+        self.shared = found
+        return found
 
     def _rebuild(self, leaves: list[Any], results: list[Any], symbols: Symbols) -> list[Any]:
         made: list[Any] = []
@@ -284,7 +299,7 @@ class Entry:
         if kind is ReturnFresh:
             base = bases.get(returned.position)  # type: ignore[union-attr, arg-type]
             if base is None:
-                base = bases[returned.position] = Tensor(results[returned.position])  # type: ignore[union-attr, index, call-overload]
+                base = bases[returned.position] = Tensor(results[returned.position])  # type: ignore[union-attr, index]
             return base if returned.shown is None else _seen_through(base, returned.shown, symbols)  # type: ignore[union-attr]
         if kind is ReturnArgument:
             leaf = leaves[returned.leaf]  # type: ignore[union-attr]

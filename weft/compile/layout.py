@@ -17,7 +17,7 @@ from weft.ops.op import Op
 from weft.ops.route import call
 from weft.support.errors import CaptureError, WeftError
 from weft.tensor.tensor import Tensor
-from weft.types.dims import Dim, Expr
+from weft.types.dims import Dim, Expr, evaluate
 from weft.types.shape_env import ShapeEnv
 from weft.types.sym import SymInt
 
@@ -39,7 +39,7 @@ def result_orders(op: Op, args: tuple[Any, ...], env: ShapeEnv) -> tuple[Order |
         forms = tuple([_form(a, env) for a in args])
         key = (op, forms, tuple(map(type, forms)))
         found = _FOUND.get(key)
-    except (TypeError, CaptureError):  # something without a form: a number of another kind, a size known only while running
+    except (TypeError, KeyError, CaptureError):  # something without a form: a number of another kind, a size known only while running
         return ()
     if found is None:
         if len(_FOUND) >= _LIMIT:
@@ -69,12 +69,15 @@ def _is_payload_permuted(data: SymbolicPayload, env: ShapeEnv) -> bool:
         return False
     try:
         return not _descend(*_examples(data.geometry(), env))
-    except CaptureError:
+    except KeyError:
         return False
 
 
 def _examples(g: Geometry, env: ShapeEnv) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return tuple(map(env.hint, g.dims)), tuple(map(env.hint, g.strides))
+    """Sizes and strides where every symbol is at least 2: the order must be that of any call, and a size of 1 tells nothing."""
+    values = {name: max(example, 2) for name, example in env.examples.items()}
+    sizes = [1 if type(d) is Expr and env.proves_equal(d, 1) else evaluate(d, values) for d in g.dims]
+    return tuple(sizes), tuple([evaluate(s, values) for s in g.strides])
 
 
 def _descend(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
@@ -86,7 +89,7 @@ def order_like(source: Tensor, env: ShapeEnv) -> Order | None:
     """The order of what a `*_like` factory makes; None where it is row-major."""
     try:
         stand_in = _stand_in(_form(source, env))
-    except (TypeError, CaptureError):
+    except (TypeError, KeyError, CaptureError):
         return None
     strides = like_strides(stand_in.geometry())
     order = _form_of(None, stand_in.dims, strides)[2]

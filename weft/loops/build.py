@@ -79,7 +79,8 @@ class GroupBuilder:
         if self._is_column_sum(reduces):
             self.outer, self.inner = self.inner, self.outer
             self.terminal_is_row = True
-        if self.outer and self.inner and axes[-1] in self.outer:
+        sums_across = not self.terminal_is_row and any(n.outputs[0] in group.terminals for n in reduces)
+        if self.outer and self.inner and axes[-1] in self.outer and not sums_across:  # (columns lie side by side in a vector: nothing joins them)
             self.form = "columns"
 
     def _is_column_sum(self, reduces: Sequence[Node]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.ir.graph import Node, Value
 from weft.ops.geometry import Geometry, contiguous
-from weft.ops.op import Op
+from weft.ops.op import OPS, Op
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 from weft.types.dtype import DType
@@ -47,6 +47,8 @@ class ProvingEnv(ShapeEnv):
 
 def view_geometries(op: Op, source: Geometry, arguments: tuple[object, ...]) -> tuple[Geometry, ...] | None:
     """Geometry of each result of a view of `source`, or None when strides cannot express it."""
+    if op.name == "aten::view":
+        op = OPS["aten::reshape"]  # it was a view of what the user saw; how the compiler lays the value out is another matter
     assert op.view is not None
     found = op.view.geometry(source, *arguments)
     if found is None:

@@ -80,7 +80,6 @@ class Program:
         self._array_roots = [r.slot.root for r in layout.results if _is_held(r)]  # type: ignore[union-attr]
         self._arrays = _getter(self._array_roots)
         self._other_results = tuple((i, r) for i, r in enumerate(layout.results) if not _is_held(r))
-        self._repeated = _repeated(layout.results)
         self._frames: list[Frame] = []
 
     # ---- running
@@ -153,10 +152,6 @@ class Program:
             self._add_results(results, frame)
         if self.layout.commits:
             self._commit(frame)
-        for position in self._repeated:
-            if isinstance(results[position], np.ndarray):
-                counters.allocations += 1
-                results[position] = results[position].copy(order="C")
         return results
 
     def _add_results(self, results: list[Any], frame: Frame) -> None:
@@ -269,18 +264,7 @@ def _fresh_slots(layout: Layout) -> list[TensorSlot]:
 
 
 def _is_held(result: Result) -> bool:
-    return result.kind in ("fresh", "given", "again") and not isinstance(result.slot, NumberSlot)
-
-
-def _repeated(results: Sequence[Result]) -> list[int]:
-    """Results to copy at the end, so that each has memory of its own: parameters, and arrays of an earlier result (equal computations are made once)."""
-    seen: set[Any] = set()
-    found = []
-    for i, result in enumerate(results):
-        if result.kind == "again" or (result.kind in ("fresh", "held") and result.slot in seen):
-            found.append(i)
-        seen.add(result.slot)
-    return found
+    return result.kind in ("fresh", "given") and not isinstance(result.slot, NumberSlot)
 
 
 def _getter(positions: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
