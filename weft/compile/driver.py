@@ -16,6 +16,7 @@ from weft.support import pytree
 from weft.support.counters import counters
 from weft.support.errors import CaptureError
 from weft.support.knobs import knobs
+from weft.tensor import modes as mode_settings
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
@@ -41,7 +42,7 @@ class CompiledFunction:
         self._lock = threading.RLock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if knobs.eager or modes.capture is not None or modes.special is not None:
+        if knobs.eager or modes.capture is not None or _is_watched():
             return self.function(*args, **kwargs)
         special = bool(wrapper_classes or armed)  # whether any tensor might be of a class with a will of its own
         if special:
@@ -115,6 +116,11 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<compiled {self.name}: {len(self.entries)} program(s)>"
+
+
+def _is_watched() -> bool:
+    """Whether transforms or dispatch modes stand above the back end: they see the operators of the function, not one program."""
+    return modes.special is not None and modes.special[-1] is not mode_settings.inference_layer
 
 
 _FLAT: dict[int, pytree.TreeSpec] = {}
