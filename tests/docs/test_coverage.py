@@ -12,8 +12,11 @@ TRAPS = {"VIEW": 10, "SAVE": 8, "HOOKS": 7, "UNDEF": 6, "ACC": 7, "BC": 2, "DT":
 
 def names_of_tests() -> dict[str, set[str]]:
     """The names of the tests in each file."""
-    files = (ROOT / "tests/unit/autograd").glob("test_*.py")
-    return {f.name: set(re.findall(r"^def (test_\w+)", f.read_text(encoding="utf-8"), re.M)) for f in files}
+    found: dict[str, set[str]] = {}
+    for folder in ("autograd", "subclasses"):
+        for f in (ROOT / "tests/unit" / folder).glob("test_*.py"):
+            found.setdefault(f.name, set()).update(re.findall(r"^def (test_\w+)", f.read_text(encoding="utf-8"), re.M))
+    return found
 
 
 def test_every_named_test_exists() -> None:

@@ -461,3 +461,63 @@ def test_last_bits(rng: RNG) -> None:
     for other in results[1:]:
         for x, y in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(x, y)
+
+
+def test_modes_and_attributes() -> None:
+    seen: list[Any] = []
+
+    class Log(weft.overrides.WeftFunctionMode):
+        def __weft_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    x = weft.ones(2, requires_grad=True)
+    with Log():
+        x.shape, x.grad, x.requires_grad, x.numel()
+        x.double(), x[0]
+    assert seen == [weft.Tensor.double, weft.Tensor.__getitem__]
+
+
+class Wrapped(weft.Tensor):
+    asked: list[str] = []  # noqa: RUF012
+
+    @staticmethod
+    def __new__(cls: Any, inner: weft.Tensor) -> Any:
+        out = weft.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+        out.inner = inner
+        return out
+
+    def __tensor_flatten__(self) -> Any:
+        return ["inner"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> Any:
+        return Wrapped(inner["inner"])
+
+    @classmethod
+    def __weft_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        cls.asked.append(func.__name__)
+        return Wrapped(func(*[a.inner if isinstance(a, Wrapped) else a for a in args], **(kwargs or {})))
+
+
+def test_detached_wrappers() -> None:
+    x = Wrapped(weft.ones(2))
+    Wrapped.asked.clear()
+    for out in (x.detach(), x.data):
+        assert type(out) is Wrapped and out.inner is x.inner
+    assert Wrapped.asked == []
+
+
+def test_bases_of_subclasses() -> None:
+    class Meters(weft.Tensor):
+        pass
+
+    assert Meters.__bases__ != (weft.Tensor,) and issubclass(Meters, weft.Tensor)
+
+
+def test_dispatch_runs_at_capture() -> None:
+    f = weft.compile(lambda x: x * 2)
+    Wrapped.asked.clear()
+    for _ in range(3):
+        assert f(Wrapped(weft.ones(2))).inner.tolist() == [2.0, 2.0]
+    assert Wrapped.asked == ["mul.Tensor"]

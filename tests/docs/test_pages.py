@@ -16,7 +16,7 @@ import pytest
 from tests.docs.run_page import examples, with_printed
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("docs/tour.md", "docs/transforms.md")
+PAGES = ("docs/tour.md", "docs/transforms.md", "docs/subclasses.md")
 
 
 def printed_by(page: Path) -> list[str]:

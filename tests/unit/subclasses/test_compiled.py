@@ -214,7 +214,7 @@ def test_mistakes(rng: np.random.Generator) -> None:
     f = weft.compile(lambda x: x * 2)
     with pytest.raises(RuntimeError, match="__tensor_flatten__"):
         f(weft.Tensor._make_wrapper_subclass(Closed, (2,)))
-    with pytest.raises(RuntimeError, match="'q' is weft.int8"):
+    with pytest.raises(RuntimeError, match=r"'q' is weft.int8"):
         f(Scaled(weft.ones(2).char(), 1.0, requires_grad=True))
 
 
