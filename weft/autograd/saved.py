@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from weft.ops.packet import aten
 from weft.runtime.storage import InferenceStorage
 from weft.support import seams
@@ -71,7 +73,7 @@ class SavedTensor:
             self.version = 0
         else:
             self.version = storage.version
-            if type(storage) is InferenceStorage and not is_output:
+            if type(storage) is InferenceStorage and not is_output and type(self.payload) is np.ndarray:  # a transform's own may be saved
                 raise StateError(_INFERENCE)
         if is_output:
             self.is_output, self.index = True, index

@@ -63,7 +63,7 @@ class Tensor(Questions, Conversions):
         storage = self._storage
         if storage is None:
             return 0
-        if type(storage) is InferenceStorage:
+        if type(storage) is InferenceStorage and type(self._data) is ndarray:  # a transform's own tensors share it, and do
             raise StateError("Inference tensors do not track version counter.")
         return storage.version  # type: ignore[no-any-return]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.func import grad, grad_and_value, hessian, jacfwd, jacrev, vjp
+from weft.func import grad, grad_and_value, hessian, jacfwd, jacrev, vjp, vmap
 
 
 def point(rng, *shape):
@@ -167,3 +167,12 @@ def test_levels_are_gone_after_an_error(rng):
     with pytest.raises(ZeroDivisionError):
         grad(lambda x: 1 / 0)(point(rng))
     assert weft.tensor(1.0).add(1).item() == 2 and grad(weft.sin)(point(rng)).ndim == 0
+
+
+def test_in_inference_mode(rng):
+    with weft.inference_mode():
+        x = point(rng, 3)
+        np.testing.assert_allclose(grad(lambda x: (x.sin() * x)[1:].sum())(x).numpy()[1:], (np.cos(x.numpy()) * x.numpy() + np.sin(x.numpy()))[1:])
+        np.testing.assert_allclose(hessian(lambda x: x.pow(3).sum())(x).numpy(), np.diag(6 * x.numpy()))
+        np.testing.assert_allclose(vmap(grad(lambda x: x.sin().sum()))(x.outer(x)).numpy(), np.cos(np.outer(x.numpy(), x.numpy())))
+        assert weft.is_inference_mode_enabled() and (x + 1).is_inference()
