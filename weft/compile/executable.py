@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from weft.compile.nan_watch import interpret_watching
 from weft.compile.program_cache import find_program, program_key, store_guards
 from weft.ir.graph import Graph
 from weft.ir.interpreter import interpret
 from weft.passes.pipeline import optimize
-from weft.passes.run import Run
-from weft.runtime.cache import user_cache
+from weft.passes.run import Run, is_watched
+from weft.runtime.cache import Cache, user_cache
 from weft.runtime.storage import root_of
 from weft.support.counters import counters
 from weft.support.knobs import knobs
@@ -24,10 +26,11 @@ class Interpreted:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.passes = Run()
+        self._interpret = interpret_watching if knobs.nan else interpret
 
     def run(self, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
         """Interpret, then write what is to be written. A result that is not written has memory of its own, row-major."""
-        results = _own_memory(interpret(self.graph, inputs, symbols), inputs)
+        results = _own_memory(self._interpret(self.graph, inputs, symbols), inputs)
         for position, param in self.graph.writes:
             target = inputs[param]
             np.copyto(target, results[position])
@@ -70,13 +73,19 @@ class Compiled:
         if backend == "numpy":
             self.program = compile_program(self.optimized, backend=backend)
             return
-        cache, key, before = user_cache(), program_key(graph), frozenset(graph.env.guards)
+        cache, key, before = Cache(None) if is_watched() else user_cache(), program_key(graph), frozenset(graph.env.guards)
         key, is_kept = find_program(cache, key, graph.env)
         if is_kept:
             self.program = compile_program(self.optimized, cache=cache, cache_key=key)
             return
         self.program = compile_program(self.optimized, cache=cache, cache_key=key)
         store_guards(cache, key, graph.env, before)
+        self._show_kernels()
+
+    def _show_kernels(self) -> None:
+        for word in ("nests", "llvm"):
+            if word in knobs.debug:
+                print(f"{word}:\n{self.stages()[word]}", file=sys.stderr)
 
     def optimized(self) -> Graph:
         """The graph after the pipeline (run when first asked for)."""
@@ -100,4 +109,4 @@ class Compiled:
 def make_executable(graph: Graph, backend: str | None = None) -> Interpreted | Compiled:
     """The executable of a captured graph on the back end that the knobs choose."""
     chosen = backend or knobs.backend
-    return Interpreted(graph) if chosen == "interpret" else Compiled(graph, chosen)
+    return Interpreted(graph) if chosen == "interpret" or knobs.nan else Compiled(graph, chosen)

@@ -115,7 +115,7 @@ class _Verifier:
         if argument.is_list != (type(operand) is tuple):
             raise _Broken(f"{node.op.name}: argument {argument.name!r} must {'' if argument.is_list else 'not '}be a list, is {operand!r}", node)
         for part in operand if argument.is_list else (operand,):
-            if not _is_of_kind(part, argument, node.op.numbers):
+            if not _is_of_kind(part, argument, _welcomes_numbers(node)):
                 raise _Broken(f"{node.op.name}: argument {argument.name!r} must be {argument.type_text}, is {part!r}", node)
 
     # ---- types
@@ -253,6 +253,11 @@ def _check_truth(node: Node, operand: Operand) -> None:
     kind = type_of_immediate(operand)
     if kind is not BOOL and not (isinstance(kind, TensorType) and kind.dims == ()):
         raise _Broken(f"{node.op.name}: a condition is {kind}, should be bool or a 0-dim tensor", node)
+
+
+def _welcomes_numbers(node: Node) -> bool:
+    """Whether a number may stand for a tensor: where the entry says so, and beside another operand of a pointwise body."""
+    return node.op.numbers or (node.op.how == "scalar" and len(node.op.tensor_positions) > 1)
 
 
 def _is_of_kind(value: Any, argument: Argument, numbers: bool) -> bool:

@@ -51,16 +51,17 @@ KNOBS: dict[str, Knob] = {
     for k in (
         Knob("backend", "llvm", _choice("llvm", "interpret", "numpy"),
              "how a compiled function runs: native code, the graph interpreter, or one NumPy kernel per node"),
-        Knob("debug", frozenset(), _words, "what to print: capture, passes, groups, nests, llvm, asm, plan, guards"),
+        Knob("debug", frozenset(), _words, "what to print: guards (each one that a call misses), passes (the graph after each that changes it), and the stages captured, opened, "
+             "optimized, nests and llvm"),
         Knob("log", frozenset(), _words, "names of passes whose decisions are printed"),
         Knob("dump", "", str, "folder that receives every stage of every compilation as numbered files"),
-        Knob("override", "", str, "folder with edited stages, read back in place of the computed ones"),
-        Knob("check", 0, int, "1: verify the graph after every pass; 2: also run before and after in the interpreter"),
-        Knob("fuel", -1, _fuel, "perform only this many rewrites (bisect a miscompile); -1 is no limit"),
+        Knob("override", "", str, "folder with edited stages, named as WEFT_DUMP names them, read back in place of the computed ones"),
+        Knob("check", 0, int, "1: verify the graph after every pass; 2: also run it before and after in the interpreter, on drawn inputs"),
+        Knob("fuel", -1, _fuel, "let only this many runs of passes change a graph, beside those that cannot be left out (bisect a miscompile); -1 is no limit"),
         Knob("cpu", "native", str, "code generation target: native, x86-64-v3, x86-64, ..."),
         Knob("cache", "", str, "folder of the disk cache; `off` disables it; empty means the user's cache folder"),
         Knob("pool", "auto", _choice("auto", "serial"), "worker pool: auto, or serial"),
-        Knob("nan", False, _flag, "stop at the first operator of a compiled function that produces a NaN"),
+        Knob("nan", False, _flag, "run what is compiled from now on node by node, and stop at the first operator that makes a NaN"),
         Knob("eager", False, _flag, "weft.compile returns the function as it is"),
     )
 }

@@ -1,0 +1,72 @@
+"""What a pass must not change: both graphs run in the interpreter on inputs drawn for them (WEFT_CHECK=2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.ir.graph import Graph, Value
+from weft.ir.interpreter import interpret
+from weft.support.errors import VerifyError, WeftError
+from weft.types import dims
+from weft.types.dtype import DType
+from weft.types.tensor_type import BOOL, FLOAT, INT, TensorType, Type
+
+_NUMBERS: dict[Type, Any] = {INT: 2, FLOAT: 0.5, BOOL: True}
+_TOLERANCE = {2: 5e-2, 4: 1e-4, 8: 1e-9}  # relative to the largest value, by the bytes of a real number
+
+
+def check_values(name: str, before: Graph, after: Graph) -> None:
+    """Raises VerifyError if a pass changed a value. Says nothing of graphs that cannot run on drawn inputs (sizes that only a run tells)."""
+    inputs = drawn_inputs(before)
+    if inputs is None:
+        return
+    try:
+        expected = _run(before, inputs)
+    except (WeftError, KeyError):  # an index out of bounds, a size that no input has
+        return
+    found = _run(after, inputs)
+    for i, (x, y) in enumerate(zip(found, expected, strict=True)):
+        if not _agree(x, y):
+            raise VerifyError(f"graph @{before.name}: the pass {name} changes result {i}:\n{x}\ninstead of\n{y}\n\nbefore:\n{before}\n\nafter:\n{after}")
+
+
+def drawn_inputs(graph: Graph) -> list[Any] | None:
+    """An input for each parameter, of the example sizes; None where a parameter is of a kind that cannot be drawn."""
+    rng = np.random.default_rng(0)
+    inputs = [_drawn(p, graph.env.examples, rng) for p in graph.params]
+    return None if any(x is None for x in inputs) else inputs
+
+
+def _drawn(param: Value, examples: dict[str, int], rng: np.random.Generator) -> Any:
+    if not isinstance(param.type, TensorType):
+        return _NUMBERS.get(param.type)
+    if not param.type.is_complete or any(s not in examples for d in param.type.shape for s in dims.symbols(d)):
+        return None
+    assert param.type.dtype is not None
+    return _array(param.type.dtype, tuple(dims.evaluate(d, examples) for d in param.type.shape), rng)
+
+
+def _array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
+    if dtype.is_differentiable:
+        return np.asarray(rng.uniform(0.1, 0.9, shape)).astype(dtype.numpy)
+    return np.asarray(rng.integers(0, 2, shape)).astype(dtype.numpy)  # indices: the first two are in bounds most often
+
+
+def _run(graph: Graph, inputs: list[Any]) -> list[Any]:
+    return interpret(graph, [x.copy() if isinstance(x, np.ndarray) else x for x in inputs], graph.env.examples)
+
+
+def _agree(found: Any, expected: Any) -> bool:
+    x, y = np.asarray(found), np.asarray(expected)
+    if x.shape != y.shape or x.dtype != y.dtype:
+        return False
+    if y.dtype.kind in "biu":
+        return bool(np.array_equal(x, y))
+    size = y.dtype.itemsize // (2 if y.dtype.kind == "c" else 1)
+    wide = np.complex128 if y.dtype.kind == "c" else np.float64
+    x, y = x.astype(wide), y.astype(wide)
+    finite = np.abs(y[np.isfinite(y)])
+    scale = max(1.0, float(finite.max(initial=0.0)))
+    return bool(np.allclose(x, y, rtol=0, atol=_TOLERANCE[size] * scale, equal_nan=True))
