@@ -60,7 +60,7 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 def _check_places(name: str, out: Tensor) -> None:
     data = out._data
-    if type(data) is np.ndarray and any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape, strict=True)):
+    if type(data) is np.ndarray and data.size and any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape, strict=True)):
         raise StateError(
             f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the "
             "tensor before performing the operation."
