@@ -35,7 +35,10 @@ def compile(function: Any = None, *, backend: str | None = None) -> Any:  # noqa
 
 
 def explain(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """What becomes of a compiled function on these arguments: see compile/explain.py."""
+    """What becomes of a function on these arguments: programs, kernels, guards, state. Print it, or read its fields (compile/explanation.py).
+
+    Captures the function if no program fits; nothing is run. Without the arguments that it needs: the program that was captured last.
+    """
     from weft.compile.explanation import explain_function  # reporting, rarely needed
 
     return explain_function(function, *args, **kwargs)

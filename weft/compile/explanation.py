@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from weft.compile.executable import Compiled
 from weft.ir.graph import Graph
 from weft.ir.opaque import plan_of_opaque
 from weft.support import pytree, registry
+from weft.support.errors import ArgumentError
 
 
 @dataclass
@@ -64,21 +66,46 @@ class Explanation:
 
 
 def explain_function(function: Any, *args: Any, **kwargs: Any) -> Explanation:
-    """What becomes of a function (compiled or not) or module on these arguments. Captures it if no program fits; nothing is run."""
+    """What becomes of a function (compiled or not) or module on these arguments. Captures it if no program fits; nothing is run.
+
+    Without the arguments that the function needs: what became of it the last time that it was captured. ArgumentError if it never was.
+    """
     owner = _owner(function)
-    leaves, spec = pytree.flatten((args, kwargs))
-    found = ((e, e.match(leaves, spec)) for e in owner.entries)
-    call: Any
-    entry, call = next(((e, c) for e, c in found if type(c) is not Miss), (None, None))
-    if entry is None:
-        entry = owner.capture(args, kwargs, leaves, spec)
-        call = entry.match(leaves, spec)
+    if _lacks_arguments(owner.function, args, kwargs):
+        if not owner.entries:
+            raise ArgumentError(f"explain: {owner.name} takes arguments and was not called yet; name some, as in weft.explain({owner.name}, x)")
+        entry, call = owner.entries[-1], None
+    else:
+        entry, call = _entry_for(owner, args, kwargs)
     symbols = None if isinstance(call, Miss) else call
     programs = [_program("program", entry.graph, entry.executable, symbols)]
     if entry.joint is not None:
         programs[0].title = "forward"
         programs.append(_program("backward", entry.joint.halves.backward, entry.joint.backward, symbols))
     return _explanation(owner, entry, programs)
+
+
+def _entry_for(owner: CompiledFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Entry, Any]:
+    """The program that fits a call, captured if there is none, and what it makes of the arguments."""
+    leaves, spec = pytree.flatten((args, kwargs))
+    for entry in owner.entries:
+        call = entry.match(leaves, spec)
+        if type(call) is not Miss:
+            return entry, call
+    entry = owner.capture(args, kwargs, leaves, spec)
+    return entry, entry.match(leaves, spec)
+
+
+def _lacks_arguments(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    if args or kwargs:
+        return False
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return True
+    except ValueError:  # a function that has no signature to look at
+        pass
+    return False
 
 
 def _owner(function: Any) -> CompiledFunction:

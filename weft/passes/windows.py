@@ -36,7 +36,7 @@ def _rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[O
         _, sizes, dim, size, step = args
         if not sizes or type(size) is not int or type(step) is not int:
             return None
-        return results_of(builder, _unfold_back(builder, builder.handle(first), sizes, normalize_dim("unfold", dim, len(sizes)), size, step))
+        return results_of(builder, _unfold_back(builder.handle(first), sizes, normalize_dim("unfold", dim, len(sizes)), size, step))
     dtype = first.tensor_type.dtype
     if dtype is None or not dtype.is_floating_point:
         return None
@@ -77,9 +77,11 @@ def _match(g: Any, x: Any, kernel: Dims, stride: Dims, padding: Dims, dilation: 
 
 
 def _spread(g: Any, w: Any, size: Dims, stride: Dims, padding: Dims, dilation: Dims, groups: int) -> Any:
-    """What _correlate's windows receive: g, `stride` apart and padded, correlated with w turned around and its channels swapped."""
+    """What _correlate's windows receive: g padded and correlated with w turned around, its channels swapped; or folded, where windows are apart."""
     n, o, c, kernel = g.dims[0], w.dims[0], w.dims[1], w.dims[2:]
     rank = len(size)
+    if any(s != 1 for s in stride) and all(d == 1 for d in dilation) and all(type(k) is int for k in kernel):
+        return _folded(g, w, size, stride, padding, groups)
     reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
     apart = _apart(g, stride)
     before = [r - p for r, p in zip(reach, padding, strict=True)]
@@ -90,10 +92,28 @@ def _spread(g: Any, w: Any, size: Dims, stride: Dims, padding: Dims, dilation: D
     return _times_columns(rows, shown, n, size, groups)
 
 
+def _folded(g: Any, w: Any, size: Dims, stride: Dims, padding: Dims, groups: int) -> Any:
+    """The same by columns: w times g gives what each window receives, and the windows are added up. No work is done for zeros between elements of g."""
+    n, kernel, out = g.dims[0], w.dims[2:], g.dims[2:]
+    rank, m, places = len(size), dm.floordiv(w.dims[0], groups), product(tuple(out))
+    rows = aten.transpose(aten.reshape(w, (groups, m, -1)), 1, 2)
+    width = rows.dims[1]
+    each = aten.reshape(aten.expand(aten.unsqueeze(rows, 0), (n, groups, width, m)), (n * groups, width, m))
+    columns = aten.bmm(each, aten.reshape(g, (n * groups, m, places)))
+    x = aten.reshape(columns, (n, groups * w.dims[1], *kernel, *out))
+    x = aten.permute(x, (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank)))
+    for i in reversed(range(rank)):
+        sizes = (*x.dims[: 2 + i], size[i] + 2 * padding[i], *x.dims[3 + i : -1])
+        x = _unfold_back(x, sizes, 2 + i, int(kernel[i]), int(stride[i]))
+    for i, p in enumerate(padding):
+        x = aten.narrow(x, 2 + i, p, size[i]) if p != 0 else x
+    return x
+
+
 _RULES: dict[str, Callable[..., Any]] = {"aten::_convolve": _correlate, "aten::_convolve_input": _spread, "aten::_convolve_weight": _match}
 
 
-def _unfold_back(builder: Builder, g: Any, sizes: Dims, at: int, size: int, step: int) -> Any:
+def _unfold_back(g: Any, sizes: Dims, at: int, size: int, step: int) -> Any:
     """Windows added up where they came from. Piece j holds elements j * step to (j + 1) * step of every window; pieces do not overlap in themselves."""
     last = g.ndim - 1
     g = aten.permute(g, (*range(at + 1), last, *range(at + 1, last)))
@@ -105,13 +125,18 @@ def _unfold_back(builder: Builder, g: Any, sizes: Dims, at: int, size: int, step
         if end - j * step < step:
             piece = aten.constant_pad_nd(piece, [*[0, 0] * (last - at - 1), 0, step - end + j * step])
         piece = aten.reshape(piece, (*sizes[:at], count * step, *sizes[at + 1 :]))
-        if j or not builder.env.proves_equal(count * step, whole):
+        if j or not _proves_equal(count * step, whole):
             piece = aten.constant_pad_nd(piece, [*[0, 0] * (last - at - 1), j * step, whole - (j + count) * step])
         total = piece if total is None else total + piece
     return total if total is not None else aten.zeros(tuple(sizes), dtype=g.dtype)
 
 
 # ---- pieces
+
+
+def _proves_equal(a: Dim, b: Dim) -> bool:
+    env = shape_env.current_env()
+    return a == b if env is None else env.proves_equal(a, b)
 
 
 def _padded(x: Any, before: Dims, after: Dims) -> Any:

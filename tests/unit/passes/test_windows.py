@@ -88,3 +88,31 @@ def test_half_precision_is_convolved_in_float32(dtype: weft.dtype, rng: np.rando
     weft.counters.reset()
     np.testing.assert_allclose(compiled(x, w).float().numpy(), F.conv2d(x, w).float().numpy(), rtol=1e-2)
     assert weft.counters.foreign_segments == 0
+
+
+@pytest.mark.parametrize("options", [{"stride": 2, "padding": 1}, {"stride": (3, 2), "groups": 2}, {"stride": (1, 2), "padding": (2, 0)}])
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_layers_whose_windows_are_apart(options: dict[str, Any], is_transposed: bool, rng: np.random.Generator) -> None:
+    kind = weft.nn.ConvTranspose2d if is_transposed else weft.nn.Conv2d
+    layer = kind(4, 6, 3, **options).double()
+
+    def step(x: weft.Tensor) -> Any:
+        layer.zero_grad()
+        y = layer(x)
+        y.sin().sum().backward()
+        return y.detach()
+
+    compiled = weft.compile(step)
+    weft.counters.reset()
+    for n in (2, 3):
+        x = _tensor(rng, n, 4, *[int(s) for s in rng.integers(7, 11, 2)])
+        y, expected = compiled(x), step(x.detach().requires_grad_())
+        np.testing.assert_allclose(y.numpy(), expected.numpy(), rtol=1e-9, atol=1e-12)
+        found = []
+        for call in (compiled, step):
+            x.grad = None
+            call(x)
+            found.append([p.grad.clone() for p in (x, *layer.parameters())])
+        for g, w in zip(*found, strict=True):
+            np.testing.assert_allclose(g.numpy(), w.numpy(), rtol=1e-9, atol=1e-11)
+    assert weft.counters.captures == 1 and weft.counters.foreign_segments == 0
