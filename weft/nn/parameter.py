@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from weft.ops.overrides import disabled_weft_function
 from weft.support.errors import ArgumentError
 from weft.tensor.tensor import Tensor
@@ -26,21 +28,22 @@ class Parameter(Tensor, metaclass=_ParameterClass):
     __bare__ = True
     __weft_function__ = disabled_weft_function
 
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
-        kind = type(data)
-        if data is None or kind is Tensor or issubclass(kind, cls):
-            return object.__new__(cls)
-        return _of_subclass(data, requires_grad) if isinstance(data, Tensor) else object.__new__(cls)
+    def __new__(cls, data: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if type(data) is not Tensor and cls is Parameter and isinstance(data, Tensor) and not issubclass(type(data), Parameter):
+            return _of_subclass(data, *args, **kwargs)
+        return object.__new__(cls)
 
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
-        source = Tensor(_empty()) if data is None else data.detach()
-        super().__init__(source._data)
-        self._storage = source._storage
+        source = Tensor(_empty()) if data is None else data
+        payload = source._data
+        self._data = payload if type(payload) is np.ndarray else payload.detached()
+        self._storage = source.storage()
+        self._autograd = self._view = None
         if requires_grad:
             self.requires_grad_()
 
 
-def _of_subclass(data: Tensor, requires_grad: bool) -> Tensor:
+def _of_subclass(data: Tensor, requires_grad: bool = True) -> Tensor:
     out = data.detach().requires_grad_(requires_grad)
     if type(out) is not type(data):
         raise ArgumentError(
@@ -52,6 +55,4 @@ def _of_subclass(data: Tensor, requires_grad: bool) -> Tensor:
 
 
 def _empty() -> Any:
-    import numpy as np  # one use
-
     return np.zeros(0, np.float32)
