@@ -193,3 +193,16 @@ def test_per_example_jvp_directions(rng):
     x, v = point(rng, 3), point(rng, 5, 3)
     pushed = vmap(lambda t: jvp(weft.sin, (x,), (t,))[1])(v)
     np.testing.assert_allclose(pushed.numpy(), np.cos(x.numpy()) * v.numpy())
+
+
+@pytest.mark.parametrize("other", [weft.float64, weft.float16, weft.int64])
+def test_writes_keep_the_dtype_of_what_is_written(other, rng):
+    a, s = weft.from_numpy(rng.uniform(1, 2, 4).astype(np.float32)), weft.ones(4).to(other) * 2
+    shared = weft.ones(()).to(other) * 3
+    for f in (lambda a, s: a.clone().add_(s), lambda a, s: a.clone().mul_(shared).add_(s), lambda a, s: a.clone().copy_(s)):
+        looped = weft.stack([f(x, y) for x, y in zip(a, s, strict=True)])
+        found = vmap(f)(a, s)
+        assert found.dtype is weft.float32
+        np.testing.assert_allclose(found.numpy(), looped.numpy())
+    rows = weft.ones(4, 2, 3, dtype=weft.int64)
+    np.testing.assert_array_equal(vmap(lambda r, s: r.clone().add_(s), in_dims=(0, 0))(rows, weft.arange(4)).numpy()[:, 0, 0], 1 + np.arange(4))

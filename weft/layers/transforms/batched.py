@@ -165,9 +165,9 @@ class BatchLevel(Level):
             raise _unbatched_target(op, args)
         target.storage()
         walk.check_result(op, args, target)
-        if derived.writes_aligned(op):
-            assert flags is not None
-            self.down(walk.inplace, op, derived.aligned(op, self.size, flags, self.lower(args)))
+        whole_args = None if flags is None else self.down(derived.aligned_write, op, flags, self.lower(args))
+        if whole_args is not None:
+            self.down(walk.inplace, op, whole_args)
             return target
         value = args[1] if op.base == "copy" else self._value(op, args)
         whole = target._data.value

@@ -12,8 +12,8 @@ from typing import Any
 
 from weft.catalogue import batching
 from weft.layers import walk
-from weft.ops.batching import front, full_rank, whole
-from weft.ops.op import OPS, Op
+from weft.ops.batching import front
+from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
 from weft.tensor.tensor import Tensor
@@ -28,7 +28,7 @@ assert batching is not None  # imported so that the entries have their written r
 def rule_of(op: Op) -> Rule | None:
     """The batch rule of an operator, or None where it must be opened or run example by example."""
     if op.batch is not None:
-        return _written
+        return op.batch
     if op.scalar is not None and isinstance(op.type, Pointwise):
         return pointwise
     if op.reduce is not None:
@@ -39,11 +39,6 @@ def rule_of(op: Op) -> Rule | None:
 def speaks_for_itself(op: Op) -> bool:
     """Whether the rule's own call fails exactly where the unbatched call would."""
     return op.scalar is not None
-
-
-def _written(op: Op, size: Dim, flags: tuple[Any, ...], *args: Any) -> Any:
-    assert op.batch is not None
-    return op.batch(op, size, flags, *args)
 
 
 # ---- pointwise
@@ -88,9 +83,12 @@ def _example_type(value: Tensor) -> Any:
     return tensor_type(value.dtype, value.dims[1:])
 
 
-def writes_aligned(op: Op) -> bool:
-    """Whether an in-place call is the same call on aligned operands."""
-    return op.scalar is not None and isinstance(op.type, Pointwise) and op.batch is None
+def aligned_write(op: Op, flags: tuple[Any, ...], args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The arguments of the same in-place call for all examples; None where the value must be computed first (other dtypes, kernels)."""
+    if op.scalar is None or not isinstance(op.type, Pointwise) or op.batch is not None or not _alike(args):
+        return None
+    rank = args[0].ndim - 1
+    return tuple([front(a, rank) if f is True else a for a, f in zip(args, flags, strict=True)])
 
 
 def against(value: Any, is_batched: bool, target: Tensor) -> Any:
@@ -122,11 +120,3 @@ def reduction(op: Op, size: Dim, flags: tuple[Any, ...], *args: Any) -> Any:
         return aten.reshape(out, (size, *(1,) * rank)) if keeps else out
     listed[at] = tuple(d % rank + 1 for d in dim) if isinstance(dim, tuple) else dim % rank + 1
     return walk.walk(op, tuple(listed))
-
-
-def expanded(value: Tensor, is_batched: bool, size: Dim) -> Tensor:
-    """The value with a batch dim."""
-    return value if is_batched else whole(value, size)
-
-
-__all__ = ["OPS", "against", "aligned", "expanded", "full_rank", "pointwise", "reduction", "rule_of", "speaks_for_itself", "writes_aligned"]

@@ -114,7 +114,7 @@ class DualLevel(Level):
         if out._storage is not storage:  # strides could not express it
             tangent = self.tangent_of(source)
             return self.make(out, None if tangent is None else self.down(walk.walk, op, (tangent, *args[1:])))
-        return eager._view_of(source, storage, Dual(self, out, None), op, tuple(args[1:]), index)
+        return eager.view_of(source, storage, Dual(self, out, None), op, tuple(args[1:]), index)
 
     # ---- writes
     def intercept_inplace(self, op: Op, args: tuple[Any, ...]) -> Any:

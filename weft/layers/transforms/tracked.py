@@ -89,7 +89,7 @@ class GradLevel(Level):
         storage = source.storage()
         if out._storage is not storage:
             return made  # strides could not express it
-        view = eager._view_of(source, storage, made._data, op, tuple(args[1:]), index)
+        view = eager.view_of(source, storage, made._data, op, tuple(args[1:]), index)
         return view
 
     def intercept_inplace(self, op: Op, args: tuple[Any, ...]) -> Any:
