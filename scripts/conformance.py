@@ -7,6 +7,7 @@ are. Every mode runs as one process; a line is printed as each ends.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -35,15 +36,16 @@ def main(arguments: list[str]) -> int:
     if problem:
         print(f"conformance: {problem}", file=sys.stderr)
         return 2
-    runs = []
     wanted = [(mode, options.dtypes, not options.no_gradgrad) for mode in options.modes.split(",")]
     wanted += [("eager", SWEEP, False)] if options.sweep else []
-    for mode, dtypes, second in wanted:
-        run = measure(harness, options, mode, dtypes, second)
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for ops, (mode, dtypes, second) in itertools.product(options.ops, wanted):
+        run = measure(harness, options, ops, mode, dtypes, second)
         if run is None:
             continue
-        print("\n".join(run["figures"]), flush=True)
-        runs.append(run)
+        for figure in run["figures"]:
+            print(f"{title(ops)}: {figure}", flush=True)
+        runs.setdefault(ops, []).append(run)
     if not runs:
         return 1
     if options.write:
@@ -57,7 +59,8 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--harness", default=str(ROOT.parent / "shared" / "conformance"), help="folder of opinfo.py (default: %(default)s)")
     parser.add_argument("--python", default=os.environ.get("WEFT_TORCH_PYTHON", sys.executable),
                         help="an interpreter with torch, scipy, expecttest and weft's dependencies (default: WEFT_TORCH_PYTHON, or this one)")
-    parser.add_argument("--ops", default="@first_ops.txt", help="names with commas between, or @file in the harness's folder (default: %(default)s)")
+    parser.add_argument("--ops", nargs="+", default=["@first_ops.txt", "@next_ops.txt"], metavar="OPS",
+                        help="lists, each names with commas between or @file in the harness's folder (default: %(default)s)")
     parser.add_argument("--modes", default=",".join(MODES), help="default: %(default)s")
     parser.add_argument("--dtypes", default="float32", help="names with commas between (default: %(default)s)")
     parser.add_argument("--sweep", action="store_true", help=f"then eager with {SWEEP} too, without second gradients")
@@ -81,12 +84,12 @@ def missing(harness: Path, python: str) -> str | None:
     return None
 
 
-def measure(harness: Path, options: argparse.Namespace, mode: str, dtypes: str, second: bool) -> dict[str, Any] | None:
+def measure(harness: Path, options: argparse.Namespace, ops: str, mode: str, dtypes: str, second: bool) -> dict[str, Any] | None:
     """The harness's record of one mode, or None after printing why there is none."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "record.json"
-        command = [options.python, "opinfo.py", "--target", "weft", "--ops", options.ops, "--modes", mode, "--dtypes", dtypes,
+        command = [options.python, "opinfo.py", "--target", "weft", "--ops", ops, "--modes", mode, "--dtypes", dtypes,
                    "--n", str(options.n), "--out", str(out), *([] if second else ["--no-gradgrad"])]
         done = subprocess.run(command, cwd=harness, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode or not out.exists():
@@ -99,14 +102,26 @@ def measure(harness: Path, options: argparse.Namespace, mode: str, dtypes: str, 
 # ---------------------------------------------------------------- the page
 
 
-def page(runs: list[dict[str, Any]], options: argparse.Namespace) -> str:
-    """The text of docs/conformance.md."""
-    lines = [
+def title(ops: str) -> str:
+    """A list of operators in a word."""
+    return ops[1:].removesuffix(".txt") if ops.startswith("@") else ops
+
+
+def page(runs: dict[str, list[dict[str, Any]]], options: argparse.Namespace) -> str:
+    """The text of docs/conformance.md: a section for each list of operators."""
+    torch = next(iter(runs.values()))[0]["torch"]
+    head = [
         "# Conformance to PyTorch's operator database", "",
-        f"Every entry of the list `{options.ops.lstrip('@')}` of PyTorch {runs[0]['torch']}'s own database of operators and samples, run by weft and compared",
-        f"with PyTorch ({options.n} samples for each operator). `./dev conformance --python PYTHON_WITH_TORCH` measures it again and writes this page.",
-        "No operator is treated specially for the harness.", "",
+        f"Entries of PyTorch {torch}'s own database of operators and samples, run by weft and compared with PyTorch ({options.n} samples for each",
+        "operator). `./dev conformance --python PYTHON_WITH_TORCH` measures it again and writes this page. No operator is treated specially for the",
+        "harness. A value counts as different also where PyTorch's is the less exact one: some lines below are PyTorch's overflows in half precision.", "",
     ]
+    return "\n".join(head) + "\n" + "\n".join(section(ops, found) for ops, found in runs.items())
+
+
+def section(ops: str, runs: list[dict[str, Any]]) -> str:
+    """The table of one list, then what differs."""
+    lines = [f"## {title(ops)}", ""]
     used = [c for c in COLUMNS if any(c in counts(f) for run in runs for f in run["figures"])]
     lines.append("| mode | dtype | " + " | ".join(TITLES[c] for c in used) + " |")
     lines.append("|---|---|" + "---|" * len(used))
@@ -142,7 +157,7 @@ def failures(runs: list[dict[str, Any]]) -> list[str]:
     for (mode, dtype, reason), names in groups.items():
         more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
         lines.append(f"- {mode}, {dtype}, {reason}: {', '.join(f'`{n}`' for n in names[:NAMES_SHOWN])}{more}")
-    return ["## What differs", "", *(lines or ["Nothing."])]
+    return ["### What differs", "", *(lines or ["Nothing."])]
 
 
 if __name__ == "__main__":

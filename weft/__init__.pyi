@@ -81,6 +81,16 @@ from weft.tensor.legacy import HalfTensor as HalfTensor
 from weft.tensor.legacy import BFloat16Tensor as BFloat16Tensor
 from weft.tensor.legacy import FloatTensor as FloatTensor
 from weft.tensor.legacy import DoubleTensor as DoubleTensor
+from weft.layers.settings import typename as typename
+from weft.layers.settings import detach as detach
+from weft.layers.settings import get_default_device as get_default_device
+from weft.layers.settings import set_default_device as set_default_device
+from weft.layers.settings import set_default_tensor_type as set_default_tensor_type
+from weft.layers.settings import use_deterministic_algorithms as use_deterministic_algorithms
+from weft.layers.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from weft.layers.settings import set_float32_matmul_precision as set_float32_matmul_precision
+from weft.layers.settings import get_float32_matmul_precision as get_float32_matmul_precision
+from weft.random import seed as seed
 from weft.layers.inference import is_inference as is_inference
 from weft.types.limits import finfo as finfo
 from weft.types.limits import iinfo as iinfo
@@ -93,6 +103,9 @@ from weft import special as special
 from weft import fft as fft
 from weft import utils as utils
 from weft import random as random
+from weft import cuda as cuda
+from weft import testing as testing
+from weft import backends as backends
 from weft import overrides as overrides
 
 class _AminmaxResults(NamedTuple):
