@@ -20,7 +20,7 @@ from weft.types.dtype import DType
 
 Hook = Callable[..., Any]
 Edge = tuple["Node", int]
-_sequence = itertools.count()
+sequence_numbers = itertools.count()  # of nodes, in the order they are made: backward takes the latest first
 
 
 class InputMetadata(NamedTuple):
@@ -99,7 +99,7 @@ class Node:
 
     def __init__(self, edges: tuple[Edge | None, ...]) -> None:
         self.edges = edges
-        self.sequence = next(_sequence)
+        self.sequence = next(sequence_numbers)
         self.metadata_of_inputs: list[InputMetadata | None] = []
 
     def name(self) -> str:
@@ -172,7 +172,7 @@ class OpNode(Node):
 
     def __init__(self, edges: tuple[Edge | None, ...], packed: tuple[Any, ...], counts: tuple[int, ...]) -> None:
         self.edges = edges
-        self.sequence = next(_sequence)
+        self.sequence = next(sequence_numbers)
         self.metadata_of_inputs = []
         self.packed: tuple[Any, ...] | None = packed
         self.argument_counts = counts

@@ -122,7 +122,7 @@ def finish(node: OpNode, out: Any) -> Any:
         data = r._data
         if type(data) is ndarray:
             dtype = BY_NUMPY[data.dtype]
-            metadata.append(_metadata(data.shape, dtype))
+            metadata.append(metadata_of(data.shape, dtype))
         else:
             dtype = r.dtype
             metadata.append(InputMetadata(r.dims, dtype))
@@ -136,7 +136,7 @@ def finish(node: OpNode, out: Any) -> Any:
 
 
 @lru_cache(maxsize=4096)
-def _metadata(dims: tuple[int, ...], dtype: DType) -> InputMetadata:
+def metadata_of(dims: tuple[int, ...], dtype: DType) -> InputMetadata:
     """One object per shape and dtype: most nodes of a model share theirs."""
     return InputMetadata(dims, dtype)
 

@@ -20,8 +20,8 @@ from weft.compile.layout import is_permuted, order_like, ordered, result_orders
 from weft.compile.lifted import LiftedNumbers
 from weft.compile.numbers import SymFloat, operand_of
 from weft.compile.state import StateSlot, choose_base, type_of_array
-from weft.compile.wrapper_state import WrapperState
 from weft.compile.symbolic import Order, Path, SymbolicPayload, SymbolicStorage
+from weft.compile.wrapper_state import WrapperState
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Value
 from weft.ops.geometry import Geometry, contiguous
@@ -210,7 +210,7 @@ class Capture(LiftedNumbers, WrapperState):
 
     # ---- views
     def _view(self, op: Op, args: tuple[Any, ...]) -> Any:
-        from weft.layers.eager import _view_of  # the one place that says what a view remembers
+        from weft.layers.eager import view_of  # the one place that says what a view remembers
 
         source: Tensor = args[0]
         payload = self.payload_of(source)
@@ -224,14 +224,14 @@ class Capture(LiftedNumbers, WrapperState):
         for i, g in enumerate(shapes):
             kind = tensor_type(self._view_dtype(op, payload, rest), g.dims)
             view = SymbolicPayload(payload.storage, self._path(op, payload, rest, i), kind, g)
-            made.append(_view_of(source, source.storage(), view, op, rest, i))
+            made.append(view_of(source, source.storage(), view, op, rest, i))
         if asked:
             payload.storage.questions.extend(asked.values())
         return tuple(made) if isinstance(shape, tuple) else made[0]
 
     def _select_at(self, source: Tensor, dim: int, index: Tensor) -> Tensor:
         """The view of a slice at a place that is known when the program runs: a symbol for where it starts."""
-        from weft.layers.eager import _view_of  # the one place that says what a view remembers
+        from weft.layers.eager import view_of  # the one place that says what a view remembers
 
         payload, place = self.payload_of(source), self.fresh(self.operand(index))  # later writes to the index do not move the view
         g = payload.geometry()
@@ -240,7 +240,7 @@ class Capture(LiftedNumbers, WrapperState):
         shown = Geometry((*g.dims[:dim], *g.dims[dim + 1 :]), (*g.strides[:dim], *g.strides[dim + 1 :]), g.offset + start * g.strides[dim])
         kind = tensor_type(payload.type.dtype, shown.dims)
         view = SymbolicPayload(payload.storage, (*payload.path, (_SELECT_AT, (dim, self.operand(place)), 0)), kind, shown)
-        return _view_of(source, source.storage(), view, _SELECT_AT, (dim, place), 0)
+        return view_of(source, source.storage(), view, _SELECT_AT, (dim, place), 0)
 
     def _path(self, op: Op, payload: SymbolicPayload, rest: tuple[Any, ...], index: int) -> Path:
         """The path to a view. Where the storage's dims have an order of their own, a view in other dims is a reshape to whoever lays the value out anew."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.layers.eager import _view_of
+from weft.layers.eager import view_of
 from weft.layers.transforms.level import Wrapper, tensors_in
 from weft.ops.geometry import Geometry
 from weft.ops.layout import joint_strides
@@ -99,7 +99,7 @@ def _view(op: Op, args: tuple[Any, ...]) -> Any:
 
 def _alias(source: Tensor, shape: Geometry, type: Any, op: Op, rest: tuple[Any, ...], index: int) -> Tensor:
     storage = source.storage()
-    return _view_of(source, storage, MetaPayload(_typed(source, shape, type), shape), op, rest, index)
+    return view_of(source, storage, MetaPayload(_typed(source, shape, type), shape), op, rest, index)
 
 
 def _typed(source: Tensor, shape: Geometry, type: TensorType | None) -> TensorType:

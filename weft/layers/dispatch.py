@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.autograd.record import gradient_edge
 from weft.layers import abstract
-from weft.layers.eager import _view_of
+from weft.layers.eager import view_of
 from weft.layers.watching import unwatched
 from weft.ops.compute import is_default
 from weft.ops.op import Op
@@ -168,7 +168,7 @@ def _see_as_view(op: Op, args: tuple[Any, ...], result: Tensor, index: int) -> N
     if type(result._data) is not WrapperPayload or type(source._data) is not WrapperPayload:
         return
     storage = source.storage()
-    seen = _view_of(source, storage, result._data, op, args[1:], index)
+    seen = view_of(source, storage, result._data, op, args[1:], index)
     result._storage, result._view = storage, seen._view
     if seen._autograd is not None:
         result._autograd = seen._autograd

@@ -231,8 +231,8 @@ def run_view(op: Op, args: tuple[Any, ...]) -> Any:
             return wrap(np.ascontiguousarray(compute.evaluate(op, (data, *rest))))
     storage = source.storage()
     if isinstance(made, tuple):
-        return tuple([_view_of(source, storage, m, op, rest, i) for i, m in enumerate(made)])
-    return _view_of(source, storage, made, op, rest, 0)
+        return tuple([view_of(source, storage, m, op, rest, i) for i, m in enumerate(made)])
+    return view_of(source, storage, made, op, rest, 0)
 
 
 _RESHAPES: dict[Any, tuple[int, ...] | None] = {}  # views of row-major arrays that NumPy's reshape gives; None for those that it does not
@@ -267,7 +267,8 @@ def _strided(op: Op, data: Array, rest: tuple[Any, ...]) -> Any:
     return tuple([compute.strided(data, g) for g in shape]) if isinstance(shape, tuple) else compute.strided(data, shape)
 
 
-def _view_of(source: Tensor, storage: Any, array: Any, op: Op, rest: tuple[Any, ...], index: int) -> Tensor:
+def view_of(source: Tensor, storage: Any, array: Any, op: Op, rest: tuple[Any, ...], index: int) -> Tensor:
+    """A tensor over `array` that knows how it is seen: result `index` of op(source, *rest), in source's storage."""
     out = Tensor(array)
     out._storage = storage
     step = (op, rest, index)

@@ -12,8 +12,8 @@ import numpy as np
 
 from weft.autograd.accumulate import accumulator_of
 from weft.autograd.anomaly import anomaly
-from weft.autograd.node import _sequence, node_class
-from weft.autograd.record import _metadata
+from weft.autograd.node import node_class, sequence_numbers
+from weft.autograd.record import metadata_of
 from weft.autograd.saved import SavedTensor, default_hooks
 from weft.layers import walk as walk_module
 from weft.ops import compute
@@ -25,8 +25,8 @@ from weft.ops.packet import aten
 from weft.ops.quiet import SILENT, reset, set_silent
 from weft.runtime.storage import InferenceStorage, root_of
 from weft.support.locations import user_mark
-from weft.tensor.modes import modes
 from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types.dtype import BY_NUMPY
 
@@ -176,7 +176,7 @@ def _recorder(op: Op) -> Callable[[Any, Any, Any], None]:
             return
         node = new(cls)
         node.edges = (ea, eb)
-        node.sequence = next(_sequence)
+        node.sequence = next(sequence_numbers)
         if positions:
             wanted = slots[(ea is not None, eb is not None)]
             node.packed = tuple([_packed(i, p, wanted, self, other, other_arguments) for i, p in enumerate(positions)])
@@ -185,7 +185,7 @@ def _recorder(op: Op) -> Callable[[Any, Any, Any], None]:
         node.argument_counts = counts
         node.mark = user_mark(3)
         data = out._data
-        node.metadata_of_inputs = [_metadata(data.shape, BY_NUMPY[data.dtype])]
+        node.metadata_of_inputs = [metadata_of(data.shape, BY_NUMPY[data.dtype])]
         out._autograd = AutogradState(False, node)
 
     return record
