@@ -6,6 +6,7 @@ Start reading at docs/tour.md, or at weft/layers/walk.py (how a line of Python b
 
 from __future__ import annotations
 
+import math as _math
 from typing import Any
 
 import weft.catalogue  # noqa: F401  (defines every operator)
@@ -73,11 +74,12 @@ cfloat, cdouble = complex64, complex128
 strided = "weft.strided"
 contiguous_format, preserve_format, channels_last = "contiguous_format", "preserve_format", "channels_last"
 __version__ = "0.1.0"
+pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, _math.inf, _math.nan, None
 
 _any = any  # weft.any, once looked up, stands in this module's globals
 _LAZY = {
     "nn": "weft.nn", "optim": "weft.optim", "func": "weft.func", "autograd": "weft.autograd", "linalg": "weft.linalg", "special": "weft.special",
-    "fft": "weft.fft", "utils": "weft.utils", "random": "weft.random",
+    "fft": "weft.fft", "utils": "weft.utils", "random": "weft.random", "cuda": "weft.cuda", "testing": "weft.testing", "backends": "weft.backends",
     "overrides": "weft.overrides",
 }
 _LAZY_NAMES = {
@@ -96,7 +98,11 @@ _LAZY_NAMES = {
         "BoolTensor", "ByteTensor", "CharTensor", "ShortTensor", "IntTensor", "LongTensor", "HalfTensor", "BFloat16Tensor", "FloatTensor",
         "DoubleTensor",
     )},
-    "is_inference": ("weft.layers.inference", "is_inference"),
+    **{name: ("weft.layers.settings", name) for name in (
+        "typename", "detach", "get_default_device", "set_default_device", "set_default_tensor_type", "use_deterministic_algorithms",
+        "are_deterministic_algorithms_enabled", "set_float32_matmul_precision", "get_float32_matmul_precision",
+    )},
+    "seed": ("weft.random", "seed"), "is_inference": ("weft.layers.inference", "is_inference"),
     "finfo": ("weft.types.limits", "finfo"), "iinfo": ("weft.types.limits", "iinfo"),
 }
 _FUNCTIONS: dict[str, Any] = {**_FACTORIES, "as_strided": _inplace_views.as_strided}

@@ -154,6 +154,8 @@ def _check_wrapping(index: Array, size: int, axis: int) -> None:
         return
     low, high = int(index.min()), int(index.max())
     if low < -size or high >= size:
+        if size == 0:
+            raise IndexBoundsError("index is out of bounds for dimension with size 0")
         wrong = low if low < -size else high
         raise IndexBoundsError(f"index {wrong} is out of bounds for dimension {axis} with size {size}")
 

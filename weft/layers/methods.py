@@ -195,7 +195,10 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     if indices is None:
         view.copy_(_dropped(value, view))
     else:
-        view.index_put_(indices, value if value.dtype is view.dtype else value.to(view.dtype))
+        value = _without_leading_ones(value)
+        if value.ndim == 0 and value.dtype is not view.dtype and all(i is None or i.dtype is dt.bool_ for i in indices):
+            value = value.to(view.dtype)  # one number under a mask is cast, as by masked_fill
+        view.index_put_(indices, value)
 
 
 def _given(kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -207,6 +210,14 @@ def _as_value(self: Tensor, value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return Tensor(value.astype(self.dtype.numpy))
     return aten.full((), value, dtype=self.dtype)
+
+
+def _without_leading_ones(value: Tensor) -> Tensor:
+    """Values for indexed places: their leading dims of size 1 say nothing, broadcasting gives them back."""
+    ones = 0
+    while ones < value.ndim and type(value.dims[ones]) is int and value.dims[ones] == 1:
+        ones += 1
+    return aten.reshape(value, value.dims[ones:]) if ones else value
 
 
 def _dropped(value: Tensor, view: Tensor) -> Tensor:

@@ -110,12 +110,17 @@ _CONVERT: dict[str, Callable[[Any, Argument], Any]] = {
 }
 
 
+def _is_whole(value: Any) -> bool:
+    """Whether a tensor is one integer, which may stand for a size."""
+    return is_routable(value) and value.ndim == 0 and value.dtype.category == dt.INT
+
+
 def _list(value: Any, argument: Argument, one: Callable[[Any, Argument], Any]) -> tuple[Any, ...]:
     if isinstance(value, (list, tuple)):
         if argument.element_optional:
             return tuple(None if v is None else one(v, argument) for v in value)
         return tuple([one(v, argument) for v in value])
-    if argument.list_size is not None or (argument.kind == "int" and isinstance(value, (int, SymInt, Expr))):
+    if argument.list_size is not None or (argument.kind == "int" and (isinstance(value, (int, SymInt, Expr)) or _is_whole(value))):
         if value is True or value is False:  # a flag is no dim: `var(x, False)` means unbiased
             raise Mismatch(f"argument '{argument.name}' must be a list of {argument.kind}, not bool")
         return (one(value, argument),) * (argument.list_size or 1)

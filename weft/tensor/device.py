@@ -15,7 +15,8 @@ class Device(str):
 
     __slots__ = ()
 
-    def __new__(cls, text: Any = "cpu", index: int | None = None) -> Device:
+    def __new__(cls, text: Any = "cpu", index: int | None = None, *, type: Any = None) -> Device:
+        text = text if type is None else type
         if isinstance(text, Device):
             return text
         kind, _, number = str(text).partition(":")

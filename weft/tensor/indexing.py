@@ -7,6 +7,7 @@ tensors (or lists and NumPy arrays) are gathered into the index list of `aten::i
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from weft.ops.array import Array
 from weft.ops.bind import is_routable
 from weft.ops.packet import aten
-from weft.support.errors import CaptureError, IndexBoundsError, Unsupported, ValueProblem
+from weft.support.errors import ArgumentError, CaptureError, IndexBoundsError, Unsupported, ValueProblem
 from weft.tensor.creation import tensor as tensor_of
 from weft.tensor.meta import is_meta
 from weft.tensor.meta import like as meta_like
@@ -101,7 +102,7 @@ def _consumed(item: Any) -> int:
         return 0
     if is_routable(item) and item.dtype in _MASKS:
         return int(item.ndim)
-    if isinstance(item, (list, np.ndarray)):
+    if isinstance(item, (list, tuple, np.ndarray)):
         array = np.asarray(item)
         return array.ndim if array.dtype == np.bool_ else 1
     return 1
@@ -140,8 +141,10 @@ def _apply(view: Any, item: Any, dim: int, axis: int) -> tuple[Any, int, int, An
     if isinstance(item, (int, SymInt, Expr)):
         return _select(view, to_dim(item), dim, axis), 0, 1, None
     tensor = _as_tensor(view, item)
-    if tensor.dtype not in _INDEXERS:
+    if tensor.dtype not in _INDEXERS and not (tensor.ndim == 0 and tensor.dtype.category == dt.INT):
         raise IndexBoundsError("tensors used as indices must be long, int, byte or bool tensors")
+    if tensor.dtype is dt.uint8 and tensor.ndim:
+        warnings.warn("indexing with dtype weft.uint8 is now deprecated, please use a dtype weft.bool instead.", stacklevel=4)
     if tensor.ndim == 0:
         return _by_number(view, tensor, dim, axis)
     if tensor.dtype in _MASKS:
@@ -151,6 +154,9 @@ def _apply(view: Any, item: Any, dim: int, axis: int) -> tuple[Any, int, int, An
 
 
 def _slice(view: Any, item: slice, dim: int) -> Any:
+    for part in (item.start, item.stop, item.step):
+        if part is not None and not isinstance(part, (int, Expr)) and not hasattr(part, "__index__"):
+            raise ArgumentError("slice indices must be integers or None or have an __index__ method")
     step = 1 if item.step is None else item.step
     if isinstance(step, int) and step <= 0:
         raise ValueProblem("slice step cannot be zero" if step == 0 else "step must be greater than zero")
@@ -196,9 +202,11 @@ def _as_tensor(view: Any, item: Any) -> Any:
         return meta_like(item) if is_meta(view) and isinstance(item, Tensor) and not is_meta(item) and item.dtype in _INTEGERS else item
     if isinstance(item, np.ndarray):
         return _constant(view, item)
-    if isinstance(item, list):
+    if isinstance(item, (list, tuple, range)):
         array = np.array([_number(i) for i in item] if not _is_nested(item) else item)
         return _constant(view, array.astype(np.int64) if array.size == 0 else array)
+    if isinstance(item, (str, bytes)):
+        raise ArgumentError(f"new(): invalid data type '{type(item).__name__}'")
     try:
         return _constant(view, np.asarray(operator.index(item)))
     except TypeError:

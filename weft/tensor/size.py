@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from weft.support import pytree
+from weft.support.errors import ArgumentError
+from weft.types.dims import Expr
+
+
+def _size(value: Any) -> Any:
+    """One size: symbolic ones stay as they are."""
+    if isinstance(value, (int, Expr)) or hasattr(type(value), "__weft_number__"):
+        return value
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ArgumentError(f"weft.Size() takes an iterable of 'int' (got '{type(value).__name__}')") from None
 
 
 class Size(tuple):  # type: ignore[type-arg]
     """`weft.Size([3, 4])`: a tuple of sizes. Entries may be symbolic while a function is captured."""
 
     __slots__ = ()
+
+    def __new__(cls, sizes: Any = ()) -> Size:
+        """Sizes from any iterable; 0-dim integer tensors among them count as numbers. Raises ArgumentError."""
+        if isinstance(sizes, tuple) and all(type(d) is int for d in sizes):
+            return tuple.__new__(cls, sizes)
+        return tuple.__new__(cls, map(_size, sizes))
 
     def numel(self) -> Any:
         """The product of the sizes."""

@@ -126,3 +126,82 @@ def test_elements_replaced_by_python() -> None:
     assert x.apply_(lambda v: v + 1) is x and x.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     x.map_(weft.tensor([10.0, 20.0]), lambda a, b: a * b)
     assert x.tolist() == [[10.0, 40.0], [30.0, 80.0]]
+
+
+# ---- indexing
+def test_values_of_indexed_assignment(rng: Rng) -> None:
+    x = weft.zeros(3, 4)
+    x[[0, 1]] = weft.ones(1, 1, 1, 4)  # leading ones say nothing
+    assert x.sum().item() == 8
+    x[weft.tensor([True, False, True])] = weft.tensor(2.0, dtype=weft.float64)  # one number under a mask is cast
+    assert x[2].tolist() == [2.0] * 4
+    with pytest.raises(RuntimeError, match="source and destination dtypes match"):
+        x[[0]] = weft.tensor([1, 2, 3, 4])
+    x[0] = weft.tensor([1, 2, 3, 4])  # a plain copy casts
+    assert x[0].tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_indices_of_every_kind() -> None:
+    x = weft.arange(6).view(2, 3)
+    assert x[(0, 1), (1, 2)].tolist() == [1, 5] and x[range(2), 0].tolist() == [0, 3]
+    assert x[weft.tensor(1, dtype=weft.int16)].tolist() == [3, 4, 5]
+    with pytest.warns(UserWarning, match="uint8 is now deprecated"):
+        assert x[weft.tensor([1, 0], dtype=weft.uint8)].tolist() == [[0, 1, 2]]
+    for wrong, kind, words in (
+        ("a", TypeError, "invalid data type"), (slice("0", None), TypeError, "slice indices must be integers"),
+        (slice(None, None, -1), ValueError, "greater than zero"), (weft.tensor([1], dtype=weft.int16), IndexError, "used as indices"),
+        (weft.tensor(1.0), IndexError, "used as indices"), ((0, 3), IndexError, "out of bounds"), ((0, 0, 0), IndexError, "too many indices"),
+    ):
+        with pytest.raises(kind, match=words):
+            x[wrong]
+    with pytest.raises(IndexError, match="for dimension with size 0"):
+        weft.zeros(0, 3)[[1]]
+
+
+def test_tensors_stand_for_sizes() -> None:
+    n = weft.tensor(3)
+    assert weft.ones(n).shape == (3,) and weft.zeros(n, 2).shape == (3, 2) and weft.arange(6).view(n, 2).shape == (3, 2)
+    assert weft.ones(2).repeat(n).shape == (6,) and weft.Size([n, 2]) == (3, 2)
+    with pytest.raises(TypeError):
+        weft.ones(weft.tensor(3.0))
+    with pytest.raises(TypeError, match="takes an iterable of 'int'"):
+        weft.Size(weft.ones(3))
+
+
+# ---- names of the module
+def test_constants_and_switches() -> None:
+    assert weft.pi == np.pi and weft.e == np.e and weft.inf == float("inf") and weft.nan != weft.nan and weft.newaxis is None
+    device = "cuda" if weft.cuda.is_available() else "cpu"
+    assert weft.ones(1, device=weft.device(type=device)).device.type == "cpu" and weft.cuda.device_count() == 0
+    weft.cuda.manual_seed_all(3)
+    weft.backends.cudnn.benchmark = True
+    assert weft.typename(weft.ones(1)) == "weft.FloatTensor" and weft.get_default_device().type == "cpu"
+    weft.use_deterministic_algorithms(True)
+    weft.set_float32_matmul_precision("high")
+    with pytest.raises(ValueError, match="highest"):
+        weft.set_float32_matmul_precision("low")
+    before = weft.get_default_dtype()
+    try:
+        weft.set_default_tensor_type(weft.DoubleTensor)
+        assert weft.get_default_dtype() is weft.float64
+    finally:
+        weft.set_default_dtype(before)
+
+
+def test_assert_close(rng: Rng) -> None:
+    x = weft.from_numpy(rng.standard_normal((2, 3)))
+    weft.testing.assert_close({"a": [x, 1.0]}, {"a": [x + 1e-9, 1.0]})
+    with pytest.raises(AssertionError, match=r"Mismatched elements: 1 / 6 (.|\n)*at index \(1, 2\)"):
+        y = x.clone()
+        y[1, 2] += 1
+        weft.testing.assert_close(x, y)
+    for a, b, words in ((x, x.float(), "dtype"), (x, x[0], "shape"), ([x], [x, x], "length"), ({"a": 1}, {"b": 1}, "keys"), (1.0, 2.0, "Scalar")):
+        with pytest.raises(AssertionError, match=words):
+            weft.testing.assert_close(a, b)
+    with pytest.raises(AssertionError):
+        weft.testing.assert_close(weft.tensor(weft.nan), weft.tensor(weft.nan))
+    weft.testing.assert_close(weft.tensor(weft.nan), weft.tensor(weft.nan), equal_nan=True)
+    with pytest.raises(ValueError, match="Both"):
+        weft.testing.assert_close(x, x, rtol=0.1)
+    made = weft.testing.make_tensor((3, 4), dtype=weft.int8, noncontiguous=True, exclude_zero=True)
+    assert made.dtype is weft.int8 and not made.is_contiguous() and (made != 0).all() and made.abs().max() <= 9
