@@ -18,7 +18,7 @@ from weft.layers.eager import INFERENCE_WRITE
 from weft.ops.geometry import contiguous_strides
 from weft.ops.packet import aten
 from weft.runtime.storage import Storage, UntypedStorage
-from weft.support.errors import ArgumentError, CaptureError, StateError
+from weft.support.errors import ArgumentError, CaptureError, StateError, Unsupported
 from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -84,7 +84,8 @@ def _former(tensor: Tensor) -> Tensor:
 
 
 def _replace_history(tensor: Tensor, made: Tensor) -> None:
-    tensor._data = made._data
+    data = made._data
+    tensor._data = data if type(data) is ndarray else data.moved_to(tensor)
     state, new = tensor._autograd, made._autograd
     if state is not None:
         state.accumulate = None  # a leaf (written under no_grad) takes gradients of its new sizes
@@ -96,7 +97,8 @@ def _replace_history(tensor: Tensor, made: Tensor) -> None:
 def _lengthen_path(tensor: Tensor, made: Tensor) -> None:
     before, after = tensor._view, made._view
     assert before is not None and after is not None
-    tensor._data = made._data
+    data = made._data
+    tensor._data = data if type(data) is ndarray else data.moved_to(tensor)
     tensor._view = ViewOf(after.base, after.path, before.creation, after.array)
     if made._autograd is not None:
         state = tensor._state()
@@ -155,6 +157,8 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     if modes.grad and self.requires_grad:
         raise StateError("set_: the derivative for 'set_' is not implemented; detach() the tensor first")
     _refuse_outside(self, "set_")
+    if type(self._data) is not ndarray:
+        raise Unsupported(f"set_: a tensor without bytes of its own ({type(self._data).__name__}) cannot show other storage")
     self._data, self._storage = _shown(self, source, storage_offset, size, stride)
     self._view = None
     self._storage.version += 1

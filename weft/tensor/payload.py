@@ -44,6 +44,10 @@ class Payload:
     def adopt(self, owner: Tensor) -> None:
         """Learn which tensor holds the payload."""
 
+    def moved_to(self, owner: Tensor) -> Any:
+        """The payload for a tensor that shows from now on what another one shows (`x.data = y`, transpose_)."""
+        return self
+
     def reduced(self, owner: Tensor) -> Any:
         """What pickle keeps of the tensor."""
         return self.materialize("pickle")

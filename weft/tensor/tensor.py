@@ -243,7 +243,8 @@ class Tensor(Questions, Conversions):
             raise ArgumentError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if self.requires_grad and not value.dtype.is_differentiable:
             raise StateError("data set to a tensor that requires gradients must be floating point or complex dtype")
-        self._data, self._storage = value._data, value.storage()
+        data = value._data
+        self._data, self._storage = data if type(data) is ndarray else data.moved_to(self), value.storage()
 
     @data.deleter
     def data(self) -> None:

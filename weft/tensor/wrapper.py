@@ -25,6 +25,37 @@ DISPATCH = "__weft_dispatch__"
 wrapper_classes: list[type] = []  # those defined so far; empty means that nothing needs to look for them
 
 
+class ReadNumber:
+    """`aten._local_scalar_dense`: what item(), int(), float() and bool() of a wrapper ask its class. Called, it is item()."""
+
+    __name__ = "_local_scalar_dense.default"
+    namespace = "aten"
+
+    @property
+    def default(self) -> ReadNumber:
+        """The only overload."""
+        return self
+
+    @property
+    def overloadpacket(self) -> ReadNumber:
+        """Itself: one name, one overload."""
+        return self
+
+    def name(self) -> str:
+        """`aten::_local_scalar_dense`."""
+        return "aten::_local_scalar_dense"
+
+    def __call__(self, tensor: Tensor) -> Any:
+        return tensor.item()
+
+    def __repr__(self) -> str:
+        return f"aten.{self.__name__}"
+
+
+READ_NUMBER = ReadNumber()
+setattr(aten, "_local_scalar_dense", READ_NUMBER)  # noqa: B010  a name that operators are looked up by
+
+
 class WrapperStorage:
     """What the aliases of a wrapper share: a version counter. The bytes are the inner tensors' business."""
 
@@ -63,10 +94,11 @@ class WrapperPayload(Payload):
         return self._geometry
 
     def item(self) -> Any:
-        """The value of what is behind; refused where nothing is."""
+        """The value of what is behind, or what the class says to `aten._local_scalar_dense`."""
         if self.dense is not None:
             return self.dense.item()
-        return self.materialize("Tensor.item(), int(), float(), bool() and `if tensor`")
+        owner = self.dressed(Tensor(self))
+        return self.kind.__weft_dispatch__(READ_NUMBER, (self.kind,), (owner,), {})  # type: ignore[attr-defined]
 
     def materialize(self, what: str) -> Any:
         """The bytes of what is behind; refused where nothing is."""
@@ -86,6 +118,13 @@ class WrapperPayload(Payload):
     def adopt(self, owner: Tensor) -> None:
         """The attributes are the owner's."""
         self.attributes = owner.__dict__
+
+    def moved_to(self, owner: Tensor) -> Any:
+        """The same inner tensors as attributes of another wrapper. Raises StateError for a tensor of another class."""
+        if type(owner) is not self.kind:
+            raise StateError(f"a {type(owner).__name__} cannot be made to show what a {self.kind.__name__} shows")
+        owner.__dict__.update({name: value for name, value in self.attributes.items() if name != "_is_param"})
+        return WrapperPayload(self.kind, owner.__dict__, self.type, self._geometry, self.env, self.dense)
 
     def dressed(self, out: Tensor) -> Tensor:
         """A tensor with this payload as an object of the class, with attributes of its own."""

@@ -345,3 +345,74 @@ def test_taking_apart(rng: np.random.Generator) -> None:
     assert is_traceable_wrapper_subclass(x) and not is_traceable_wrapper_subclass(x.a)
     doubled = transform_subclass(x, lambda name, t: t * 2)
     same(doubled.b, x.b * 2)
+
+
+def test_masked_values(rng: np.random.Generator) -> None:
+    class Masked(weft.Tensor):
+        """Values of which some are missing: sums leave them out, pointwise operators keep the mask."""
+
+        @staticmethod
+        def __new__(cls: Any, value: weft.Tensor, mask: weft.Tensor, requires_grad: bool = False) -> Any:
+            out = weft.Tensor._make_wrapper_subclass(cls, value.shape, dtype=value.dtype, requires_grad=requires_grad)
+            out.value, out.mask = value, mask
+            return out
+
+        @classmethod
+        def __weft_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            masks = [a.mask for a in args if isinstance(a, Masked)]
+            if func.overloadpacket is aten.sum:
+                return func(weft.where(args[0].mask, args[0].value, 0.0), *args[1:], **kwargs)
+            out = func(*tree_map_only(Masked, lambda t: t.value, args), **kwargs)
+            mask = masks[0] if len(masks) == 1 else masks[0] & masks[1]
+            return cls(out, mask.expand(out.shape))
+
+    value, mask = weft.from_numpy(rng.standard_normal(5)), weft.tensor([True, False, True, True, False])
+    x = Masked(value, mask, requires_grad=True)
+    total = (x * x).sum()
+    assert type(total) is weft.Tensor
+    np.testing.assert_allclose(total.item(), (value.numpy() ** 2 * mask.numpy()).sum())
+    total.backward()
+    assert type(x.grad) is Masked
+    same(x.grad.value, 2 * value)
+    assert (x * Masked(value, ~mask)).mask.sum().item() == 0
+
+
+def test_what_a_wrapper_shows_may_be_replaced(rng: np.random.Generator) -> None:
+    a, b = drawn(rng, 2, 3)
+    x = Two(a, b, requires_grad=True)
+    x.data = Two(b, a)
+    same(x.a, b)
+    assert x.is_leaf and x.requires_grad
+    x.detach_().transpose_(0, 1).unsqueeze_(0)
+    assert x.shape == (1, 3, 2) and x.a.shape == (1, 3, 2)
+    same(x.a[0], b.t())
+    layer = nn.Linear(3, 2)
+    layer.weight = Parameter(Two(layer.weight.detach(), layer.weight.detach() * 2))
+    layer.double()
+    assert type(layer.weight) is Two and layer.weight.a.dtype is weft.float64 and layer(weft.ones(1, 3, dtype=weft.float64)).dtype is weft.float64
+    saved = {name: t.clone() for name, t in layer.state_dict().items()}
+    with weft.no_grad():
+        layer.weight.zero_()
+    layer.load_state_dict(saved)
+    same(layer.weight.a * 2, layer.weight.b)
+    assert layer.weight.a.abs().sum().item() > 0
+    with pytest.raises(RuntimeError, match="cannot be made to show"):
+        weft.ones(2).data = Two(a, b)
+
+
+def test_numbers_are_asked_of_the_class() -> None:
+    x = Two(weft.tensor(3.0), weft.tensor(4.0))
+    assert x.item() == 3.0 and float(x) == 3.0 and bool(x > 2) and int(x) == 3
+    assert calls[0] == "aten._local_scalar_dense.default"
+
+
+def test_under_transforms(rng: np.random.Generator) -> None:
+    a, b = drawn(rng, 3)
+    x = Two(a, b)
+    same(weft.func.grad(lambda t: (t * t * t).sum())(x).b, 3 * b * b)
+    assert type(weft.func.vmap(lambda t: t * 2)(x)) is Two
+    out, tangent = weft.func.jvp(lambda t: t * t, (x,), (Two(weft.ones(3, dtype=a.dtype), b),))
+    same(out.a, a * a)
+    same(tangent.a, 2 * a)
+    same(tangent.b, 2 * b * b)
