@@ -9,6 +9,7 @@ import numpy as np
 from weft.catalogue.extrema import picked_gradient
 from weft.catalogue.reductions import reduced_type
 from weft.catalogue.samples import F, I, case, draw
+from weft.catalogue.shaping import run_size
 from weft.catalogue.sorting import stable_order
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
@@ -129,12 +130,12 @@ def _bincount_type(self: TensorType, weights: TensorType | None, minlength: int)
     if isinstance(minlength, int) and minlength < 0:
         raise ShapeError("minlength should be >= 0")
     if weights is None:
-        return tensor_type(dt.int64, (None,), self.device)
+        return tensor_type(dt.int64, (run_size(),), self.device)
     if weights.dtype is not None and weights.dtype.is_complex:
         raise DTypeError(f"bincount: weights cannot be complex, got {weights.dtype}")
     if self.is_complete and weights.is_complete and (weights.ndim != 1 or not shape_env.equal(weights.shape[0], self.shape[0])):
         raise ShapeError("weights should be 1-d and have the same length as input")
-    return tensor_type(dt.float32 if weights.dtype is dt.float32 else dt.float64, (None,), self.device)
+    return tensor_type(dt.float32 if weights.dtype is dt.float32 else dt.float64, (run_size(),), self.device)
 
 
 def _bincount(x: Array, weights: Array | None, minlength: int) -> Array:
@@ -209,12 +210,13 @@ def _runs(x: Array, dim: int | None) -> tuple[Array, Array, Array]:
 
 
 def _runs_type(self: TensorType, dim: int | None) -> tuple[TensorType, TensorType, TensorType]:
-    counts = tensor_type(dt.int64, (None,), self.device)
+    found = run_size()
+    counts = tensor_type(dt.int64, (found,), self.device)
     if dim is None:
-        return tensor_type(self.dtype, (None,), self.device), self.with_dtype(dt.int64), counts
+        return tensor_type(self.dtype, (found,), self.device), self.with_dtype(dt.int64), counts
     at = normalize_dim("unique_consecutive", dim, self.ndim)
     dims = self.shape or (1,)
-    kept = tuple(None if i == at else d for i, d in enumerate(dims))
+    kept = tuple(found if i == at else d for i, d in enumerate(dims))
     return tensor_type(self.dtype, kept, self.device), tensor_type(dt.int64, (dims[at],), self.device), counts
 
 

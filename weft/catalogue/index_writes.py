@@ -209,12 +209,19 @@ def _index_put_grad_self(g: Any, indices: Any, accumulate: bool) -> Any:
     return g if accumulate else aten.index_put(g, indices, aten.new_zeros(g, ()))
 
 
+def _index_put_grad_values(g: Any, values_dims: Any, indices: Any) -> Any:
+    if not values_dims and len(indices) == 1 and indices[0].dtype is dt.bool_:  # one number by a mask: nothing needs to be picked for its sum
+        mask = indices[0]
+        return aten.sum(aten.where(aten.reshape(mask, (*mask.dims, *(1,) * (g.ndim - mask.ndim))), g, 0))
+    return aten.sum_to_size(aten.index(g, indices), values_dims)
+
+
 index_put = define(
     "aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
     "A copy of self with values at the places of an advanced indexing (added there, if accumulating).",
     type=_index_put_type,
     kernel=_index_put,
-    vjp={"self": _index_put_grad_self, "values": lambda g, values_dims, indices: aten.sum_to_size(aten.index(g, indices), values_dims)},
+    vjp={"self": _index_put_grad_self, "values": _index_put_grad_values},
     effect="raises",
     inplace=True,
     out=True,

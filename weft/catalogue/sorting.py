@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.catalogue.extrema import picked_gradient, shared_among_ties
 from weft.catalogue.reductions import reduced_type
+from weft.catalogue.shaping import run_size
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
@@ -210,20 +211,24 @@ def _unique_along(x: Array, dim: int, sorted: bool, return_inverse: bool, return
     return values, inverse.reshape(-1).astype(np.int64), counts.astype(np.int64)
 
 
-def _unknown(self: TensorType, dim: int | None = None) -> TensorType:
+def _unique2_type(self: TensorType, *flags: bool) -> tuple[TensorType, TensorType, TensorType]:
     """The distinct elements: how many there are is known only when the operator has run."""
-    if dim is None:
-        return tensor_type(self.dtype, (None,), self.device)
+    found = (run_size(),)
+    return tensor_type(self.dtype, found, self.device), self.with_dtype(dt.int64), tensor_type(dt.int64, found, self.device)
+
+
+def _unique_dim_type(self: TensorType, dim: int, *flags: bool) -> tuple[TensorType, TensorType, TensorType]:
     if not self.ndim:
         raise StateError("unique_dim: a 0-dim tensor has no slices")
-    axis = normalize_dim("unique_dim", dim, self.ndim)
-    return tensor_type(self.dtype, tuple(None if i == axis else d for i, d in enumerate(self.shape)), self.device)
+    axis, found = normalize_dim("unique_dim", dim, self.ndim), run_size()
+    kept = tensor_type(self.dtype, tuple(found if i == axis else d for i, d in enumerate(self.shape)), self.device)
+    return kept, tensor_type(dt.int64, (self.shape[axis],), self.device), tensor_type(dt.int64, (found,), self.device)
 
 
 define(
     "aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
     "The distinct elements in order, the index among them of each element, and how often each occurs.",
-    type=lambda self, *rest: (_unknown(self), self.with_dtype(dt.int64), tensor_type(dt.int64, (None,), self.device)),
+    type=_unique2_type,
     kernel=_unique_flat,
     vjp=NOT_DIFFERENTIABLE,
     public=(),
@@ -232,9 +237,7 @@ define(
     "aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False)"
     " -> (Tensor, Tensor, Tensor)",
     "The distinct slices along `dim` in order, the index among them of each slice, and how often each occurs.",
-    type=lambda self, dim, *rest: (
-        _unknown(self, dim), tensor_type(dt.int64, (self.shape[normalize_dim("unique_dim", dim, self.ndim)],), self.device),
-        tensor_type(dt.int64, (None,), self.device)),
+    type=_unique_dim_type,
     kernel=_unique_along,
     vjp=NOT_DIFFERENTIABLE,
     public=(),

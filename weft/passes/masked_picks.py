@@ -1,7 +1,8 @@
 """masked_picks: one element picked from each row, or put into each row of zeros, becomes a comparison with the column's number.
 
 `gather` with an index of one column, as losses over classes use it, would force the rows into memory; as
-`sum(where(columns == index, rows, 0))` it fuses with what makes the rows, and its gradient with what reads it. The bounds check stays.
+`sum(where(columns == index, rows, 0))` it fuses with what makes the rows, and its gradient with what reads it. The bounds check stays. `one_hot` is
+that comparison itself.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from weft.ir.graph import Graph, Node, Operand, Value
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
 from weft.passes.rebuild import rebuild, results_of
+from weft.types import dtype as dt
 from weft.types.dims import Dim
 
-_NAMES = frozenset(("aten::gather", "aten::scatter_add", "aten::scatter.src"))
+_NAMES = frozenset(("aten::gather", "aten::scatter_add", "aten::scatter.src", "aten::one_hot_of"))
 
 
 def masked_picks(graph: Graph) -> Graph:
@@ -26,6 +28,8 @@ def masked_picks(graph: Graph) -> Graph:
 def _rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
     if node.op.name == "aten::gather":
         return _gather(builder, *args[:3])
+    if node.op.name == "aten::one_hot_of":
+        return _one_hot(builder, *args)
     return _scatter(builder, *args[:4]) if len(args) == 4 else None
 
 
@@ -49,6 +53,13 @@ def _scatter(builder: Builder, base: Value, dim: int, index: Value, source: Oper
     if source.tensor_type.dtype is not base.tensor_type.dtype:
         return None
     return results_of(builder, aten.where(_hits(builder, base, dim, index), builder.handle(source), 0))
+
+
+def _one_hot(builder: Builder, classes: Value, count: Dim) -> tuple[Operand, ...]:
+    rank = len(classes.tensor_type.shape)
+    checked = aten.unsqueeze(aten.checked_index(builder.handle(classes), count), rank)
+    columns = aten.reshape(aten._iota(count), (1,) * rank + (count,))
+    return results_of(builder, aten._to_copy(aten.eq(columns, checked), dtype=dt.int64))
 
 
 def _hits(builder: Builder, rows: Value, dim: int, index: Value) -> Any:

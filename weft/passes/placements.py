@@ -65,8 +65,12 @@ def _scatter(base: Any, dim: int, index: Any, source: Any, adds: bool = False) -
 
 
 def _index_put(base: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> Any:
-    """Integer tensors for dims next to each other; the dims before them are walked whole."""
+    """Integer tensors for dims next to each other; the dims before them are walked whole. One number by a mask is a choice."""
     at = [i for i, t in enumerate(indices) if t is not None]
+    if len(at) == 1 and indices[at[0]].dtype is dt.bool_ and not accumulate and all(isinstance(d, int) and d == 1 for d in values.dims):
+        mask = indices[at[0]]
+        behind = base.ndim - at[0] - mask.ndim
+        return aten.where(aten.reshape(mask, (*mask.dims, *(1,) * behind)), aten.reshape(values, ()), base)
     if not at or at != list(range(at[0], at[-1] + 1)) or any(indices[i].dtype not in _INTEGERS for i in at):
         return None
     if base.dtype is dt.bool_ and accumulate:

@@ -90,6 +90,8 @@ class Expr:
         return self._hash
 
     def __add__(self, other: Dim) -> Dim:
+        if _is_tensor(other):
+            return NotImplemented
         terms = dict(self.terms)
         for mono, coef in _terms(other):
             terms[mono] = terms.get(mono, 0) + coef
@@ -101,6 +103,8 @@ class Expr:
         return _normal({m: -c for m, c in self.terms})
 
     def __sub__(self, other: Dim) -> Dim:
+        if _is_tensor(other):
+            return NotImplemented
         return self + (-other)
 
     def __rsub__(self, other: Dim) -> Dim:
@@ -109,6 +113,8 @@ class Expr:
     def __mul__(self, other: Dim) -> Dim:
         if isinstance(other, int) and other == 1:
             return self
+        if _is_tensor(other):
+            return NotImplemented
         terms: dict[Monomial, int] = {}
         for m1, c1 in self.terms:
             for m2, c2 in _terms(other):
@@ -144,6 +150,11 @@ class Expr:
         return out
 
     __repr__ = __str__
+
+
+def _is_tensor(value: object) -> bool:
+    """Whether operators accept the value as a tensor, whose own arithmetic then decides."""
+    return type(value) is not int and type(value) is not Expr and hasattr(type(value), "__weft_route__")
 
 
 def _terms(d: Dim) -> Iterable[tuple[Monomial, int]]:

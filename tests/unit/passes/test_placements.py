@@ -39,6 +39,10 @@ CALLS: dict[str, tuple[Callable[..., Any], Draw]] = {
     "index_copy": (lambda x, i: x.index_copy(-1, i, x[:, : i.shape[0]] * 3), lambda r, a, b, c: (_f(r, a, b), _distinct(r, b))),
     "index_copy of rows": (lambda x, i: x.index_copy(0, i, x[: i.shape[0]] * 3), lambda r, a, b, c: (_f(r, a, b), _distinct(r, a))),
     "index_fill": (lambda x, i: x.index_fill(1, i, -1.0), lambda r, a, b, c: (_f(r, a, b), _i(r, b, c))),
+    "by a mask": (lambda x, m: _set(x, x > 0, m[0, 0]), lambda r, a, b, c: (_f(r, a, b), _f(r, a, b))),
+    "by a mask of leading dims": (lambda x, m: _set(x, m > 2, weft.tensor(1.5)), lambda r, a, b, c: (_f(r, a, b), _i(r, 5, a))),
+    "by a mask of later dims": (lambda x, m: _set(x, (slice(None), m > 2), 1.5), lambda r, a, b, c: (_f(r, a, b, c), _i(r, 5, b))),
+    "one_hot": (lambda x, i: weft.nn.functional.one_hot(i, 9) * x.sum(), lambda r, a, b, c: (_f(r, a), _i(r, 9, b, c))),
     "flip": (lambda x: x.flip(0, -1) + x.t().flip(0).t(), lambda r, a, b, c: (_f(r, a, b),)),
     "roll": (lambda x: x.roll((2, -1), (0, 1)) * x.roll(5, 1), lambda r, a, b, c: (_f(r, a, b),)),
 }
