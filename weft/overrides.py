@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from weft import autograd
 from weft.layers.factories import FACTORIES
 from weft.ops import overrides
 from weft.ops.op import PACKETS
@@ -100,7 +101,7 @@ def _of_modules() -> list[tuple[Any, str, Callable[..., Any]]]:
         module = importlib.import_module(where)
         listed = [(module, n, getattr(module, n)) for n in dir(module) if _is_function_name(where, n)]
         found += [(m, n, f) for m, n, f in listed if callable(f)]
-    return found
+    return [*found, (autograd, "backward", autograd.backward), (autograd, "grad", autograd.grad)]
 
 
 @functools.cache

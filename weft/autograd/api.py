@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.autograd.engine import run_backward
 from weft.autograd.node import GradientEdge
+from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.modes import modes
@@ -19,6 +20,7 @@ def _tuple(value: Tensors) -> tuple[Any, ...]:
     return (value,) if isinstance(value, (Tensor, GradientEdge)) or value is None else tuple(value)
 
 
+@overridable
 def backward(
     tensors: Tensors, grad_tensors: Tensors = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Tensors = None
 ) -> None:
@@ -30,6 +32,7 @@ def backward(
     run_backward(roots, seeds, retain_graph, create_graph, None if inputs is None else _tuple(inputs), True)
 
 
+@overridable
 def grad(
     outputs: Tensors,
     inputs: Tensors,

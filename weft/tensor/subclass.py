@@ -104,7 +104,7 @@ def default_weft_function(cls: type[Tensor], func: Callable[..., Any], types: An
         return out if func in _KEPT else converted(out, cls, args)
 
 
-_KEPT: set[Any] = set()  # functions whose results stay as they are: gradients' nodes, autograd's switches
+_KEPT: set[Any] = {Tensor.grad.__get__, Tensor._base.__get__}  # functions whose results stay the very objects that are stored  # type: ignore[attr-defined]
 
 
 def converted(out: Any, cls: type[Tensor], args: tuple[Any, ...] = ()) -> Any:

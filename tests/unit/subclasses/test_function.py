@@ -93,8 +93,9 @@ def test_gradients_flow_through_subclasses(rng: np.random.Generator) -> None:
     y = own * 2
     y.register_hook(lambda gradient: seen.append(type(gradient)))
     y.sum().backward()
-    assert type(own.grad) is Meters and own.grad.tolist() == [2.0] * 5 and seen == [weft.Tensor]
+    assert type(own.grad) is weft.Tensor and own.grad is own.grad and own.grad.tolist() == [2.0] * 5 and seen == [weft.Tensor]
     assert own.is_leaf and not y.is_leaf
+    assert type(weft.autograd.grad(own.sum(), own)[0]) is Meters
 
 
 def test_as_subclass_shares_memory_and_history() -> None:
@@ -300,6 +301,19 @@ def test_wrapping_functions_of_ones_own(log: list[str]) -> None:
 
 
 # ---- modules
+@pytest.mark.parametrize("make", [
+    lambda: nn.LSTM(4, 4, batch_first=True), lambda: nn.GRUCell(4, 4), lambda: nn.Tanh(), lambda: nn.Sigmoid(), lambda: nn.BatchNorm1d(3),
+    lambda: nn.MultiheadAttention(4, 2, batch_first=True), lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), lambda: nn.Conv1d(3, 2, 2),
+    lambda: nn.MaxPool1d(2), lambda: nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.LayerNorm(4), nn.Dropout(0.5)), lambda: nn.Flatten(), lambda: nn.GELU(),
+])
+def test_modules_keep_the_class(make: Any) -> None:
+    module = make()
+    shape = (3, 4) if isinstance(module, nn.GRUCell) else (2, 3, 4)
+    x = weft.ones(*shape).as_subclass(Meters)
+    out = module(x, x, x) if isinstance(module, nn.MultiheadAttention) else module(x)
+    assert type(out[0] if isinstance(out, tuple) else out) is Meters
+
+
 def test_parameters_of_a_subclass_train(rng: np.random.Generator) -> None:
     class Layer(nn.Module):
         def __init__(self) -> None:

@@ -204,14 +204,14 @@ class Tanh(Module):
     """tanh."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return aten.tanh(input)
+        return input.tanh()
 
 
 class Sigmoid(Module):
     """1 / (1 + exp(-x))."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return aten.sigmoid(input)
+        return input.sigmoid()
 
 
 class LogSigmoid(Module):

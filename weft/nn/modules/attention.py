@@ -66,7 +66,7 @@ class MultiheadAttention(Module):
     ) -> tuple[Tensor, Tensor | None]:
         turns = self.batch_first and query.ndim == 3
         if turns:
-            query, key, value = (aten.transpose(t, 0, 1) for t in (query, key, value))
+            query, key, value = (t.transpose(0, 1) for t in (query, key, value))
         out, weights = F.multi_head_attention_forward(
             query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k, self.bias_v,
             self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias, training=self.training,
@@ -74,4 +74,4 @@ class MultiheadAttention(Module):
             use_separate_proj_weight=not self._qkv_same_embed_dim, q_proj_weight=self.q_proj_weight, k_proj_weight=self.k_proj_weight,
             v_proj_weight=self.v_proj_weight, average_attn_weights=average_attn_weights, is_causal=is_causal,
         )
-        return (aten.transpose(out, 0, 1) if turns else out), weights
+        return (out.transpose(0, 1) if turns else out), weights

@@ -11,6 +11,7 @@ from weft.nn.modules.module import Module
 from weft.nn.modules.recurrent_cells import gru_step, lstm_step, rnn_step
 from weft.nn.parameter import Parameter
 from weft.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError, StateError, ValueProblem
 from weft.tensor.tensor import Tensor
@@ -168,6 +169,7 @@ class RNN(RNNBase):
             f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
         self.nonlinearity = nonlinearity
 
+    @overridable
     def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
         out, (hidden,) = self._run(input, None if hx is None else (hx,))
         return out, hidden
@@ -188,6 +190,7 @@ class LSTM(RNNBase):
     ) -> None:
         super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype)
 
+    @overridable
     def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Any, tuple[Tensor, Tensor]]:
         out, (hidden, cell) = self._run(input, None if hx is None else tuple(hx))
         return out, (hidden, cell)
@@ -208,6 +211,7 @@ class GRU(RNNBase):
     ) -> None:
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
 
+    @overridable
     def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
         out, (hidden,) = self._run(input, None if hx is None else (hx,))
         return out, hidden

@@ -8,6 +8,7 @@ from typing import Any
 from weft.nn import init
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter
+from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError, ValueProblem
 from weft.tensor.tensor import Tensor
@@ -83,6 +84,7 @@ class RNNCell(_Cell):
         super().__init__(input_size, hidden_size, bias, dtype)
         self.nonlinearity = nonlinearity
 
+    @overridable
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         gates, is_single, (hidden,) = self._prepared(input, (hx,))
         new = rnn_step(gates, hidden, self.weight_hh, self.bias_hh, self.nonlinearity)
@@ -97,6 +99,7 @@ class LSTMCell(_Cell):
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__(input_size, hidden_size, bias, dtype)
 
+    @overridable
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         gates, is_single, (hidden, cell) = self._prepared(input, (None, None) if hx is None else tuple(hx))
         hidden, cell = lstm_step(gates, hidden, cell, self.weight_hh, self.bias_hh)
@@ -111,6 +114,7 @@ class GRUCell(_Cell):
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__(input_size, hidden_size, bias, dtype)
 
+    @overridable
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         gates, is_single, (hidden,) = self._prepared(input, (hx,))
         new = gru_step(gates, hidden, self.weight_hh, self.bias_hh)

@@ -6,7 +6,6 @@ from typing import Any
 
 from weft.nn import functional as F
 from weft.nn.modules.module import Module
-from weft.ops.packet import aten
 from weft.tensor.tensor import Tensor
 
 
@@ -18,7 +17,7 @@ class Flatten(Module):
         self.start_dim, self.end_dim = start_dim, end_dim
 
     def forward(self, input: Tensor) -> Tensor:
-        return aten.flatten(input, self.start_dim, self.end_dim)
+        return input.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
@@ -32,7 +31,7 @@ class Unflatten(Module):
         self.dim, self.unflattened_size = dim, unflattened_size
 
     def forward(self, input: Tensor) -> Tensor:
-        return aten.unflatten(input, self.dim, tuple(self.unflattened_size))
+        return input.unflatten(self.dim, tuple(self.unflattened_size))
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

@@ -122,11 +122,11 @@ class _InstanceNorm(_RunningNorm):
     def forward(self, input: Tensor) -> Tensor:
         self._check_rank(input)
         is_single = input.ndim == self._ranks[0]
-        batch = aten.unsqueeze(input, 0) if is_single else input
+        batch = input.unsqueeze(0) if is_single else input
         by_input = self.training or not self.track_running_stats
         out = F.instance_norm(
             batch, self.running_mean, self.running_var, self.weight, self.bias, by_input, 0.0 if self.momentum is None else self.momentum, self.eps)
-        return aten.squeeze(out, 0) if is_single else out
+        return out.squeeze(0) if is_single else out
 
 
 class InstanceNorm1d(_InstanceNorm):
