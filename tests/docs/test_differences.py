@@ -144,6 +144,19 @@ def test_conj_computes(rng: RNG) -> None:
     assert y.data_ptr() != x.data_ptr() and y.abs().min() > 0
 
 
+def test_sorting_is_stable(rng: RNG) -> None:
+    x = weft.from_numpy(rng.integers(0, 3, 50))
+    order = np.argsort(x.numpy(), kind="stable")
+    assert x.sort().indices.tolist() == x.argsort().tolist() == order.tolist()
+    assert x.topk(20, largest=False).indices.tolist() == order[:20].tolist()
+
+
+def test_half_precision_rounds_once() -> None:
+    a, b = weft.tensor([3.046875], dtype=weft.bfloat16), weft.tensor([-0.06103515625], dtype=weft.bfloat16)
+    assert a.div(b, rounding_mode="trunc").item() == -49  # the quotient is -49.92, in bfloat16 -50
+    assert weft.matrix_exp(weft.full((1, 1), 8.0, dtype=weft.float16)).item() == pytest.approx(np.exp(8), rel=1e-3)
+
+
 def test_channels_last(rng: RNG) -> None:
     plain = weft.from_numpy(rng.normal(size=(2, 3, 5, 4)))
     x = plain.to(memory_format="channels_last")
