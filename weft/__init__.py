@@ -27,6 +27,7 @@ from weft.ops.packet import aten as _aten
 from weft.support.counters import counters
 from weft.support.errors import WeftError
 from weft.support.knobs import knobs
+from weft.tensor import subclass as _subclass  # noqa: F401
 from weft.tensor.creation import as_tensor, from_numpy, tensor
 from weft.tensor.device import Device as device
 from weft.tensor.modes import (
@@ -37,7 +38,6 @@ from weft.tensor.modes import (
     no_grad,
     set_grad_enabled,
 )
-from weft.tensor import subclass as _subclass
 from weft.tensor.printing import set_printoptions
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor

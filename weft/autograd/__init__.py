@@ -36,7 +36,8 @@ def __getattr__(name: str) -> Any:
 register_multi_grad_hook = _hooks.register_multi_grad_hook
 
 __all__ = [
-    "Function", "GradcheckError", "SavedTensor", "Variable", "backward", "detect_anomaly", "enable_grad", "forward", "functional", "grad", "gradcheck",
-    "gradgradcheck", "graph", "inference_mode", "is_anomaly_enabled", "no_grad", "once_differentiable", "queue_callback",
-    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "set_detect_anomaly", "set_multithreading_enabled", "set_grad_enabled",
+    "Function", "GradcheckError", "SavedTensor", "Variable", "backward", "detect_anomaly", "enable_grad", "forward", "functional", "grad",
+    "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_anomaly_enabled", "no_grad", "once_differentiable", "queue_callback",
+    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled",
+    "set_multithreading_enabled",
 ]

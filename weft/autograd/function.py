@@ -19,7 +19,7 @@ from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED, SavedTensor, default_hooks, outspoken
 from weft.autograd.views import rebase
 from weft.ops.packet import aten
-from weft.support.errors import ArgumentError, StateError, Unsupported
+from weft.support.errors import ArgumentError, StateError
 from weft.support.locations import user_mark
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes

@@ -20,7 +20,7 @@ class _CallableModule(ModuleType):
     """Importing any module of this package makes the import system bind `weft.compile` to the package."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from weft.compile.api import compile  # noqa: A004  deferred: the package is imported before its modules
+        from weft.compile.api import compile  # deferred: the package is imported before its modules
 
         return compile(*args, **kwargs)
 

@@ -10,12 +10,12 @@ from weft.support import registry
 
 
 @overload
-def compile(function: Callable[..., Any], *, backend: str | None = None) -> Any: ...  # noqa: A001
+def compile(function: Callable[..., Any], *, backend: str | None = None) -> Any: ...
 @overload
-def compile(function: None = None, *, backend: str | None = None) -> Callable[[Callable[..., Any]], Any]: ...  # noqa: A001
+def compile(function: None = None, *, backend: str | None = None) -> Callable[[Callable[..., Any]], Any]: ...
 
 
-def compile(function: Any = None, *, backend: str | None = None) -> Any:  # noqa: A001
+def compile(function: Any = None, *, backend: str | None = None) -> Any:
     """Compile a function (a whole training step, or a model) into native programs. Usable as a decorator.
 
     The function runs once with symbolic tensors; the graph that is recorded, backward and in-place updates included, becomes one program that serves

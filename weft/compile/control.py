@@ -23,8 +23,8 @@ from weft.passes.differentiate import pull_back
 from weft.support import pytree
 from weft.support.errors import ArgumentError, CaptureError, Unsupported
 from weft.support.locations import user_location
-from weft.tensor.modes import modes
 from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.tensor_type import INT, TensorType, Type
@@ -42,6 +42,8 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     return the same structure of tensors, with the same shapes and dtypes. Raises CaptureError if they do not.
     """
     capture = modes.capture
+    if isinstance(pred, Tensor) and getattr(pred._data, "differs", False):
+        return _for_each(pred, true_fn(*operands), false_fn(*operands))
     if capture is None or not isinstance(pred, Tensor):
         return true_fn(*operands) if pred else false_fn(*operands)
     _refuse_under_transforms(capture, "cond")
@@ -65,6 +67,16 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     outputs = [capture.fresh(v, a if a == b else None) for v, a, b in zip(node.outputs, *orders, strict=True)]
     _attach(CondBackward, capture, node, reads, outputs)
     return pytree.unflatten(outputs, specs[0])
+
+
+def _for_each(pred: Tensor, chosen: Any, other: Any) -> Any:
+    """Within vmap, a choice that differs from example to example: both are computed, and each example takes its own."""
+    leaves, spec = pytree.flatten(chosen)
+    others, other_spec = pytree.flatten(other)
+    if spec != other_spec:
+        raise ArgumentError(f"cond: the branches return different structures, {spec!r} and {other_spec!r}")
+    holds = aten.reshape(_one_element(pred), ())
+    return pytree.unflatten([aten.where(holds, a, b) for a, b in zip(leaves, others, strict=True)], spec)
 
 
 def _refuse_under_transforms(capture: Capture, name: str) -> None:
@@ -108,7 +120,7 @@ def _record_loop(capture: Capture, cond_fn: Callable[..., Any], body_fn: Callabl
         block = inner.block((_condition(capture, cond_fn, following), *values, steps))
     node = capture.builder.emit_raw(LOOP, (ENDLESS, first, initial, (), False), types, (block,), user_location(3))
     outputs = [capture.fresh(v) for v in node.outputs[:-1]]
-    reads |= {v: t for v, t in zip(initial, start) if t.requires_grad}
+    reads |= {v: t for v, t in zip(initial, start, strict=False) if t.requires_grad}
     _attach(WhileLoopBackward, capture, node, reads, outputs)
     return tuple(outputs)
 
@@ -143,14 +155,14 @@ def _number(capture: Capture | None, number: Any) -> Tensor:
 
 def _check_types(capture: Capture, what: str, types: Sequence[Any], values: Sequence[Value]) -> None:
     found = [v.type for v in values]
-    if len(found) != len(types) or not all(_agree(capture, a, b) for a, b in zip(types, found)):
+    if len(found) != len(types) or not all(_agree(capture, a, b) for a, b in zip(types, found, strict=True)):
         raise capture.refuse(f"{what} {', '.join(map(str, found))} where {', '.join(map(str, types))} is expected")
 
 
 def _agree(capture: Capture, a: Type, b: Type) -> bool:
     if not isinstance(a, TensorType) or not isinstance(b, TensorType):
         return a is b
-    return a.dtype is b.dtype and a.ndim == b.ndim and all(capture.env.equal(x, y) for x, y in zip(a.shape, b.shape))
+    return a.dtype is b.dtype and a.ndim == b.ndim and all(capture.env.equal(x, y) for x, y in zip(a.shape, b.shape, strict=True))
 
 
 # ---- histories
@@ -169,7 +181,7 @@ class ControlBackward(Node):
         if modes.grad:
             raise Unsupported(f"{self.name()}: create_graph=True through weft.cond and weft.while_loop; differentiate the graph instead")
         cotangents = {i: capture.operand(g) for i, g in enumerate(grads) if g is not None}
-        found = iter(pull_back(capture.builder, self.forward(), cotangents, [t for t, wanted in zip(self.targets, needs) if wanted]))
+        found = iter(pull_back(capture.builder, self.forward(), cotangents, [t for t, wanted in zip(self.targets, needs, strict=True) if wanted]))
         return tuple(capture.fresh(next(found)) if wanted else None for wanted in needs)
 
     def forward(self) -> GraphNode:

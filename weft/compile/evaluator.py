@@ -41,12 +41,12 @@ class OpaqueEvaluator(Evaluator):
         capture = self.capture
         needed = node.needs_per_argument(needs)
         counts = node.argument_counts
-        total = sum(c for c, n in zip(counts, needed) if n)
+        total = sum(c for c, n in zip(counts, needed, strict=True) if n)
         args = (capture.operand(grads), needed, capture.operand(node.unpack()))
         made = capture.builder.emit_raw(opaque_op(node.plan.op), args, (TENSOR,) * total, where=node.where or user_location(2))
         results = iter(made.outputs)
         out: list[Any] = []
-        for count, wanted in zip(counts, needed):
+        for count, wanted in zip(counts, needed, strict=True):
             out.extend(capture.fresh(next(results)) if wanted else None for _ in range(count))
         return tuple(out)
 

@@ -6,6 +6,7 @@ operand is not row-major: eager computes on a stand-in of each operand, with the
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def _examples(g: Geometry, env: ShapeEnv) -> tuple[tuple[int, ...], tuple[int, .
 
 def _descend(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     real = [s for s, d in zip(strides, sizes, strict=True) if d != 1]
-    return 0 not in real and all(a >= b for a, b in zip(real, real[1:], strict=False))
+    return 0 not in real and all(a >= b for a, b in itertools.pairwise(real))
 
 
 def order_like(source: Tensor, env: ShapeEnv) -> Order | None:

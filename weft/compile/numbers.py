@@ -24,7 +24,7 @@ Compute = Callable[[], float]
 class SymFloat:
     """A float known when the program runs. `compute()` evaluates it from the current Python state."""
 
-    __slots__ = ("value", "capture", "compute")
+    __slots__ = ("capture", "compute", "value")
     __weft_number__ = True
     __weft_number_type__ = float
 

@@ -236,7 +236,7 @@ def install() -> None:
             setattr(Tensor, syntax, _fast_binary(op, getattr(OperatorMethods, syntax)))
             for name in (f"{op.base}_", f"__i{syntax[2:]}"):
                 setattr(Tensor, name, _fast_inplace(op, getattr(Tensor, name)))
-    setattr(Tensor, "__getitem__", _fast_getitem(getattr(Tensor, "__getitem__")))
+    setattr(Tensor, "__getitem__", _fast_getitem(getattr(Tensor, "__getitem__")))  # noqa: B009, B010  as above: mypy knows the names of a class
     for op in OPS.values():
         if len(op.schema.arguments) == 1 and op.schema.namespace == "aten" and compute.single_ufunc(op) is not None:
             getattr(aten, op.base).calls.plain[(Tensor,)] = (op, (), _short_unary(op))

@@ -141,7 +141,7 @@ def _conversion(op: Op, argument: Argument, kind: type) -> Convert | None:
 
 
 def _are_integers(values: Sequence[Any]) -> bool:
-    for v in values:  # a loop: for a few values it is faster than all()
+    for v in values:  # noqa: SIM110  for a few values a loop is faster than all()
         if type(v) is not int:
             return False
     return True

@@ -10,7 +10,6 @@ from weft.support.errors import ArgumentError
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
 
-
 _EPOCH = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use `scheduler.step()` to step the "
     "scheduler. During the deprecation, if epoch is different from None, the closed form is used instead of the new chainable form, where available. "

@@ -115,7 +115,7 @@ class _Tape:
         for node in nodes:
             self.builder.where = node.where
             emitted = self._emit(node)
-            for old, new in zip(node.outputs, emitted.outputs):
+            for old, new in zip(node.outputs, emitted.outputs, strict=False):  # a loop also gives what its backward reads
                 self.env[old] = new
                 new.name = old.name
             self.nodes.append((node, emitted))
@@ -185,9 +185,9 @@ class _Tape:
             return
         packed = tuple(self._slot(plan, node, s) for s in plan.slots)
         found = apply_functional(plan, tuple(gradients.get(v) for v in node.outputs), needs, packed)
-        for position, gradient in zip(plan.differentiable, found):
+        for position, gradient in zip(plan.differentiable, found, strict=False):
             targets, given = node.args[position], gradient
-            for target, g in zip(targets, given or ()) if type(targets) is tuple else ((targets, given),):
+            for target, g in zip(targets, given or (), strict=False) if type(targets) is tuple else ((targets, given),):
                 if g is not None and target in self.needs:
                     gradients.add(target, g)
 
@@ -210,7 +210,7 @@ class _Tape:
                 blocks.append(inner.block(_values(self._pull_back(inner, block, {}, seeds, free))))
         types = tuple(v.type for v in free)
         made = self.builder.emit_raw(IF, emitted.args, types, tuple(blocks))
-        for value, gradient in zip(free, made.outputs):
+        for value, gradient in zip(free, made.outputs, strict=False):
             gradients.add(value, Handle(gradient, self.builder))
 
     def _free(self, node: Node) -> list[Value]:
@@ -226,7 +226,7 @@ class _Tape:
             tape = _Tape(inner, {**self.env, **params}, self.needs | {v for v in params.values() if _is_differentiable(v)})
             tape.run(block.nodes)
             gradients = _Gradients(inner)
-            for result, seed in zip(block.results[skip:], seeds):
+            for result, seed in zip(block.results[skip:], seeds, strict=False):
                 value = map_operand(result, tape.env)
                 if seed is not None and _is_differentiable(value):
                     gradients.add(value, Handle(seed.value, inner))
@@ -248,11 +248,11 @@ class _Tape:
             index = inner.param(INT)
             flows = [inner.param(h.value.type) for h in (*start, *zeros)]
             seen = [inner.param(_row(v)) for v in over]
-            params: Env = dict(zip(block.params, (index, *seen[:count], *seen[count + 1 : count + 1 + len(xs)])))
+            params: Env = dict(zip(block.params, (index, *seen[:count], *seen[count + 1 : count + 1 + len(xs)]), strict=False))
             seeds: list[Handle | None] = [None] * len(node.outputs)
-            for i, flow in zip(state, flows):
+            for i, flow in zip(state, flows, strict=False):
                 seeds[i] = Handle(flow, inner)
-            for i, row in zip(rows, seen[count + 1 + len(xs) :]):
+            for i, row in zip(rows, seen[count + 1 + len(xs) :], strict=False):
                 seeds[i] = Handle(row, inner)
             targets = [*(params[block.params[1 + i]] for i in state), *free, *(params[block.params[1 + count + i]] for i in slices)]
             stepped = self._step(inner, block, params, seeds, targets, flows, len(state), seen[count])
@@ -260,7 +260,7 @@ class _Tape:
         types = (*(f.type for f in flows), *(xs[i].type for i in slices))
         made = self.builder.emit_raw(LOOP, (trip, True, _values((*start, *zeros)), over, not reverse), types, (body,))
         receivers = [*(carried[i] for i in state), *free, *(xs[i] for i in slices)]
-        for value, gradient in zip(receivers, made.outputs):
+        for value, gradient in zip(receivers, made.outputs, strict=False):
             if isinstance(value, Value) and value in self.needs:
                 gradients.add(value, Handle(gradient, self.builder))
 

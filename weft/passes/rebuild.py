@@ -39,7 +39,7 @@ def _emit(builder: Builder, node: Node, env: Env, rewrite: Rewrite, wants: Calla
         replaced = rewrite(builder, node, args)
         if replaced is not None:
             changed[0] = True
-            for old, new in zip(node.outputs, replaced):
+            for old, new in zip(node.outputs, replaced, strict=False):
                 if new is old:
                     continue
                 env[old] = new
@@ -50,22 +50,22 @@ def _emit(builder: Builder, node: Node, env: Env, rewrite: Rewrite, wants: Calla
         adopted = builder.adopt(node)
         if adopted is not node:
             changed[0] = True
-            env.update(zip(node.outputs, adopted.outputs))
+            env.update(zip(node.outputs, adopted.outputs, strict=True))
         return
     blocks = tuple(_block(builder, b, env, rewrite, wants, changed) for b in node.blocks)
-    if blocks and all(x is y for x, y in zip(blocks, node.blocks)) and same_objects(args, node.args):
+    if blocks and all(x is y for x, y in zip(blocks, node.blocks, strict=True)) and same_objects(args, node.args):
         builder.nodes.append(node)
         return
     fresh = builder.emit_like(node, args, blocks) if not blocks else builder.emit_raw(
         node.op, args, tuple(v.type for v in node.outputs), blocks, node.where)
-    env.update(zip(node.outputs, fresh.outputs))
+    env.update(zip(node.outputs, fresh.outputs, strict=True))
 
 
 def same_objects(a: tuple[Operand, ...], b: tuple[Operand, ...]) -> bool:
     """Whether two argument tuples hold the same Values (immediates are never changed by mapping)."""
     if a is b:
         return True
-    for x, y in zip(a, b):
+    for x, y in zip(a, b, strict=False):
         if x is not y and not (type(x) is tuple and type(y) is tuple and len(x) == len(y) and same_objects(x, y)):
             return False
     return True
@@ -83,7 +83,7 @@ def _block(
             _emit(inner, node, scope, rewrite, wants, changed)
         results = tuple(map_operand(r, scope) for r in block.results)
         touched = changed[0] or not same_objects(results, block.results) or len(inner.nodes) != len(block.nodes)
-        touched = touched or any(x is not y for x, y in zip(inner.nodes, block.nodes))
+        touched = touched or any(x is not y for x, y in zip(inner.nodes, block.nodes, strict=True))
         changed[0] = before or changed[0]
         return inner.block(results) if touched else block
 

@@ -25,7 +25,7 @@ def construct(dtype: DType, args: tuple[Any, ...]) -> Tensor:
     if not args:
         return _empty(dtype, (0,))
     first = args[0]
-    if isinstance(first, Tensor) and first.ndim == 0 and len(args) > 1 or isinstance(first, int) and not isinstance(first, bool):
+    if (isinstance(first, Tensor) and first.ndim == 0 and len(args) > 1) or (isinstance(first, int) and not isinstance(first, bool)):
         return _empty(dtype, tuple(int(a) for a in args))
     if len(args) > 1:
         raise ArgumentError(f"new() received an invalid combination of arguments - got ({', '.join(type(a).__name__ for a in args)})")

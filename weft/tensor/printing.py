@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from weft.ops.overrides import WITHOUT_CLASSES, Asking
-from weft.tensor.subclass import Overriding
 from weft.support.errors import StateError
+from weft.tensor.subclass import Overriding
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 

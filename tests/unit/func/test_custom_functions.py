@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ class WithRules(Cube):
     """The same, with a jvp and a vmap of its own."""
 
     generate_vmap_rule = False
-    batches: list[Any] = []
+    batches: ClassVar[list[Any]] = []
 
     @staticmethod
     def setup_context(ctx, inputs, output):

@@ -62,7 +62,7 @@ def test_linearize_runs_the_function_once(rng):
         calls.append(1)
         return (m @ x).tanh()
 
-    out, push = linearize(f, x)
+    _, push = linearize(f, x)
     jacobian = (1 - np.tanh(m.numpy() @ x.numpy()) ** 2)[:, None] * m.numpy()
     for _ in range(3):
         t = point(rng, 3)

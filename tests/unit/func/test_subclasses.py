@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from weft.utils.dispatch import WeftDispatchMode
 class Logged(weft.Tensor):
     """Passes every operator on to an inner tensor and keeps its name."""
 
-    calls: list[str] = []
+    calls: ClassVar[list[str]] = []
     inner: weft.Tensor
 
     @staticmethod
