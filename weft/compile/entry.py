@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.autograd.hooks import hooks_on
 from weft.autograd.node import RemovableHandle
+from weft.autograd.views import follow
 from weft.compile.arguments import TensorFacts, facts_of, layout_of, leaf_of, sharing_pattern, strides_of
 from weft.compile.call_plan import Effects, Inputs, Symbols, number_of, present_grad
 from weft.compile.capture import Capture
@@ -27,6 +28,7 @@ from weft.compile.program_io import (
     ReturnFresh,
     ReturnNumber,
     ReturnState,
+    ReturnView,
     Shown,
 )
 from weft.compile.state import base_like
@@ -132,6 +134,7 @@ class Entry:
             (source.leaf, tuple((i, str(d)) for i, d in enumerate(source.dims) if type(d) is Expr))
             for source in self.sources if type(source) is ArgumentSource
         ]
+        self.views = [(i, r, group) for i, (r, group) in enumerate(self.returns) if type(r) is ReturnView]
         self.strides = [
             (source.leaf, tuple(map(str, source.strides)))
             for source in self.sources if type(source) is ArgumentSource and source.strides is not None
@@ -157,7 +160,7 @@ class Entry:
         return self._bind(leaves)
 
     def _match_leaves(self, leaves: list[Any]) -> Miss | None:
-        for i, (leaf, fact) in enumerate(zip(leaves, self.facts)):
+        for i, (leaf, fact) in enumerate(zip(leaves, self.facts, strict=True)):
             if type(fact) is TensorFacts:
                 if not isinstance(leaf, Tensor):
                     return Miss(f"argument {i} was a {fact.describe()}, is now {type(leaf).__name__}", 2)
@@ -236,7 +239,7 @@ class Entry:
             for i, name in names:
                 symbols[name] = shape[i]
         for leaf, strided in self.strides:
-            symbols.update(zip(strided, strides_of(leaves[leaf]._data)))
+            symbols.update(zip(strided, strides_of(leaves[leaf]._data), strict=False))
         for number in self.leaf_numbers:
             number.getter.leaves = leaves
             number.refresh()
@@ -272,7 +275,22 @@ class Entry:
         if self.joint is not None:
             returned = [made[i] for i in self.joint.outputs]
             self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, returned)
+        if self.views:
+            self._follow(made, symbols)
         return pytree.unflatten(made, self.result_spec)
+
+    def _follow(self, made: list[Any], symbols: Symbols) -> None:
+        """Make the returned views of what they are views of."""
+        for i, view, group in self.views:
+            if group < i:
+                made[i] = made[group]
+                continue
+            path = tuple((op, _numbers(args, symbols), index) for op, args, index in view.path)
+            grad, modes.grad = modes.grad, modes.grad and view.is_recorded
+            try:
+                made[i] = follow(made[view.root], path)
+            finally:
+                modes.grad = grad
 
     def _shared(self, results: list[Any], inputs: list[Any]) -> list[int]:
         """Results that the caller gets and that are an input's array or another result's (equal computations are made once): they are copied."""
@@ -290,16 +308,20 @@ class Entry:
         bases: dict[int, Tensor] = {}
         for returned, group in self.returns:
             made.append(made[group] if group < len(made) else self._returned(returned, leaves, results, symbols, bases))
-        return made
+        return made  # (views, and tensors that only they show, follow once there is a history)
 
     def _returned(self, returned: Return, leaves: list[Any], results: list[Any], symbols: Symbols, bases: dict[int, Tensor]) -> Any:
         kind = type(returned)
+        if kind is ReturnView:
+            return None
         if kind is ReturnConstant:
             return returned.value  # type: ignore[union-attr]
         if kind is ReturnFresh:
             base = bases.get(returned.position)  # type: ignore[union-attr, arg-type]
             if base is None:
                 base = bases[returned.position] = Tensor(results[returned.position])  # type: ignore[union-attr, index]
+            elif returned.shown is None:  # type: ignore[union-attr]
+                return _same_memory(base)  # a detached tensor beside its source
             return base if returned.shown is None else _seen_through(base, returned.shown, symbols)  # type: ignore[union-attr]
         if kind is ReturnArgument:
             leaf = leaves[returned.leaf]  # type: ignore[union-attr]
@@ -355,12 +377,26 @@ def shape_check(env: ShapeEnv) -> tuple[Callable[..., bool], tuple[str, ...]]:
     names = sorted({s for g in env.guards.values() for s in g.relation.expr.symbols() if s in env.examples})
     tests = [f"{'' if g.answer else 'not '}({g.relation.expr} {g.relation.op} 0)" for g in env.guards.values()]
     source = f"lambda {', '.join(names)}: {' and '.join(tests) or 'True'}"
-    return eval(source, {"max": max, "min": min}), tuple(names)  # noqa: S307  (text of our own expressions)
+    return eval(source, {"max": max, "min": min}), tuple(names)  # text of our own expressions
 
 
 
 
 
+
+
+def _same_memory(base: Tensor) -> Tensor:
+    """Another tensor over a tensor's memory."""
+    out = Tensor(base._data)
+    out._storage = base.storage()
+    return out
+
+
+def _numbers(value: Any, symbols: Symbols) -> Any:
+    """An argument with the call's numbers for its symbols."""
+    if type(value) is tuple:
+        return tuple([_numbers(v, symbols) for v in value])
+    return dm.evaluate(value, symbols) if type(value) is Expr else value
 
 
 def _seen_through(base: Tensor, shown: Shown, symbols: Symbols, from_storage: bool = False) -> Tensor:

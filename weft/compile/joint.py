@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad, accumulator_of
-from weft.autograd.node import InputMetadata, Node
+from weft.autograd.node import InputMetadata, Node, OpNode
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED, SavedTensor
 from weft.compile.arguments import leaf_of
@@ -35,12 +35,15 @@ class JointRecord:
     """What the joint capture found: which results carry gradients, which tensors receive them, and how many tangents there are.
 
     places: which argument a receiver is, where it took part as itself (arguments that share memory have no stand-ins).
+    reach: for each output the receivers that it depends on. freed_with: for each output those whose graph eager mode frees together with its own.
     """
 
     outputs: list[Tensor]
     primals: list[Tensor]
     places: list[int | None]
     tangents: int
+    reach: list[frozenset[int]]
+    freed_with: list[frozenset[int]]
     spec: pytree.TreeSpec  # of the gradients: a list, in which those that are wrapper subclasses are taken apart
 
 
@@ -70,16 +73,22 @@ def _node_of(leaf: Tensor) -> Any:
 def record_backward(capture: Capture, outputs: list[Tensor], leaves: list[Any]) -> tuple[JointRecord, list[Any]]:
     """Record the backward of `outputs` for symbolic tangents. Returns the record and the gradients' operands (None where there is none)."""
     primals = _leaves_behind(outputs)
+    graphs = [_nodes_behind([out]) for out in outputs]  # taken before the run frees them
+    saving = [{n for n in nodes if _saves(n)} for nodes in graphs]
     seeds = []
     for i, out in enumerate(outputs):
         value = capture.builder.param(capture.payload_of(out).type, f"tangent{i}")
         seeds.append(capture.fresh(value))
     with _without_hooks(primals):
         grads = engine.run_backward(outputs, seeds, False, False, primals, False)
-    kept = [(p, g) for p, g in zip(primals, grads) if g is not None]
+    kept = [(p, g) for p, g in zip(primals, grads, strict=True) if g is not None]
     parts, spec = pytree.flatten(sealed([g for _, g in kept]))
     receivers = [p for p, _ in kept]
-    return JointRecord(outputs, receivers, [leaf_of(p, leaves) for p in receivers], len(seeds), spec), [capture.operand(g) for g in parts]
+    variables = [{id(n.variable) for n in nodes if isinstance(n, AccumulateGrad)} for nodes in graphs]
+    reach = [frozenset(i for i, p in enumerate(receivers) if id(p) in found) for found in variables]
+    freed_with = [frozenset(j for j, other in enumerate(saving) if mine & other) for mine in saving]
+    record = JointRecord(outputs, receivers, [leaf_of(p, leaves) for p in receivers], len(seeds), reach, freed_with, spec)
+    return record, [capture.operand(g) for g in parts]
 
 
 @contextmanager
@@ -92,24 +101,39 @@ def _without_hooks(leaves: list[Tensor]) -> Iterator[None]:
     try:
         yield
     finally:
-        for node, own in zip(nodes, hooks):
+        for node, own in zip(nodes, hooks, strict=True):
             node.tensor_hooks = own
 
 
 def _leaves_behind(outputs: list[Tensor]) -> list[Tensor]:
     """The leaves that the outputs depend on, in a fixed order."""
     found: dict[int, Tensor] = {}
-    stack = [out.grad_fn for out in outputs]
+    for node in _nodes_behind(outputs):
+        if isinstance(node, AccumulateGrad):
+            found.setdefault(id(node.variable), node.variable)
+    return list(found.values())
+
+
+def _nodes_behind(outputs: list[Tensor]) -> dict[Node, None]:
+    """The nodes of the outputs' graph, in the order in which a walk comes upon them."""
+    found: dict[Node, None] = {}
+    stack: list[Any] = [out.grad_fn for out in outputs]
     seen = set(stack)
     while stack:
         node = stack.pop()
-        if isinstance(node, AccumulateGrad):
-            found.setdefault(id(node.variable), node.variable)
+        found[node] = None
         for edge in node.edges:
             if edge is not None and edge[0] not in seen:
                 seen.add(edge[0])
                 stack.append(edge[0])
-    return list(found.values())
+    return found
+
+
+def _saves(node: Node) -> bool:
+    """Whether a second backward through the node is an error in eager mode."""
+    if isinstance(node, OpNode):
+        return node.saves
+    return not isinstance(node, (AccumulateGrad, UnwrapBackward))
 
 
 @dataclass(eq=False)
@@ -187,9 +211,12 @@ class CompiledFunctionBackward(Node):
         super().__init__(edges)
         self.program, self.symbols = program, symbols
         self.saved: list[Any] | None = saved
+        self.freed: frozenset[int] = frozenset()  # outputs through which eager mode would refuse to go (again)
+        self.last: list[int] = []  # the outputs whose gradients came in the latest run
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
-        if self.saved is None:
+        self.last = [i for i, g in enumerate(grads) if g is not None]
+        if self.saved is None or not self.freed.isdisjoint(self.last):
             raise StateError(FREED)
         if modes.grad:
             raise StateError(
@@ -198,7 +225,10 @@ class CompiledFunctionBackward(Node):
             )
         inputs = [self._unpack(s) for s in self.saved] + [self._tangent(g, i) for i, g in enumerate(grads)]
         gradients = [Tensor(_owned(r, inputs)) for r in self.program.backward.run(inputs, self.symbols)]
-        return tuple(opened(pytree.unflatten(gradients, self.program.record.spec)) if wrapper_classes else gradients)
+        if wrapper_classes:
+            gradients = opened(pytree.unflatten(gradients, self.program.record.spec))
+        reached = frozenset().union(*(self.program.record.reach[i] for i in self.last))
+        return tuple([g if i in reached else None for i, g in enumerate(gradients)])
 
     def _unpack(self, saved: Any) -> Any:
         if type(saved) is not tuple:
@@ -215,7 +245,11 @@ class CompiledFunctionBackward(Node):
         return np.asarray(gradient._data, order="C")  # (ascontiguousarray makes a vector of a number)
 
     def release(self) -> None:
-        self.saved = None
+        """Free what was saved, unless outputs are left whose graph no run has freed."""
+        freed_with = self.program.record.freed_with
+        self.freed = self.freed.union(*(freed_with[i] for i in self.last))
+        if all(i in self.freed for i in range(len(freed_with))):
+            self.saved = None
 
 
 def _owned(result: Any, inputs: list[Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from weft.compile.driver import CompiledFunction
@@ -29,6 +30,37 @@ class CompiledModule:
 
     def __delattr__(self, name: str) -> None:
         delattr(self._module, name)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._module[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._module[index] = value
+
+    def __delitem__(self, index: Any) -> None:
+        del self._module[index]
+
+    def __len__(self) -> int:
+        return len(self._module)
+
+    def __bool__(self) -> bool:
+        return bool(self._module)
+
+    def __iter__(self) -> Any:
+        return iter(self._module)
+
+    def __contains__(self, item: Any) -> bool:
+        return item in self._module
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledModule:
+        return CompiledModule(copy.deepcopy(self._module, memo), self._compiled.backend)
+
+    def __reduce__(self) -> Any:
+        """Pickled as its module and back end; programs are captured anew."""
+        return (CompiledModule, (self._module, self._compiled.backend))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__reduce__()
 
     def stages(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Every stage of the program for these arguments."""

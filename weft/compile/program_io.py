@@ -112,6 +112,15 @@ class ReturnArgument:
 
 
 @dataclass(frozen=True, eq=False)
+class ReturnView:
+    """A returned view of the tensor that return number `root` gives: made anew by its view operators, so that autograd knows what it is."""
+
+    root: int
+    path: tuple[tuple[Any, tuple[Any, ...], int], ...]
+    is_recorded: bool  # whether it was made with grad mode on
+
+
+@dataclass(frozen=True, eq=False)
 class ReturnConstant:
     """A leaf that is no tensor."""
 
@@ -126,7 +135,7 @@ class ReturnNumber:
     dim: Dim | None
 
 
-Return = ReturnFresh | ReturnState | ReturnArgument | ReturnConstant | ReturnNumber
+Return = ReturnFresh | ReturnState | ReturnArgument | ReturnView | ReturnConstant | ReturnNumber
 
 
 @dataclass(frozen=True, eq=False)

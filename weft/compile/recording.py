@@ -35,13 +35,14 @@ from weft.compile.program_io import (
     ReturnFresh,
     ReturnNumber,
     ReturnState,
+    ReturnView,
     Shown,
     Source,
     StateSource,
 )
-from weft.compile.symbolic import SymbolicPayload, SymbolicStorage
+from weft.compile.symbolic import Path, SymbolicPayload, SymbolicStorage
 from weft.compile.wrappers import opened, sealed
-from weft.ir.graph import Operand
+from weft.ir.graph import Operand, Value
 from weft.ops.geometry import Geometry
 from weft.ops.op import OPS
 from weft.ops.overrides import armed
@@ -111,7 +112,7 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
     stand_ins, facts = _stand_ins(owner, outcome, leaves)
     args, kwargs = pytree.unflatten(stand_ins, spec)
     substitution = _substitution(owner, capture)
-    with capture.active(), _settings(outcome), _symbolic_generator(capture, default_generator) as random:
+    with capture.active(), _settings(outcome), _symbolic_generator(capture, default_generator) as random:  # noqa: SIM117  the substitution ends first
         with substitution:  # also while the records are put back: they hold the stand-ins
             if wrapper_classes or armed:
                 args, kwargs = opened((args, kwargs))
@@ -124,11 +125,11 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
                 _refuse_writes(owner, recorded, _containers((args, kwargs)))
                 capture.refuse_histories()
                 number_writes = _number_writes(outcome, recorded)
-                returns, result_spec = _returns(outcome, result, stand_ins)
+                returns, carriers, result_spec = _returns(outcome, result, stand_ins)
                 _state_writes(outcome, stand_ins)
                 grad_effects = _grad_effects(outcome)
                 _bind_late(outcome, [r for r, _ in returns], number_writes, default_generator.offset)
-                joint = _joint(outcome, result)
+                joint = _joint(outcome, carriers)
             finally:
                 recorded.rollback()
     capture.restore()
@@ -140,16 +141,15 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
     )
 
 
-def _joint(outcome: Outcome, result: Any) -> tuple[JointRecord, int, list[int]] | None:
-    """The backward of returned tensors that require grad, recorded behind the forward; None when there are none."""
-    leaves, _ = pytree.flatten(result)
-    outputs = unfinished(outcome.capture, leaves)
+def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, list[int]] | None:
+    """The backward of returned tensors (or of what they are views of) that require grad, recorded behind the forward; None when there are none."""
+    outputs = unfinished(outcome.capture, carriers)
     if not outputs:
         return None
     fixed = len(outcome.results)
     record, gradients = record_backward(outcome.capture, outputs, outcome.leaves)
     outcome.results.extend(gradients)
-    positions = [next(i for i, leaf in enumerate(leaves) if leaf is out) for out in outputs]
+    positions = [next(i for i, carrier in enumerate(carriers) if carrier is out) for out in outputs]
     return record, fixed, positions
 
 
@@ -326,15 +326,42 @@ def _number_writes(outcome: Outcome, recorded: guards.Recording) -> list[NumberW
 
 
 # ---- results
-def _returns(outcome: Outcome, result: Any, stand_ins: list[Any]) -> tuple[list[tuple[Return, int]], pytree.TreeSpec]:
+def _returns(outcome: Outcome, result: Any, stand_ins: list[Any]) -> tuple[list[tuple[Return, int]], list[Any], pytree.TreeSpec]:
+    """What becomes of each leaf of the result, with the first leaf that is the same tensor; behind them, of the tensors that returned views are views of.
+
+    Also, for each, the tensor that carries its history (None for views, whose history follows from their base).
+    """
     leaves, spec = pytree.flatten(result)
     positions: dict[int, int] = {}
     groups: dict[int, int] = {}
     returns: list[tuple[Return, int]] = []
+    carriers = [leaf for leaf in leaves]
     for i, leaf in enumerate(leaves):
         group = groups.setdefault(id(leaf), i) if isinstance(leaf, Tensor) else i
         returns.append((_return(outcome, leaf, stand_ins, positions), group))
-    return returns, spec
+    for i, leaf in enumerate(leaves):
+        path = _view_path(leaf)
+        if path is None:
+            continue
+        root = groups.setdefault(id(leaf._view.base), len(returns))
+        if root == len(returns):
+            returns.append((_return(outcome, leaf._view.base, stand_ins, positions), root))
+            carriers.append(leaf._view.base)
+        returns[i], carriers[i] = (ReturnView(root, path, leaf._view.creation not in ("no_grad", "inference")), returns[i][1]), None
+    return returns, carriers, spec
+
+
+def _view_path(leaf: Any) -> Path | None:
+    """The view operators that lead to a returned tensor from its base, where the base is one memory and no tensor says where to look."""
+    if not isinstance(leaf, Tensor) or leaf._view is None or type(leaf._data) is not SymbolicPayload:
+        return None
+    base, path = leaf._view.base, leaf._view.path
+    data = base._data
+    if type(data) is SymbolicPayload and (data.path or data.storage is not leaf._data.storage):
+        return None
+    if any(isinstance(a, (Tensor, Value)) for _, args, _ in path for a in args):
+        return None
+    return path
 
 
 def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[int, int]) -> Return:
