@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,7 @@ def test_the_exponential_undoes_itself(rng, is_complex):
 
 def test_a_chain_is_multiplied_in_any_order(rng):
     sizes = rng.integers(1, 6, 6)
-    chain = [rng.normal(size=(int(a), int(b))) for a, b in zip(sizes[:-1], sizes[1:], strict=True)]
+    chain = [rng.normal(size=(int(a), int(b))) for a, b in itertools.pairwise(sizes)]
     got = weft.linalg.multi_dot([weft.from_numpy(x) for x in chain])
     np.testing.assert_allclose(got.numpy(), np.linalg.multi_dot(chain), atol=1e-10)
 
