@@ -56,7 +56,8 @@ def takes_over(kind: type) -> bool:
     method = getattr(kind, NAME, None)
     if method is not None and method is not disabled_weft_function and kind not in _tensor_classes:
         return True
-    _ordinary.add(kind)
+    if kind is not list and kind is not tuple:  # in these one has to look
+        _ordinary.add(kind)
     return False
 
 

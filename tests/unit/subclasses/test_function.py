@@ -58,6 +58,14 @@ def test_results_keep_the_class(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal((x + m * 2).numpy(), x.numpy() * 3)
 
 
+def test_lists_are_looked_into_whatever_was_called_before() -> None:
+    plain, m = weft.ones(1), weft.ones(1).as_subclass(Meters)
+    with overrides.DisableWeftFunctionSubclass():
+        weft.cat([plain, m])
+    weft.stack([plain, plain])
+    assert type(weft.cat([plain, m])) is Meters and type(weft.cat((m, plain))) is Meters and type(plain[[(m - 1).long()]]) is Meters
+
+
 def test_the_most_derived_class_wins_and_strangers_do_not_mix() -> None:
     one = weft.ones(2)
     assert type(one.as_subclass(Meters) + one.as_subclass(Kilo)) is Kilo
