@@ -233,9 +233,14 @@ class OpNode(Node):
                 out.extend([None] * count if r is None else [r] * count)
         return tuple(out)
 
-    def release(self) -> None:
+    @property
+    def saves(self) -> bool:
+        """Whether tensors are saved, which a run without retain_graph frees."""
         packed = self.packed
-        if packed is not None and any(type(p) is SavedTensor or (type(p) is tuple and any(type(q) is SavedTensor for q in p)) for p in packed):
+        return packed is not None and any(type(p) is SavedTensor or (type(p) is tuple and any(type(q) is SavedTensor for q in p)) for p in packed)
+
+    def release(self) -> None:
+        if self.saves:
             self.packed = None
 
     def __getattr__(self, name: str) -> Any:
