@@ -6,7 +6,7 @@ joining.py, shaping.py, grids.py    cat, stack, repeat, pad, flip     indexing.p
 linear.py, einsum.py, linalg.py, fft.py    products of matrices, linear algebra, Fourier transforms; singular.py, factorizations.py,
 pseudoinverse.py, matrix_functions.py      svd, qr, eigh, det; pinv, lstsq; powers and exponentials of matrices
 counting.py, quantiles.py, covariance.py, distances.py    statistics that are no reductions
-factories.py, spaces.py   tensors from nothing                                   random.py      counter-based random numbers
+factories.py, spaces.py   tensors from nothing                                   random.py, sampling.py, distributions.py      counter-based random numbers
 activations.py, shrinking.py, losses.py, norms.py, attention.py, embedding.py, convolution.py, pooling.py, interpolation.py    networks
 running_norms.py, functional.py, bags.py, ctc.py, grid_sampling.py, unpooling.py    nn.functional's own signatures (namespace nn::)
 internal.py    operators that rules need and users do not
@@ -59,6 +59,7 @@ from weft.catalogue import (  # noqa: F401
     random,
     reductions,
     running_norms,
+    sampling,
     scans,
     scattering,
     selecting,
