@@ -251,10 +251,17 @@ def test_errors_have_two_types(rng: RNG) -> None:
 
 
 # ---- weft.compile
-def test_no_modes() -> None:
-    for option in ({"mode": "max-autotune"}, {"dynamic": True}, {"fullgraph": True}):
-        with pytest.raises(TypeError):
-            weft.compile(lambda x: x, **option)
+def test_modes_change_nothing(rng: RNG) -> None:
+    def step(x: weft.Tensor) -> weft.Tensor:
+        return x * 2
+
+    compiled = weft.compile(step, mode="reduce-overhead", dynamic=False, fullgraph=False)
+    weft.counters.reset()
+    for size in (2, 3, 5):
+        compiled(weft.ones(size))
+    assert weft.counters.captures == 1
+    with pytest.raises(TypeError):
+        weft.compile(step, mode="fastest")
 
 
 def test_sizes_are_symbols(rng: RNG) -> None:

@@ -7,15 +7,28 @@ from typing import Any, overload
 
 from weft.compile.driver import CompiledFunction
 from weft.support import registry
+from weft.support.errors import ArgumentError
+
+MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+BACKENDS = ("llvm", "interpret", "numpy")
 
 
 @overload
-def compile(function: Callable[..., Any], *, backend: str | None = None) -> Any: ...
+def compile(
+    function: Callable[..., Any], *, backend: str | None = None, disable: bool = False, fullgraph: bool = True, dynamic: bool | None = None,
+    mode: str | None = None, options: dict[str, Any] | None = None,
+) -> Any: ...
 @overload
-def compile(function: None = None, *, backend: str | None = None) -> Callable[[Callable[..., Any]], Any]: ...
+def compile(
+    function: None = None, *, backend: str | None = None, disable: bool = False, fullgraph: bool = True, dynamic: bool | None = None,
+    mode: str | None = None, options: dict[str, Any] | None = None,
+) -> Callable[[Callable[..., Any]], Any]: ...
 
 
-def compile(function: Any = None, *, backend: str | None = None) -> Any:
+def compile(
+    function: Any = None, *, backend: str | None = None, disable: bool = False, fullgraph: bool = True, dynamic: bool | None = None,
+    mode: str | None = None, options: dict[str, Any] | None = None,
+) -> Any:
     """Compile a function (a whole training step, or a model) into native programs. Usable as a decorator.
 
     The function runs once with symbolic tensors; the graph that is recorded, backward and in-place updates included, becomes one program that serves
@@ -24,9 +37,22 @@ def compile(function: Any = None, *, backend: str | None = None) -> Any:
     Args:
         function: a function, or an nn.Module.
         backend: "llvm", "interpret" or "numpy"; the knob WEFT_BACKEND decides when None.
+        disable: give the function back as it is.
+        fullgraph, dynamic, mode: PyTorch's, accepted so that its programs run. weft always compiles the whole function, for every size, in one mode.
+        options: none are known.
+
+    Raises ArgumentError for a backend, a mode or an option that does not exist.
     """
+    if backend not in (None, *BACKENDS):
+        raise ArgumentError(f"compile: no backend {backend!r}; there are {', '.join(BACKENDS)}")
+    if mode not in MODES:
+        raise ArgumentError(f"compile: no mode {mode!r}; weft has one mode, and accepts PyTorch's names {', '.join(str(m) for m in MODES[1:])}")
+    if options:
+        raise ArgumentError(f"compile: no option {next(iter(options))!r}; weft is set by knobs (python -m weft knobs)")
     if function is None:
-        return lambda f: compile(f, backend=backend)
+        return lambda f: compile(f, backend=backend, disable=disable)
+    if disable:
+        return function
     if registry.is_module(function):
         from weft.compile.module import compile_module  # compiled modules need nn
 
