@@ -127,6 +127,7 @@ def __getattr__(name: str) -> Any:
     overloads = _PACKETS.get(f"aten::{name}")
     if overloads is not None and _any("weft" in op.public for op in overloads):
         value = _variants.with_out(getattr(_aten, name))
+        value.__module__ = "weft"  # where pickle finds it again
         globals()[name] = value
         return value
     if name.endswith("_") and hasattr(Tensor, name) and f"aten::{name[:-1]}" in _PACKETS:

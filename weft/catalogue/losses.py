@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -158,6 +159,11 @@ _loss(
 
 
 def _pair(input: Any, target: Any) -> tuple[Any, Any]:
+    if input.dims != target.dims and all(type(d) is int for d in (*input.dims, *target.dims)):
+        warnings.warn(
+            f"Using a target size ({dims_text(target.dims)}) that is different to the input size ({dims_text(input.dims)}). This will likely lead to "
+            "incorrect results due to broadcasting. Please ensure they have the same size.", stacklevel=8,
+        )
     dims = broadcast_dims("loss", [tuple(input.dims), tuple(target.dims)])
     return aten.expand(input, dims), aten.expand(target, dims)
 

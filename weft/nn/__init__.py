@@ -126,7 +126,7 @@ from weft.nn.modules.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
-from weft.nn.parameter import Parameter
+from weft.nn.parameter import Buffer, Parameter
 
 __all__ = [
     "CELU",
@@ -151,6 +151,7 @@ __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
+    "Buffer",
     "Bilinear",
     "ChannelShuffle",
     "CircularPad1d",

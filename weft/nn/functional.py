@@ -6,6 +6,7 @@ no entry is written with operators in weft/nn/functions.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from weft.layers.variants import with_out
@@ -18,14 +19,32 @@ _nn = Namespace("nn")
 _COMPOSED: dict[str, Any] = {name: getattr(module, name) for module in functions.MODULES for name in module.__all__}
 
 
+_IN_PLACE = ("relu_", "leaky_relu_", "elu_", "selu_", "celu_", "rrelu_", "hardtanh_", "threshold_")
+
+
+def _in_place(name: str) -> Any:
+    """`F.elu_(x, ...)`: F.elu with inplace=True."""
+
+    def function(input: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(sys.modules[__name__], name[:-1])(input, *args, inplace=True, **kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"In-place version of {name[:-1]}."
+    function.__module__ = __name__
+    return function
+
+
 def __getattr__(name: str) -> Any:
     space, overloads = _nn, PACKETS.get(f"nn::{name}")
     if overloads is None:
         space, overloads = aten, PACKETS.get(f"aten::{name}")
     if overloads is not None and any("nn.functional" in op.public or "weft" in op.public for op in overloads):
         value = with_out(getattr(space, name))
+        value.__module__ = __name__  # where pickle finds it again
     elif name in _COMPOSED:
         value = overridable(_COMPOSED[name])
+    elif name in _IN_PLACE:
+        value = _in_place(name)
     else:
         raise AttributeError(f"module 'weft.nn.functional' has no attribute {name!r}")
     globals()[name] = value

@@ -43,6 +43,21 @@ class Parameter(Tensor, metaclass=_ParameterClass):
             self.requires_grad_()
 
 
+class _BufferClass(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and bool(instance.__dict__.get("_is_buffer"))
+
+
+class Buffer(metaclass=_BufferClass):
+    """A tensor that becomes a buffer when it is assigned to an attribute of a Module. `Buffer(data, persistent=False)` is not saved."""
+
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+        source = Tensor(_empty()) if data is None else data
+        made = source.detach().requires_grad_(source.requires_grad)
+        made.persistent, made._is_buffer = persistent, True
+        return made
+
+
 def _of_subclass(data: Tensor, requires_grad: bool = True) -> Tensor:
     out = data.detach().requires_grad_(requires_grad)
     if type(out) is not type(data):

@@ -17,6 +17,14 @@ def _position(length: int, index: Any) -> int:
     return at % length
 
 
+def _times(count: Any) -> int:
+    if not isinstance(count, int):
+        raise TypeError(f"unsupported operand type(s) for *: {Sequential} and {type(count)}")
+    if count <= 0:
+        raise ValueError(f"Non-positive multiplication factor {count} for {Sequential}")
+    return count
+
+
 class Sequential(Module):
     """Calls its modules one after another."""
 
@@ -63,6 +71,41 @@ class Sequential(Module):
         for module in modules:
             self.append(module)
         return self
+
+    def insert(self, index: int, module: Module) -> Sequential:
+        """Add a module before an index. Raises AssertionError for other objects, IndexError."""
+        if not isinstance(module, Module):
+            raise AssertionError(f"module should be of type: {Module}")
+        if not -len(self) <= index <= len(self):
+            raise IndexError(f"Index out of range: {index}")
+        items = list(self)
+        items.insert(index if index >= 0 else index + len(items), module)
+        self._modules.clear()
+        return self.extend(items)
+
+    def pop(self, index: int | slice) -> Any:
+        """Remove a module and return it."""
+        module = self[index]
+        del self[index]
+        return module
+
+    def __add__(self, other: Any) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+        return Sequential(*self, *other)
+
+    def __iadd__(self, other: Any) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+        return self.extend(list(other))
+
+    def __mul__(self, count: int) -> Sequential:
+        return Sequential(*list(self) * _times(count))
+
+    __rmul__ = __mul__
+
+    def __imul__(self, count: int) -> Sequential:
+        return self.extend(list(self) * (_times(count) - 1))
 
 
 class ModuleList(Module):

@@ -13,12 +13,15 @@ from weft.tensor.tensor import Tensor
 
 
 def _pairs(values: Any, owner: str) -> Iterable[tuple[str, Any]]:
-    if isinstance(values, Mapping):
+    if isinstance(values, (Mapping, ModuleDict, ParameterDict)):
         return list(values.items())
     if isinstance(values, Iterable):
         pairs = list(values)
         if all(isinstance(p, (tuple, list)) and len(p) == 2 for p in pairs):
             return [(p[0], p[1]) for p in pairs]
+        for i, p in enumerate(pairs):
+            if not isinstance(p, Iterable):
+                raise ArgumentError(f"{owner} update sequence element #{i} should be Iterable; is {type(p).__name__}")
         raise ValueProblem(f"{owner} update sequence must hold pairs of a key and a value")
     raise ArgumentError(f"{owner}.update should be called with an iterable of key/value pairs, but got {type(values).__name__}")
 

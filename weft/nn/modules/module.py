@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import getattr_static
 from typing import Any
 
 from weft.nn.modules import global_hooks
@@ -19,7 +20,7 @@ from weft.nn.modules.global_hooks import (
 )
 from weft.nn.modules.hooks import Hooked, call_with_hooks, make_tables
 from weft.nn.modules.saving import Saved
-from weft.nn.parameter import Parameter
+from weft.nn.parameter import Buffer, Parameter
 from weft.support import registry
 from weft.support.errors import ArgumentError, Unsupported, ValueProblem
 from weft.tensor.tensor import Tensor
@@ -35,7 +36,13 @@ _TABLES = ("_parameters", "_buffers", "_modules")
 class Module(Hooked, Saved, Converted):
     """The base class of models. Subclasses call `super().__init__()`, assign parameters and submodules as attributes, and define `forward`."""
 
-    def __init__(self) -> None:
+    call_super_init = False  # whether __init__ goes on to the next class's, for classes with several bases
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if (args or kwargs) and not self.call_super_init:
+            if kwargs:
+                raise ArgumentError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'")
+            raise ArgumentError(f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given")
         fields = self.__dict__
         fields["training"] = True
         fields["_parameters"] = {}
@@ -43,6 +50,8 @@ class Module(Hooked, Saved, Converted):
         fields["_non_persistent_buffers_set"] = set()
         fields["_modules"] = {}
         make_tables(fields)
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
 
     # ---- calling
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -89,6 +98,12 @@ class Module(Hooked, Saved, Converted):
             modules[name] = value
             return
         buffers = fields.get("_buffers")
+        if isinstance(value, Buffer):
+            if buffers is None:
+                raise AttributeError("cannot assign buffer before Module.__init__() call")
+            self._forget(name, "_buffers")
+            self.register_buffer(name, value, value.persistent)
+            return
         if buffers is not None and name in buffers:
             if value is not None and not isinstance(value, Tensor):
                 raise ArgumentError(f"cannot assign '{type(value).__name__}' object to buffer '{name}' (weft.Tensor or None required)")
@@ -109,6 +124,9 @@ class Module(Hooked, Saved, Converted):
             found = fields.get(table)
             if found is not None and name in found:
                 return found[name]
+        shown = getattr_static(type(self), name, None)
+        if isinstance(shown, property) and shown.fget is not None:
+            return shown.fget(self)  # a property that failed for want of another attribute: say which
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __delattr__(self, name: str) -> None:
@@ -179,6 +197,20 @@ class Module(Hooked, Saved, Converted):
                 raise AttributeError(f"{type(found).__name__} has no attribute `{part}` that is an nn.Module")
             found = child
         return found
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put a module in the place of a dotted name; with strict, only where there is one. Raises AttributeError, ValueProblem."""
+        if not target:
+            raise ValueProblem("Cannot set the submodule without a target name!")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not isinstance(parent._modules.get(name), Module):
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
+        if not isinstance(module, Module):
+            raise ValueProblem(f"`module` is not an nn.Module, found {type(module)}")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter of a dotted name."""

@@ -11,6 +11,7 @@ from weft.nn.parameter import Parameter
 from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError, ValueProblem
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 
@@ -67,7 +68,19 @@ class _Cell(Module):
         shape = (batch.shape[0], self.hidden_size)
         ready = tuple(
             aten.zeros(shape, dtype=input.dtype) if s is None else aten.unsqueeze(s, 0) if is_single else s for s in states)
+        if modes.capture is None:
+            self._check(batch, ready)
         return aten.linear(batch, self.weight_ih, self.bias_ih), is_single, ready
+
+    def _check(self, batch: Tensor, states: tuple[Tensor, ...]) -> None:
+        """Sizes must be equal: nothing is broadcast. Raises ShapeError."""
+        if batch.dims[1] != self.input_size:
+            raise ShapeError(f"input has inconsistent input_size: got {batch.dims[1]} expected {self.input_size}")
+        for i, state in enumerate(states):
+            if state.dims[0] != batch.dims[0]:
+                raise ShapeError(f"Input batch size {batch.dims[0]} doesn't match hidden{i} batch size {state.dims[0]}")
+            if state.dims[1] != self.hidden_size:
+                raise ShapeError(f"hidden{i} has inconsistent hidden_size: got {state.dims[1]}, expected {self.hidden_size}")
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}{'' if self.bias else ', bias=False'}"

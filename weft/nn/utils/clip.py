@@ -30,7 +30,7 @@ def get_total_norm(
     total: Tensor = aten.linalg_vector_norm(aten.stack(tuple(norms)), float(norm_type))
     if error_if_nonfinite and not aten.isfinite(total).item():
         raise StateError(
-            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. To disable this error "
+            f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, so it cannot be clipped. To disable this error "
             "and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`")
     return total
 

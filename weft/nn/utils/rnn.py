@@ -20,6 +20,36 @@ class PackedSequence(NamedTuple):
     sorted_indices: Tensor | None = None
     unsorted_indices: Tensor | None = None
 
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """The same steps with other data: see Tensor.to. Self where nothing changes."""
+        data = self.data.to(*args, **kwargs)
+        return self if data is self.data else self._replace(data=data)
+
+    def cpu(self) -> PackedSequence:
+        """Self: the data are on the CPU."""
+        return self.to("cpu")
+
+    def float(self) -> PackedSequence:
+        """The same steps in float32."""
+        return self.to(dt.float32)
+
+    def double(self) -> PackedSequence:
+        """The same steps in float64."""
+        return self.to(dt.float64)
+
+    def half(self) -> PackedSequence:
+        """The same steps in float16."""
+        return self.to(dt.float16)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the data are on a GPU: never."""
+        return False
+
+    def is_pinned(self) -> bool:
+        """Whether the data are page-locked: never."""
+        return False
+
     def _in_order(self) -> PackedSequence:
         """The same steps, taken as sorted."""
         return PackedSequence(self.data, self.batch_sizes)
