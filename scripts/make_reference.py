@@ -76,6 +76,8 @@ PAGES: dict[str, Page] = {
     "data": Page("Data sets and loaders", "What feeds a training loop.", (), ("weft.utils.data",)),
     "interop": Page("Files and other libraries", "Saving, loading, and memory shared with other libraries.", (), ("weft.interop",)),
     "overrides": Page("Extending", "Classes of the user's own among the arguments of operators.", (), ("weft.overrides", "weft.ops", "weft.tensor.subclass")),
+    "settings": Page("Settings and testing", "Defaults of a process, what programs ask of other devices, and comparisons for tests.", (),
+                     ("weft.testing", "weft.cuda", "weft.backends", "weft.layers.settings")),
     "more": Page("More", "What has no page of its own yet."),
 }
 
@@ -88,7 +90,7 @@ def page_of_entry(origin: str) -> str:
 
 def page_of_object(module: str) -> str:
     """The page of what a module defines: that of the longest name listed that it is, or is inside of."""
-    homes = [(home, name) for name, page in PAGES.items() for home in page.homes if module == home or module.startswith(home + ".")]
+    homes = [(home, name) for name, page in PAGES.items() for home in page.homes if module == home or (home != "weft" and module.startswith(home + "."))]
     return max(homes, key=lambda pair: len(pair[0]))[1] if homes else "more"
 
 

@@ -62,11 +62,8 @@ def is_shown(module: ModuleType, name: str) -> bool:
 def objects_of() -> list[Public]:
     """Every public object that is not an operator, with all its names."""
     found: dict[int, tuple[list[str], Any]] = {}
-    for where in MODULES:
-        try:
-            module = importlib.import_module(where)
-        except ModuleNotFoundError:
-            continue
+    for where in (*MODULES, *sorted(set(weft._LAZY.values()) - set(MODULES))):
+        module = importlib.import_module(where)
         for name in names_of(module):
             value = getattr(module, name)
             if not is_operator(where, name):
