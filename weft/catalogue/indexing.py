@@ -11,8 +11,8 @@ from weft.catalogue.index_checks import (
     OutOfBounds,
     check_bounds,
     check_index_dtype,
+    indexed,
     indexed_dims,
-    numpy_index,
 )
 from weft.catalogue.samples import B, F, I, case, draw
 from weft.catalogue.shaping import run_size
@@ -161,7 +161,7 @@ def _index_type(self: TensorType, indices: Sequence[TensorType | None]) -> Tenso
 
 
 def _index(x: Array, indices: Sequence[Array | None]) -> Array:
-    return np.asarray(x[numpy_index(x, indices)])
+    return indexed(x, indices)
 
 
 index = define(

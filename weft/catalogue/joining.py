@@ -67,6 +67,9 @@ def _cat_type(tensors: Sequence[TensorType], dim: int) -> TensorType:
 
 
 def _cat(tensors: Sequence[Array], dim: int) -> Array:
+    kind = tensors[0].dtype
+    if all([t.dtype is kind and t.shape != (0,) for t in tensors]):
+        return np.concatenate(tensors, dim)
     dtype = _joint_dtype([tensor_type(dt.from_numpy(t.dtype), t.shape) for t in tensors])
     assert dtype is not None
     kept = [t.astype(dtype.numpy, copy=False) for t in tensors if t.shape != (0,)]
