@@ -16,7 +16,7 @@ from typing import Any
 from weft.autograd.anomaly import anomaly, remember_forward
 from weft.autograd.node import Edge, InputMetadata, Node
 from weft.autograd.record import gradient_edge
-from weft.autograd.saved import FREED, SavedTensor, default_hooks, outspoken
+from weft.autograd.saved import FREED, SavedTensor, default_hooks, outspoken, unrecorded
 from weft.autograd.views import rebase
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
@@ -343,12 +343,8 @@ def _without_history(output: Tensor, is_input: bool, is_dirty: bool, had_node: b
 
 def _alias(tensor: Tensor) -> Tensor:
     """A view of the whole tensor, made as within no_grad."""
-    previous = modes.grad
-    modes.grad = False
-    try:
+    with unrecorded():
         return aten.alias(tensor)  # type: ignore[no-any-return]
-    finally:
-        modes.grad = previous
 
 
 def _with_history(node: FunctionNode, output: Tensor, index: int, is_input: bool, is_one_of_many: bool) -> Tensor:

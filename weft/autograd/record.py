@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.autograd.accumulate import accumulator_of
 from weft.autograd.node import Edge, InputMetadata, OpNode, node_class
-from weft.autograd.saved import SavedTensor, default_hooks
+from weft.autograd.saved import SavedTensor, default_hooks, unrecorded
 from weft.ops.backward import ARG, DIMS, DTYPE, RESULT, Plan, Source, needed_slots, plan_of
 from weft.ops.op import Op
 from weft.support import seams
@@ -101,9 +101,8 @@ def _pack(source: Source, args: tuple[Any, ...], clone_self: bool) -> Any:
 def _snapshot(tensor: Tensor) -> Tensor:
     """The tensor's value and history now, out of reach of the in-place write that follows."""
     from weft.ops.packet import aten  # idem
-    from weft.tensor.modes import no_grad  # a mode used for one copy
 
-    with no_grad():
+    with unrecorded():
         copied: Tensor = aten.clone(tensor)
     edge = gradient_edge(tensor)
     if edge is not None and tensor.grad_fn is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,24 @@ def outspoken(function: Callable[..., Any], *args: Any) -> Any:
         return function(*args)
     finally:
         level.is_quiet = quiet  # type: ignore[union-attr]
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """What runs inside gets no history here. Under transforms that is the top level alone: those below go on recording, as no_grad would not let them."""
+    level = modes.special[-1] if modes.special else None
+    if not hasattr(level, "is_quiet"):
+        previous, modes.grad = modes.grad, False
+        try:
+            yield
+        finally:
+            modes.grad = previous
+        return
+    quiet, level.is_quiet = level.is_quiet, True
+    try:
+        yield
+    finally:
+        level.is_quiet = quiet
 
 
 class SavedTensor:

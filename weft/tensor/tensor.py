@@ -243,6 +243,8 @@ class Tensor(Questions, Conversions):
             raise ArgumentError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if self.requires_grad and not value.dtype.is_differentiable:
             raise StateError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        if modes.capture is not None:
+            modes.capture.refuse_new_data(self)
         data = value._data
         self._data, self._storage = data if type(data) is ndarray else data.moved_to(self), value.storage()
 
@@ -252,7 +254,7 @@ class Tensor(Questions, Conversions):
 
     def _alias(self, share_version: bool) -> Tensor:
         data = self._data
-        out = Tensor(data if type(data) is ndarray else data.detached())
+        out = Tensor(data if type(data) is ndarray or not share_version else data.detached())
         storage = self.storage()
         if share_version:
             out._storage = storage

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from weft.autograd.function import Function, FunctionCtx
-from weft.autograd.saved import SavedTensor
+from weft.autograd.saved import SavedTensor, unrecorded
 from weft.layers.transforms.batched import BatchLevel
 from weft.layers.transforms.dual import DualLevel
 from weft.layers.transforms.functional import FunctionalLevel
@@ -17,7 +17,7 @@ from weft.layers.transforms.tracked import GradLevel
 from weft.ops.packet import aten
 from weft.support import pytree
 from weft.support.errors import StateError
-from weft.tensor.modes import enable_grad, modes, no_grad
+from weft.tensor.modes import enable_grad, modes
 from weft.tensor.tensor import Tensor
 
 Args = tuple[Any, ...]
@@ -63,7 +63,7 @@ def under_grad(level: GradLevel, function: Kind, args: Args) -> Any:
         finally:
             modes.grad = previous
         made = _like(output, tuple([_same_or_wrapped(level, o, values, wrapped) for o in _outputs(output)]))
-        with no_grad():
+        with unrecorded():
             function.setup_context(ctx, wrapped, made)
         return made
 
@@ -166,8 +166,7 @@ def _with_context(function: Kind, values: Args) -> tuple[Any, FunctionCtx]:
     if function.setup_context is not Function.setup_context:
         output = function.apply(*values)
         ctx = FunctionCtx(tuple([isinstance(v, Tensor) and v.requires_grad for v in values]))
-        with no_grad():
-            function.setup_context(ctx, values, output)
+        function.setup_context(ctx, values, output)
         return output, ctx
     if modes.special is not None:
         _check_style(function)

@@ -137,7 +137,10 @@ class DualLevel(Level):
         return target
 
     def _pushed(self, op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
-        return rules.push(op, primals, tangents, walk.walk(op, primals)) if op.is_differentiable else None
+        if not op.is_differentiable:
+            return None
+        kept = (aten.clone(primals[0]), *primals[1:])  # a level below may save it, and it is about to be written
+        return rules.push(op, kept, tangents, walk.walk(op, kept))
 
     def _refuse_captured(self, op: Op, args: tuple[Any, ...]) -> None:
         if self.wraps_all:

@@ -35,6 +35,7 @@ class Functional(Wrapper):
         self.level, self.box, self.path = level, box, path
         self._memo: Tensor | None = None
         self._read_at = -1
+        self._seen: Any = None
 
     @property
     def value(self) -> Tensor:  # type: ignore[override]

@@ -21,15 +21,19 @@ R = TypeVar("R")
 class Wrapper(Payload):
     """What a tensor of a level holds: the value that the level below sees. Sizes, dtype and memory are the value's unless a subclass says otherwise."""
 
-    __slots__ = ("level", "value")
+    __slots__ = ("_known", "_seen", "level", "value")
     word = "Wrapped"
 
     def __init__(self, level: Level, value: Tensor) -> None:
         self.level, self.value = level, value
+        self._seen: Any = None
 
     @property
     def type(self) -> TensorType:  # type: ignore[override]
-        return self.value.type_
+        data = self.value._data
+        if self._seen is not data:  # asked for at every step; it changes only with the value's payload
+            self._seen, self._known = data, self.value.type_
+        return self._known
 
     @property
     def env(self) -> Any:

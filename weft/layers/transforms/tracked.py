@@ -56,17 +56,34 @@ class GradLevel(Level):
         """Record the operator if its arguments have history here, and compute it below."""
         if op.opens_above_autograd:
             return walk.opened(op, args)
-        records = op.is_differentiable and self.records(args)
-        lifted = self.lift(args) if records else args
-        node = record.prepare(op, lifted) if records else None
+        records, values = self._looked_at(args)
+        node = record.prepare(op, self.lift(args)) if records and op.is_differentiable else None
         previous = modes.grad
         modes.grad = previous and self.grad_outside
         try:
-            out = self.down(walk.walk, op, self.lower(args))
+            out = self.down(walk.walk, op, values)
         finally:
             modes.grad = previous
         made = self._wrapped(op, args, out)
         return made if node is None else record.finish(node, made)
+
+    def _looked_at(self, args: tuple[Any, ...]) -> tuple[bool, tuple[Any, ...]]:
+        """Whether some tensor of this level wants a gradient (and the level records), and what the level below sees; in one pass, being on every path."""
+        silent = not modes.grad or self.is_quiet
+        records = False
+        values: list[Any] = []
+        for a in args:
+            data = a._data if isinstance(a, Tensor) else None
+            if type(data) is GradTracked and data.level is self:
+                values.append(data.value)
+                if not silent and not records and (a._autograd is not None or a._view is not None):
+                    records = a.requires_grad
+            elif type(a) in (tuple, list):
+                values.append(self.lower(a))
+                records = records or (not silent and self.records(a))
+            else:
+                values.append(a)
+        return records, tuple(values)
 
     def records(self, args: tuple[Any, ...]) -> bool:
         """Whether some tensor of this level among the arguments wants a gradient."""
@@ -75,6 +92,8 @@ class GradLevel(Level):
         return any(self.owns(t) and t.requires_grad for t in tensors_in(args))
 
     def _wrapped(self, op: Op, args: tuple[Any, ...], out: Any) -> Any:
+        if type(out) is Tensor and op.view is None:
+            return self.wrap(out)
         if isinstance(out, (tuple, list)):
             return same_form(out, [self._wrapped_one(op, args, o, i) for i, o in enumerate(out)])
         return self._wrapped_one(op, args, out, 0)
