@@ -12,9 +12,10 @@ from weft.func.forward import jvp, linearize
 from weft.func.functionalizing import functionalize
 from weft.func.gradients import grad, grad_and_value, vjp
 from weft.func.jacobians import hessian, jacfwd, jacrev
-from weft.func.mapping import vmap
-from weft.func.state import functional_call, stack_module_state
+from weft.func.mapping import debug_unwrap, vmap
+from weft.func.state import functional_call, replace_all_batch_norm_modules_, stack_module_state
 
 __all__ = [
-    "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "stack_module_state", "vjp", "vmap",
+    "debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+    "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
 ]

@@ -1,4 +1,4 @@
-"""vmap: a function of one example as a function of a batch of them."""
+"""vmap: a function of one example as a function of a batch of them; and a look inside."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.layers.transforms.batched import RANDOMNESS, BatchLevel
+from weft.layers.transforms.level import Wrapper
 from weft.ops.packet import aten
 from weft.support import pytree
 from weft.support.errors import IndexBoundsError, StateError, ValueProblem
@@ -179,3 +180,11 @@ def _in_chunks(
 
 def _rows_of(value: Any, start: int, count: int) -> Any:
     return aten.narrow(value, 0, start, count) if isinstance(value, Tensor) else value
+
+
+def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
+    """What a tensor inside of a transform holds, at the bottom of all levels (or one level below): to look at, not to compute with."""
+    data = tensor._data
+    if not isinstance(data, Wrapper):
+        return tensor
+    return debug_unwrap(data.value) if recurse else data.value

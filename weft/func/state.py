@@ -1,4 +1,4 @@
-"""Modules as functions of their parameters: functional_call, stack_module_state."""
+"""Modules as functions of their parameters: functional_call, stack_module_state; batch norms without running statistics."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.nn.modules.module import Module
+from weft.nn.modules.running_norms import _BatchNorm
 from weft.ops.packet import aten
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.tensor import Tensor
@@ -89,6 +90,15 @@ def _place(module: Module, name: str) -> tuple[dict[str, Any], str]:
     path, _, key = name.rpartition(".")
     owner: Any = module.get_submodule(path) if path else module
     return (owner._parameters if key in owner._parameters else owner._buffers), key
+
+
+def replace_all_batch_norm_modules_(root: Module) -> Module:
+    """Let every batch norm in the module use the batch's own statistics always: running ones are a state that vmap cannot write. Returns root."""
+    for module in root.modules():
+        if isinstance(module, _BatchNorm):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -89,3 +89,22 @@ def test_an_ensemble(rng):
         stack_module_state([nn.Linear(2, 2), nn.ReLU()])
     with pytest.raises(RuntimeError, match="training/eval"):
         stack_module_state([nn.Linear(2, 2), nn.Linear(2, 2).eval()])
+
+
+def test_batch_norm_under_vmap():
+    module = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU())
+    x = weft.randn(3, 4, 1, 6, 6)
+    with pytest.raises(RuntimeError, match="running_mean|num_batches|being vmapped"):
+        vmap(module)(x)
+    assert weft.func.replace_all_batch_norm_modules_(module) is module
+    found = vmap(module)(x)
+    for k in range(3):
+        np.testing.assert_allclose(found[k].detach().numpy(), module(x[k]).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_look_inside():
+    seen = []
+    x = weft.arange(6.0).reshape(2, 3)
+    vmap(grad(lambda a: (seen.append(weft.func.debug_unwrap(a)), seen.append(weft.func.debug_unwrap(a, recurse=False)), a.sum())[2]))(x)
+    np.testing.assert_array_equal(seen[0].numpy(), x.numpy())
+    assert repr(seen[1]).startswith("BatchedTensor(lvl=1") and weft.func.debug_unwrap(x) is x
