@@ -7,25 +7,25 @@ records instead of computing. The engine never imports one.
 from __future__ import annotations
 
 import heapq
-import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.accumulate import accumulate as accumulate_into
 from weft.autograd.anomaly import anomaly, check_nan, describe_failure, evaluating
-from weft.autograd.node import Edge, GradientEdge, InputMetadata, Node
+from weft.autograd.node import Edge, InputMetadata, Node
 from weft.autograd.record import gradient_edge
+from weft.autograd.run_hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
+from weft.autograd.seeds import input_edge, seeds_of
 from weft.autograd.validate import validate
 from weft.ops import overrides
 from weft.ops.packet import aten
 from weft.support import seams
-from weft.support.errors import ArgumentError, StateError
+from weft.support.errors import StateError
 from weft.tensor.modes import modes
-from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
 
 MAX_DEPTH = 40  # nested backward calls on one Python stack; deeper ones continue on a fresh thread
@@ -90,9 +90,9 @@ def run_backward(
     allow_unused: bool = True,
 ) -> tuple[Any, ...]:
     """Walk the graph from the roots. With `inputs` and not `accumulate`, returns their gradients (None where unused)."""
-    edges, seeds = _seeds(roots, grads, create_graph)
+    edges, seeds = seeds_of(roots, grads)
     keep = create_graph if retain_graph is None else retain_graph
-    wanted = None if inputs is None else [_input_edge(t) for t in inputs]
+    wanted = None if inputs is None else [input_edge(t) for t in inputs]
     if inputs is not None and not inputs:
         raise StateError("'inputs' argument to backward() cannot be empty." if accumulate else "`inputs` argument to `grad()` cannot be empty.")
     retains = accumulate and inputs is not None and modes.capture is None
@@ -184,63 +184,6 @@ def _on_fresh_thread(walk: _Walk) -> tuple[Any, ...]:
     return result  # type: ignore[no-any-return]
 
 
-def _input_edge(value: Any) -> Edge:
-    if isinstance(value, GradientEdge):
-        return (value.node, value.output_nr)
-    if not isinstance(value, Tensor):
-        raise StateError(f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}")
-    edge = gradient_edge(value)
-    if edge is None:
-        raise StateError("One of the differentiated Tensors does not require grad")
-    return edge
-
-
-def _seeds(roots: Sequence[Tensor], grads: Sequence[Tensor | None], create_graph: bool) -> tuple[list[Edge], list[Any]]:
-    edges: list[Edge] = []
-    seeds: list[Any] = []
-    for i, root in enumerate(roots):
-        edge = (root.node, root.output_nr) if isinstance(root, GradientEdge) else gradient_edge(root)
-        if edge is None:
-            raise StateError(f"element {i} of tensors does not require grad and does not have a grad_fn")
-        edges.append(edge)
-        seeds.append(_seed(root, grads[i], i))
-    return edges, seeds
-
-
-def _seed(root: Tensor | GradientEdge, grad: Tensor | None, i: int) -> Tensor:
-    like = root if isinstance(root, Tensor) else root.node.metadata_of_inputs[root.output_nr]
-    assert like is not None
-    if grad is not None:
-        _check_seed(like, grad, i)
-        return grad
-    count: Any = root.numel() if isinstance(root, Tensor) else math.prod(cast(Any, like.dims))
-    if count != 1:
-        raise StateError("grad can be implicitly created only for scalar outputs")
-    if not like.dtype.is_floating_point:
-        raise StateError(f"grad can be implicitly created only for real scalar outputs but got {like.dtype}")
-    previous = modes.grad
-    modes.grad = False
-    try:
-        return aten.ones_like(root) if isinstance(root, Tensor) else aten.ones(like.dims, dtype=like.dtype)  # type: ignore[no-any-return]
-    finally:
-        modes.grad = previous
-
-
-def _check_seed(like: Any, grad: Any, i: int) -> None:
-    """A gradient that the caller gave must be a tensor of the output's shape, complex exactly where the output is."""
-    if not isinstance(grad, Tensor):
-        raise ArgumentError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
-    if len(grad.dims) != len(like.dims) or grad.shape != Size(like.shape):
-        raise StateError(
-            f"Mismatch in shape: grad_output[{i}] has a shape of {grad.shape} and output[{i}] has a shape of {Size(like.shape)}."
-        )
-    if grad.dtype.is_complex != like.dtype.is_complex:
-        raise StateError(
-            f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: grad_output[{i}] has a dtype of "
-            f"{grad.dtype} and output[{i}] has a dtype of {like.dtype}."
-        )
-
-
 class _Walk:
     """One backward call: dependencies, buffers, queue."""
 
@@ -315,13 +258,13 @@ class _Walk:
 
     def _compute(self, node: Node, grads: list[Any]) -> tuple[Any, ...] | None:
         """The node's gradients, or None when it does not run (only captured, or nothing flows in)."""
-        _run_tensor_hooks(node, grads)
+        run_tensor_hooks(node, grads)
         if self.needed is not None:
             self._capture(node, grads)
             if not self.needed.get(node, False) and not (self.accumulate and self._is_wanted(node)):
                 return None
         if node.pre_hooks:
-            grads = _run_pre_hooks(node, grads)
+            grads = run_pre_hooks(node, grads)
         if all(g is None for g in grads) and not _runs_on_nothing(node):
             if not self.keep:
                 node.release()
@@ -341,7 +284,7 @@ class _Walk:
         if anomaly.enabled and anomaly.check_nan:
             check_nan(node, out)
         if node.post_hooks:
-            out = _run_post_hooks(node, out, tuple(grads))
+            out = run_post_hooks(node, out, tuple(grads))
         if not self.keep:
             node.release()
         return out
@@ -395,66 +338,3 @@ def _reaching(targets: set[Node], nodes: dict[Node, int]) -> dict[Node, bool]:
 
 def _topological(node: Node) -> int:
     return -1 if isinstance(node, AccumulateGrad) else node.sequence
-
-
-def _run_tensor_hooks(node: Node, grads: list[Any]) -> None:
-    hooks = node.tensor_hooks
-    if hooks and any(g is not None for g in grads):
-        for index, registered in hooks.items():
-            for hook in list(registered.values()):
-                if index < len(grads):  # a hook on one of several results also hears that nothing flows into it
-                    grads[index] = _replaced(hook(grads[index]), grads[index], hook)
-    if node.retain_hooks:
-        for index, retain in node.retain_hooks.items():
-            if grads[index] is not None:
-                retain(grads[index])
-
-
-def _replaced(result: Any, gradient: Any, hook: Any) -> Any:
-    if result is None:
-        return gradient
-    if gradient is None:
-        raise StateError("can't replace a None gradient with a non-None value")
-    if not isinstance(result, Tensor):
-        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
-    if len(result.dims) != len(gradient.dims) or result.shape != gradient.shape:
-        raise StateError(f"hook '{_hook_name(hook)}' has changed the size of value")
-    if result.dtype is not gradient.dtype:
-        raise StateError(f"hook '{_hook_name(hook)}' has changed the type of value (was {gradient.dtype} got {result.dtype})")
-    return result
-
-
-def _hook_name(hook: Any) -> str:
-    return getattr(hook, "__name__", None) or type(hook).__name__
-
-
-def _run_pre_hooks(node: Node, grads: list[Any]) -> list[Any]:
-    assert node.pre_hooks is not None
-    current = tuple(grads)
-    for hook in list(node.pre_hooks.values()):
-        result = hook(current)
-        if result is not None:
-            current = _replaced_all(hook, result, current)
-    return list(current)
-
-
-def _replaced_all(hook: Any, result: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What a hook on a node returned in place of its gradients: as many, of the same sizes and dtypes; a None leaves one as it is not there."""
-    given = result if isinstance(result, tuple) else (result,)
-    if len(given) != len(before):
-        raise StateError(f"hook '{_hook_name(hook)}' has returned an incorrect number of values (got {len(given)}, but expected {len(before)})")
-    for new, old in zip(given, before, strict=True):
-        if new is not None:
-            if old is None:
-                raise StateError("can't replace a None gradient with a non-None value")
-            _replaced(new, old, hook)
-    return given
-
-
-def _run_post_hooks(node: Node, out: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
-    assert node.post_hooks is not None
-    for hook in list(node.post_hooks.values()):
-        result = hook(out, grads)
-        if result is not None:
-            out = _replaced_all(hook, result, out)
-    return out

@@ -1,0 +1,75 @@
+"""Hooks while a backward call runs: in which order, and what they may return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.autograd.node import Node
+from weft.support.errors import StateError
+from weft.tensor.tensor import Tensor
+
+
+def run_tensor_hooks(node: Node, grads: list[Any]) -> None:
+    """Hooks of the tensors that a node made; then retained gradients are kept. Changes `grads`."""
+    hooks = node.tensor_hooks
+    if hooks and any(g is not None for g in grads):
+        for index, registered in hooks.items():
+            for hook in list(registered.values()):
+                if index < len(grads):  # a hook on one of several results also hears that nothing flows into it
+                    grads[index] = _replaced(hook(grads[index]), grads[index], hook)
+    if node.retain_hooks:
+        for index, retain in node.retain_hooks.items():
+            if grads[index] is not None:
+                retain(grads[index])
+
+
+def _replaced(result: Any, gradient: Any, hook: Any) -> Any:
+    if result is None:
+        return gradient
+    if gradient is None:
+        raise StateError("can't replace a None gradient with a non-None value")
+    if not isinstance(result, Tensor):
+        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+    if len(result.dims) != len(gradient.dims) or result.shape != gradient.shape:
+        raise StateError(f"hook '{_hook_name(hook)}' has changed the size of value")
+    if result.dtype is not gradient.dtype:
+        raise StateError(f"hook '{_hook_name(hook)}' has changed the type of value (was {gradient.dtype} got {result.dtype})")
+    return result
+
+
+def _hook_name(hook: Any) -> str:
+    return getattr(hook, "__name__", None) or type(hook).__name__
+
+
+def run_pre_hooks(node: Node, grads: list[Any]) -> list[Any]:
+    """Hooks of a node before it runs; what they return takes the place of its gradients."""
+    assert node.pre_hooks is not None
+    current = tuple(grads)
+    for hook in list(node.pre_hooks.values()):
+        result = hook(current)
+        if result is not None:
+            current = _replaced_all(hook, result, current)
+    return list(current)
+
+
+def _replaced_all(hook: Any, result: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a hook on a node returned in place of its gradients: as many, of the same sizes and dtypes; a None leaves one as it is not there."""
+    given = result if isinstance(result, tuple) else (result,)
+    if len(given) != len(before):
+        raise StateError(f"hook '{_hook_name(hook)}' has returned an incorrect number of values (got {len(given)}, but expected {len(before)})")
+    for new, old in zip(given, before, strict=True):
+        if new is not None:
+            if old is None:
+                raise StateError("can't replace a None gradient with a non-None value")
+            _replaced(new, old, hook)
+    return given
+
+
+def run_post_hooks(node: Node, out: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Hooks of a node after it ran; what they return takes the place of what it gave."""
+    assert node.post_hooks is not None
+    for hook in list(node.post_hooks.values()):
+        result = hook(out, grads)
+        if result is not None:
+            out = _replaced_all(hook, result, out)
+    return out
