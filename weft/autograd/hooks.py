@@ -16,11 +16,14 @@ from weft.autograd.record import gradient_edge
 from weft.ops.packet import aten
 from weft.support import seams
 from weft.support.errors import StateError, ValueProblem
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 
 def register(tensor: Tensor, hook: Any, kind: str) -> Any:
     """Register a hook of kind "tensor", "post_accumulate" or "retain" on a tensor."""
+    if modes.capture is not None:
+        modes.capture.note_hooks(tensor)
     return _KINDS[kind](tensor, hook)
 
 
@@ -52,12 +55,23 @@ def _post_accumulate_hook(tensor: Tensor, hook: Callable[[Tensor], None]) -> Rem
 
 def hooks_on(tensor: Tensor) -> tuple[tuple[int, ...], ...]:
     """The hooks of a leaf and of its AccumulateGrad node, by the numbers of their handles."""
+    return tuple(tuple(t) if t else () for t in _tables(tensor))
+
+
+def keep_hooks(tensor: Tensor, kept: tuple[tuple[int, ...], ...]) -> None:
+    """Remove the hooks of a leaf that `hooks_on` did not list then."""
+    for table, numbers in zip(_tables(tensor), kept, strict=True):
+        for number in list(table or ()):
+            if number not in numbers:
+                del table[number]
+
+
+def _tables(tensor: Tensor) -> tuple[Any, ...]:
     state = tensor._autograd
     if state is None:
-        return ((),) * 4
+        return (None,) * 4
     node = state.accumulate
-    tables = (state.hooks, state.post_accumulate, node and node.pre_hooks, node and node.post_hooks)
-    return tuple(tuple(t) if t else () for t in tables)
+    return (state.hooks, state.post_accumulate, node and node.pre_hooks, node and node.post_hooks)
 
 
 def _add(hooks: dict[int, Any], hook: Any) -> RemovableHandle:

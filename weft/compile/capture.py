@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.autograd import engine
+from weft.autograd.hooks import hooks_on, keep_hooks
 from weft.autograd.views import write_path
 from weft.compile.evaluator import OpaqueEvaluator
 from weft.compile.layout import is_permuted, order_like, ordered, result_orders
@@ -67,6 +68,7 @@ class Capture(LiftedNumbers, WrapperState):
         self.run_time: dict[str, Value] = {}  # symbols bound while the program runs, of which a 0-dim value is known
         self._versions: list[tuple[Any, int]] = []
         self._histories: list[tuple[Tensor, Any, Location | None]] = []
+        self._hooked: dict[int, tuple[Tensor, Any, Location | None]] = {}
         self._undo: list[Callable[[], None]] = []
         self._keep: list[Any] = []
         LiftedNumbers.__init__(self)
@@ -290,6 +292,10 @@ class Capture(LiftedNumbers, WrapperState):
         """An in-place operator: its functional value goes into the base."""
         target: Tensor = args[0]
         payload = self.payload_of(target)
+        if op.effect == "random" and op.decompose is not None:  # opened here: drawing moves the generator on, in Python's order
+            drawn: Value = self.operand(op.decompose(*args))
+            self.store(target, payload, drawn)
+            return
         node = self.builder.emit(op, self.operand(args))
         self.store(target, payload, node.output)
 
@@ -328,6 +334,30 @@ class Capture(LiftedNumbers, WrapperState):
                     f"{where}: a compiled function writes a value that requires grad into a tensor of shape {list(tensor.shape)} that exists outside "
                     "of it; the tensor would keep the history of this call. Write value.detach(), or write within weft.no_grad()."
                 )
+
+    def note_hooks(self, tensor: Tensor) -> None:
+        """A hook is about to be registered: one on a tensor from outside must be gone when the function ends."""
+        if (type(tensor._data) is ndarray or id(tensor) in self.stand_ins) and id(tensor) not in self._hooked:
+            before = hooks_on(tensor)
+            self._hooked[id(tensor)] = (tensor, before, user_location(3))
+            self.on_roll_back(lambda: keep_hooks(tensor, before))
+
+    def refuse_hooks(self) -> None:
+        """Raises CaptureError for a hook that the function leaves on a tensor from outside: later calls would not register it."""
+        for tensor, before, where in self._hooked.values():
+            if hooks_on(tensor) != before:
+                raise CaptureError(
+                    f"{where}: a compiled function registers a hook on a tensor of shape {list(tensor.shape)} that exists outside of it; later calls "
+                    "would not register it again. Register it outside, or remove it before the function ends."
+                )
+
+    def refuse_new_data(self, tensor: Tensor) -> None:
+        """Raises CaptureError for `.data = ...` on a tensor from outside: it must keep its memory."""
+        if type(tensor._data) is ndarray or id(tensor) in self.stand_ins:
+            raise self.refuse(
+                f"a compiled function gives a tensor of shape {list(tensor.shape)} that exists outside of it other memory; write into it with "
+                "tensor.copy_(value) within weft.no_grad()"
+            )
 
     def _raise_version(self, target: Tensor) -> None:
         counted = target._storage

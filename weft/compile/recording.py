@@ -112,7 +112,7 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
     stand_ins, facts = _stand_ins(owner, outcome, leaves)
     args, kwargs = pytree.unflatten(stand_ins, spec)
     substitution = _substitution(owner, capture)
-    with capture.active(), _settings(outcome), _symbolic_generator(capture, default_generator) as random:  # noqa: SIM117  the substitution ends first
+    with capture.active(), _settings(outcome), _groups() as groups, _symbolic_generator(capture, default_generator) as random:  # noqa: SIM117  the substitution ends first
         with substitution:  # also while the records are put back: they hold the stand-ins
             if wrapper_classes or armed:
                 args, kwargs = opened((args, kwargs))
@@ -124,6 +124,8 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
                 _restart_for_sharing(owner, outcome, leaves)
                 _refuse_writes(owner, recorded, _containers((args, kwargs)))
                 capture.refuse_histories()
+                capture.refuse_hooks()
+                _refuse_groups(capture, groups)
                 number_writes = _number_writes(outcome, recorded)
                 returns, carriers, result_spec = _returns(outcome, result, stand_ins)
                 _state_writes(outcome, stand_ins)
@@ -279,6 +281,33 @@ def _settings(outcome: Outcome) -> Iterator[None]:
     finally:
         modes.grad = grad
         dtypes.set_default(dtype)
+
+
+Groups = list[tuple[dict[str, Any], dict[str, Any]]]  # parameter groups, and their options before the capture
+
+
+@contextmanager
+def _groups() -> Iterator[Groups]:
+    """The options of every optimizer alive, which are put back."""
+    before = [(group, {k: v for k, v in group.items() if k != "params"}) for o in list(registry.optimizers) for group in o.param_groups]
+    try:
+        yield before
+    finally:
+        for group, options in before:
+            for key in [k for k in group if k != "params" and k not in options]:
+                del group[key]
+            group.update(options)
+
+
+def _refuse_groups(capture: Capture, groups: Groups) -> None:
+    """Raises CaptureError if the function changes an option of an optimizer."""
+    for group, options in groups:
+        changed = next((k for k in {**options, **group} if k != "params" and group.get(k) is not options.get(k)), None)
+        if changed is not None:
+            raise capture.refuse(
+                f"{capture.root.name} changes {changed!r} of an optimizer's parameter group from {options.get(changed)!r} to {group.get(changed)!r}; "
+                "change it outside of the compiled function, which takes the new value up"
+            )
 
 
 def _containers(arguments: Any) -> set[int]:

@@ -28,8 +28,21 @@ class SymbolicStorage:
     """
 
     __slots__ = (
-        "capture", "value", "type", "geometry", "version", "generation", "slot", "param", "questions", "partner", "builder", "depth", "is_row_major", "order",
         "__weakref__",
+        "builder",
+        "capture",
+        "depth",
+        "generation",
+        "geometry",
+        "is_row_major",
+        "order",
+        "param",
+        "partner",
+        "questions",
+        "slot",
+        "type",
+        "value",
+        "version",
     )
 
     def __init__(self, capture: Capture, value: Value, type: TensorType, geometry: Geometry | None = None) -> None:
@@ -77,7 +90,7 @@ class SilentStorage:
 class SymbolicPayload(Payload):
     """A view of a symbolic storage (the empty path is the base itself)."""
 
-    __slots__ = ("storage", "path", "type", "permuted", "_geometry", "_memo", "_generation")
+    __slots__ = ("_generation", "_geometry", "_memo", "path", "permuted", "storage", "type")
 
     def __init__(self, storage: SymbolicStorage, path: Path, type: TensorType, geometry: Geometry | None = None) -> None:
         self.storage, self.path, self.type = storage, path, type

@@ -71,6 +71,9 @@ class Optimizer:
     # ---- groups
     def add_param_group(self, param_group: Group) -> None:
         """Add a group of parameters with options of its own. Raises ArgumentError, ValueProblem."""
+        if modes.capture is not None:
+            raise modes.capture.refuse("a compiled function makes an optimizer or adds a parameter group; do this outside of it, once")
+        registry.optimizers.add(self)
         if not isinstance(param_group, dict):
             raise ArgumentError(f"param_group must be a dict, but got {type(param_group)}")
         params = param_group["params"]
@@ -232,6 +235,8 @@ class Optimizer:
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over state and options. Raises ValueProblem when the groups do not match; then nothing changed."""
+        if modes.capture is not None:
+            raise modes.capture.refuse("a compiled function loads an optimizer's state; do this outside of it")
         saving.load_state_dict(self, state_dict)
         for hook in list(self._load_state_dict_post_hooks.values()):
             hook(self)

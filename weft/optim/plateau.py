@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from weft.optim.optimizer import Optimizer
-from weft.optim.scheduler import LRScheduler
+from weft.optim.scheduler import LRScheduler, refuse_capture
 from weft.support.errors import ValueProblem
 
 
@@ -39,6 +39,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Take note of a metric, and lower the rates when it has stalled."""
+        refuse_capture()
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._is_better(current):

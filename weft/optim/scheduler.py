@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.optim.optimizer import Optimizer
 from weft.support.errors import ArgumentError
-from weft.tensor.modes import no_grad
+from weft.tensor.modes import modes, no_grad
 from weft.tensor.tensor import Tensor
 
 _EPOCH = (
@@ -15,6 +15,12 @@ _EPOCH = (
     "scheduler. During the deprecation, if epoch is different from None, the closed form is used instead of the new chainable form, where available. "
     "Please open an issue if you are unable to replicate your use case: https://github.com/pytorch/pytorch/issues/new/choose."
 )
+
+
+def refuse_capture() -> None:
+    """Raises CaptureError inside of a compiled function: a scheduler counts in Python, and the program would not count on."""
+    if modes.capture is not None:
+        raise modes.capture.refuse("a compiled function steps a learning-rate scheduler; step it outside, after the compiled function: the new rate is taken up")
 
 
 class LRScheduler:
@@ -56,6 +62,7 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Go on to the next step (or to a given one) and set the rates."""
+        refuse_capture()
         if self._step_count == 1:
             self._check_order()
         self._step_count += 1

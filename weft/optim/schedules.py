@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.optim.optimizer import Optimizer
-from weft.optim.scheduler import LRScheduler
+from weft.optim.scheduler import LRScheduler, refuse_capture
 from weft.support.errors import ArgumentError, ValueProblem
 
 Factor = Callable[[int], float]
@@ -192,6 +192,7 @@ class SequentialLR(LRScheduler):
         self._last_lr = schedulers[0].get_last_lr()
 
     def step(self, epoch: int | None = None) -> None:
+        refuse_capture()
         self.last_epoch += 1
         at = bisect.bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[at]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
+from typing import Any
+
 module_classes: list[type] = []
 opaque_classes: list[type] = []
+optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those alive, whose groups a captured function may not change
 
 
 def is_module(value: object) -> bool:
