@@ -60,8 +60,8 @@ def _index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any = 1) 
     at = dim % max(x.ndim, 1)
     check_bounds(index, x.shape[at] if x.ndim else 1, at, "index out of range in self")
     if x.ndim == 0:
-        return np.asarray(x + alpha * source.sum(), x.dtype)
-    rows = np.moveaxis(source, at, 0) if is_one(alpha) else np.moveaxis(source, at, 0) * np.asarray(alpha, source.dtype)
+        return np.asarray(x + np.asarray(alpha).astype(x.dtype) * source.sum(dtype=x.dtype), x.dtype)
+    rows = np.moveaxis(source, at, 0) if is_one(alpha) else np.moveaxis(source, at, 0) * np.asarray(alpha).astype(source.dtype)  # a negative number wraps around in unsigned integers
     added = np.moveaxis(sum_rows(rows, index.reshape(-1), x.shape[at]), 0, at)
     return x | added.astype(x.dtype) if x.dtype == np.bool_ else (x + added).astype(x.dtype, copy=False)
 

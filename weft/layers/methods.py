@@ -133,9 +133,9 @@ def type_(self: Tensor, dtype: Any = None) -> Any:
 _TYPE_NAMES = {dtype: name for name, dtype in TYPE_NAMES.items()}
 
 
-def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tensor:
     """A tensor of this dtype, as the older constructors make it: uninitialised of the sizes, or a copy of the data."""
-    return construct(self.dtype, args)
+    return construct(self.dtype, args if size is None else tuple(size))
 
 
 def _real(self: Tensor) -> Tensor:

@@ -33,6 +33,10 @@ class Conversions(Facts):
             raise ArgumentError("iteration over a 0-d tensor")
         return iter(self.unbind(0))
 
+    def __reversed__(self) -> Tensor:
+        """The rows from the last to the first, as a tensor."""
+        return self.flip(0) if self.ndim else self  # type: ignore[return-value]
+
     def __bool__(self) -> bool:
         if self.ndim and self.numel() != 1:
             raise StateError(

@@ -58,7 +58,11 @@ class Questions:
 
     resolve_neg = resolve_conj
 
-    def dim_order(self: Any) -> tuple[int, ...]:
+    def is_same_size(self: Any, other: Tensor) -> bool:
+        """Whether the sizes are equal."""
+        return bool(self.shape == other.shape)
+
+    def dim_order(self: Any, *, ambiguity_check: Any = False) -> tuple[int, ...]:
         """The dims from the outermost in memory to the innermost."""
         strides = self.stride()
         return tuple(sorted(range(self.ndim), key=lambda i: (-strides[i], i)))

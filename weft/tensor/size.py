@@ -43,7 +43,21 @@ class Size(tuple):  # type: ignore[type-arg]
         return Size(found) if isinstance(index, slice) else found
 
     def __add__(self, other: Any) -> Size:
-        return Size(tuple.__add__(self, tuple(other)))
+        if not isinstance(other, tuple):
+            if hasattr(type(other), "__radd__"):
+                return NotImplemented
+            raise ArgumentError(f'can only concatenate tuple (not {type(other).__name__}) to weft.Size')
+        return Size(tuple.__add__(self, other))
+
+    def __radd__(self, other: Any) -> Size:
+        if not isinstance(other, tuple):
+            raise ArgumentError(f'can only concatenate tuple (not {type(other).__name__}) to weft.Size')
+        return Size(tuple.__add__(other, self))
+
+    def __mul__(self, count: Any) -> Size:
+        return Size(tuple.__mul__(self, count))
+
+    __rmul__ = __mul__
 
     def __repr__(self) -> str:
         return f"weft.Size([{', '.join(map(str, self))}])"

@@ -15,8 +15,8 @@ from weft.ops.methods import OperatorMethods
 from weft.ops.overrides import NAME, WITHOUT_CLASSES, Asking, disabled_weft_function, handle, overriding
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
-from weft.tensor.creation import tensor
 from weft.tensor.history import AutogradState
+from weft.tensor.legacy import construct
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import dispatches, is_wrapper, over, wrapper_classes
 from weft.types import dtype as dt
@@ -36,9 +36,11 @@ class Subclass(Tensor):
     __slots__ = ()
 
     def __new__(cls, data: Any = (), *args: Any, **kwargs: Any) -> Any:
-        """`Meters(data)`: numbers, nested sequences and ndarrays are copied as the default dtype, a tensor is seen as this class."""
-        source = data if isinstance(data, Tensor) else tensor(data, dtype=dt.get_default())
-        return as_subclass(source, cls)
+        """`Meters(data)`: nested sequences and ndarrays are copied as the default dtype, a tensor is seen as this class; `Meters(2, 3)` names sizes."""
+        if isinstance(data, Tensor):
+            return as_subclass(data, cls)
+        is_sizes = isinstance(data, int) and all(isinstance(a, int) for a in args)
+        return as_subclass(construct(dt.get_default(), (data, *args) if is_sizes else (data,)), cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not hasattr(self, "_data"):
@@ -130,7 +132,7 @@ def _joined(cls: type[Tensor], **options: Any) -> None:
     if dispatches(cls):
         wrapper_classes.append(cls)
         if NAME not in _inherited(cls):  # what happens below autograd is the class's business; above it stays out of the way unless it says otherwise
-            cls.__weft_function__ = disabled_weft_function  # type: ignore
+            cls.__weft_function__ = disabled_weft_function
     if getattr(cls, NAME) is disabled_weft_function:
         overrides.is_plain_tensor_class(cls)
         _derive(cls, Subclass)
@@ -226,9 +228,9 @@ def _guarded_property(found: property) -> property:
     return property(get, put if found.fset else None, delete if found.fdel else None, found.__doc__)
 
 
-Tensor.__weft_function__ = classmethod(default_weft_function)  # type: ignore[attr-defined]
+Tensor.__weft_function__ = classmethod(default_weft_function)
 Tensor.__init_subclass__ = classmethod(_joined)  # type: ignore
 Tensor.as_subclass = as_subclass  # type: ignore
-Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[attr-defined]
+Tensor._make_subclass = staticmethod(_make_subclass)
 overrides.is_plain_tensor_class(Tensor)
 _BASES += [Subclass, Overriding]

@@ -288,8 +288,9 @@ class Tensor(Questions, Conversions):
         with _NoGrad():
             out: Tensor = object.__new__(type(self))
             _copy_memory(self, out, memo)
-        if self._autograd is not None and self._autograd.requires_grad:
-            out._state().requires_grad = True
+        if self._autograd is not None:
+            if self._autograd.requires_grad:
+                out._state().requires_grad = True
             if self._autograd.grad is not None:
                 out._state().grad = copy.deepcopy(self._autograd.grad, memo)
         out.__dict__.update(copy.deepcopy(self.__dict__, memo))

@@ -98,7 +98,7 @@ class WrapperPayload(Payload):
         if self.dense is not None:
             return self.dense.item()
         owner = self.dressed(Tensor(self))
-        return self.kind.__weft_dispatch__(READ_NUMBER, (self.kind,), (owner,), {})  # type: ignore[attr-defined]
+        return self.kind.__weft_dispatch__(READ_NUMBER, (self.kind,), (owner,), {})
 
     def materialize(self, what: str) -> Any:
         """The bytes of what is behind; refused where nothing is."""
@@ -231,5 +231,5 @@ def dispatches(cls: type) -> bool:
     return method is not None and getattr(method, "__func__", None) is not default_weft_dispatch
 
 
-Tensor.__weft_dispatch__ = classmethod(default_weft_dispatch)  # type: ignore[attr-defined]
-Tensor._make_wrapper_subclass = staticmethod(make_wrapper)  # type: ignore[attr-defined]
+Tensor.__weft_dispatch__ = classmethod(default_weft_dispatch)
+Tensor._make_wrapper_subclass = staticmethod(make_wrapper)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -205,3 +206,16 @@ def test_assert_close(rng: Rng) -> None:
         weft.testing.assert_close(x, x, rtol=0.1)
     made = weft.testing.make_tensor((3, 4), dtype=weft.int8, noncontiguous=True, exclude_zero=True)
     assert made.dtype is weft.int8 and not made.is_contiguous() and (made != 0).all() and made.abs().max() <= 9
+
+
+def test_sizes_and_tensors_in_pythons_hands() -> None:
+    size = weft.Size([2, 3])
+    assert isinstance((1, *size), tuple) and type((1,) + size) is weft.Size and (size + (4,)) == (2, 3, 4) and type(size * 2) is weft.Size
+    with pytest.raises(TypeError, match="can only concatenate tuple"):
+        _ = size + [1]
+    assert reversed(weft.arange(3)).tolist() == [2, 1, 0] and weft.ones(2).is_same_size(weft.zeros(2))
+    leaf = weft.zeros(2)
+    leaf.grad = weft.ones(2)
+    copied = copy.deepcopy(leaf)
+    assert copied.grad is not None and copied.grad is not leaf.grad and copied.grad.tolist() == [1.0, 1.0]
+    assert weft.zeros(2, dtype=weft.uint8).index_add(0, weft.tensor([1]), weft.ones(1, dtype=weft.uint8), alpha=-1).tolist() == [0, 255]

@@ -163,3 +163,26 @@ def test_collation() -> None:
 def test_options_that_contradict(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueProblem, match=text):
         DataLoader(Squares(3), **options)
+
+
+def test_what_is_fixed_once_a_loader_is_made() -> None:
+    loader = DataLoader(TensorDataset(weft.arange(4)), batch_size=2, pin_memory_device="")
+    for name in ("batch_size", "sampler", "batch_sampler", "drop_last", "dataset"):
+        with pytest.raises(ValueError, match="should not be set after DataLoader is initialized"):
+            setattr(loader, name, None)
+
+
+def test_stacked_data_sets_give_several_samples_at_once() -> None:
+    class Many:
+        def __len__(self) -> int:
+            return 4
+
+        def __getitem__(self, i: int) -> int:
+            raise AssertionError("one by one")
+
+        def __getitems__(self, indices: Any) -> list[int]:
+            return [10 * i for i in indices]
+
+    one, many = TensorDataset(weft.arange(4)), Many()
+    assert StackDataset(one, many).__getitems__([1, 3]) == [((weft.tensor(1),), 10), ((weft.tensor(3),), 30)]
+    assert [sorted(row) for row in StackDataset(a=one, b=many).__getitems__([0])] == [["a", "b"]]

@@ -68,6 +68,18 @@ class StackDataset(Dataset[Any]):
             return {name: dataset[index] for name, dataset in self.datasets.items()}
         return tuple(dataset[index] for dataset in self.datasets)
 
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """Several samples at once, for data sets that give several faster than one by one. Raises ValueProblem."""
+        named = self.datasets if isinstance(self.datasets, dict) else dict(enumerate(self.datasets))
+        columns: dict[Any, list[Any]] = {}
+        for name, dataset in named.items():
+            found = list(dataset.__getitems__(indices)) if hasattr(dataset, "__getitems__") else [dataset[i] for i in indices]
+            if len(found) != len(indices):
+                raise ValueProblem(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(found)}")
+            columns[name] = found
+        rows = zip(*columns.values(), strict=True)
+        return [dict(zip(columns, row, strict=True)) if isinstance(self.datasets, dict) else tuple(row) for row in rows]
+
     def __len__(self) -> int:
         return self._length
 

@@ -17,6 +17,7 @@ from weft.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampl
 
 Collate = Callable[[Any], Any]
 _END = object()
+_FIXED = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"))
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class DataLoader:
         self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None, sampler: Iterable[int] | None = None,
         batch_sampler: Iterable[list[int]] | None = None, num_workers: int = 0, collate_fn: Collate | None = None, pin_memory: bool = False,
         drop_last: bool = False, timeout: float = 0, worker_init_fn: Callable[[int], None] | None = None, multiprocessing_context: Any = None,
-        generator: Generator | None = None, *, prefetch_factor: int | None = None, persistent_workers: bool = False,
+        generator: Generator | None = None, *, prefetch_factor: int | None = None, persistent_workers: bool = False, pin_memory_device: str = "",
+        in_order: bool = True,
     ) -> None:
         if num_workers < 0:
             raise ValueProblem("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
@@ -74,6 +76,12 @@ class DataLoader:
         self.batch_sampler = batch_sampler
         self._batches = batch_sampler is not None or (self.is_iterable and batch_size is not None)
         self.collate_fn: Collate = collate_fn or (default_collate if self._batches else default_convert)
+        self._is_set_up = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _FIXED and self.__dict__.get("_is_set_up"):
+            raise ValueProblem(f"{name} attribute should not be set after {type(self).__name__} is initialized")
+        object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
         if self.is_iterable:
