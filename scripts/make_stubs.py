@@ -183,7 +183,7 @@ def operators_stub() -> str:
         lines += signatures(name, ops, True, classes)
     for name in sorted(installed):
         lines += installed_method(name, installed[name], inplace, classes)
-    lines += syntax()
+    lines += [*syntax(), *SUBCLASSES]
     body = "\n".join("    " + line for line in lines)
     return (
         HEADER.format(title="Methods of Tensor.") + TYPES + "from weft.ops.methods import OperatorMethods\n\n" + "\n".join(classes.values())
@@ -204,6 +204,10 @@ def installed_method(name: str, value: Any, inplace: set[str], classes: dict[str
     if signature.startswith("(*args"):
         signature = "(self, " + signature[1:]
     return [f"def {name}{signature}: ..."]
+
+
+# What weft/tensor/subclass.py and wrapper.py put on Tensor for those who derive from it.
+SUBCLASSES = [f"{name}: Any" for name in ("_make_subclass", "_make_wrapper_subclass", "__weft_function__", "__weft_dispatch__")]
 
 
 def syntax() -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import weft
 from weft import Tensor, nn
 from weft.nn import functional as F
@@ -78,6 +80,21 @@ def second_order(x: Tensor) -> tuple[Tensor, ...]:
     return weft.autograd.grad(first.sum(), (x,))
 
 
+class Meters(Tensor):
+    unit: str = "m"
+
+    @classmethod
+    def __weft_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return super().__weft_function__(func, types, args, kwargs)
+
+
+def subclasses(x: Tensor) -> str:
+    length: Meters = x.as_subclass(Meters)
+    made: Meters = Tensor._make_subclass(Meters, x)
+    return length.unit + made.unit
+
+
 if __name__ == "__main__":
     print(statistics(weft.randn(3, 4)), shapes(weft.arange(8.0)), training(2), arithmetic(weft.ones(3), 0.5))
     print(kinds(weft.ones(3), weft.int16), compiled(weft.ones(3)), second_order(weft.ones(3, requires_grad=True)))
+    print(subclasses(weft.ones(3)))

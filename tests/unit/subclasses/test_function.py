@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 from typing import Any, ClassVar
 
 import numpy as np
@@ -143,6 +145,7 @@ def test_constructors() -> None:
     assert type(t) is Tagged and t.tag == "a" and t.tolist() == [1.0, 2.0] and t.dtype is weft.float32
     assert Plain(weft.ones(2)).unit == "m" and type(Plain(np.ones(2)) * 2) is Plain
     assert Meters(weft.arange(2)).dtype is weft.int64
+    assert type(Meters(2, 3)) is Meters and Meters(2, 3).shape == (2, 3) and Meters(np.ones(2)).dtype is weft.float32 and Meters().shape == (0,)
 
 
 def test_copies_and_pickles() -> None:
@@ -363,3 +366,15 @@ def test_custom_functions_and_checkpoint(rng: np.random.Generator) -> None:
     y = weft.utils.checkpoint.checkpoint(lambda t: weft.exp(Square.apply(t)), x, use_reentrant=False)
     y.sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), 2 * data * np.exp(data**2))
+
+
+def test_a_process_without_such_classes_looks_for_none() -> None:
+    code = (
+        "import weft, weft.nn, weft.optim, weft.func, weft.utils, weft.overrides\n"
+        "from weft.ops import overrides\nfrom weft.tensor.wrapper import wrapper_classes\n"
+        "model = weft.nn.Linear(2, 2)\nmodel(weft.ones(1, 2)).sum().backward()\n"
+        "assert not overrides.armed and not wrapper_classes and weft.nn.Parameter in overrides.plain_kinds\n"
+        "class Mine(weft.Tensor): pass\n"
+        "assert overrides.armed == [Mine]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
