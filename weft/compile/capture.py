@@ -30,7 +30,7 @@ from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.ops.route import default_route
 from weft.support.errors import CaptureError, ShapeError, WeftError
-from weft.support.locations import Location, user_location
+from weft.support.locations import Location, is_internal, user_location
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
@@ -40,6 +40,23 @@ from weft.types.tensor_type import TensorType, tensor_type
 
 ndarray = np.ndarray
 _SELECT_AT = OPS["aten::select_at"]
+
+
+_LOCATED = re.compile(r"[^\s:]+:\d+\b")  # a text that begins with a line
+
+
+_LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python\d[\d.]*)[/\\]|^<frozen")
+
+
+def _raised_at(error: BaseException) -> Location | None:
+    """The user's line that led to an error: the innermost frame of its traceback that is neither weft's nor a library's."""
+    found, step = None, error.__traceback__
+    while step is not None:
+        file = step.tb_frame.f_code.co_filename
+        if not is_internal(file) and not _LIBRARY.search(file):
+            found = Location(file, step.tb_lineno)
+        step = step.tb_next
+    return found
 
 
 class _Identities:
@@ -83,8 +100,10 @@ class Capture(LiftedNumbers, WrapperState):
         try:
             with shape_env.using(self.env), engine.install(self.evaluator):
                 yield self
-        except BaseException:
+        except BaseException as error:
             self.roll_back()
+            if isinstance(error, WeftError):
+                self._explain(error, _raised_at(error))
             raise
         finally:
             modes.capture = previous
@@ -443,9 +462,11 @@ class Capture(LiftedNumbers, WrapperState):
 
     def locate(self, error: WeftError) -> None:
         """Put the user's line before an error's text, and what its symbols stand for behind it."""
-        where = user_location(2)
+        self._explain(error, user_location(2))
+
+    def _explain(self, error: WeftError, where: Location | None) -> None:
         text = str(error)
-        if where is None or text.startswith(str(where)):
+        if where is None or not error.args or not isinstance(error.args[0], str) or _LOCATED.match(text):
             return
         named = [f"{s} = {n}" for s, n in self.env.examples.items() if re.search(rf"\b{s}\b|{s}x|x{s}", text)]
         meaning = f" (here {', '.join(named)})" if named else ""
