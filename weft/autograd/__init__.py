@@ -3,7 +3,7 @@
 record.py      recording a call (which formula needs what: ops/backward.py)
 node.py        the node and its hooks                                      saved.py    saved tensors and their versions
 engine.py      backward (seeds.py: its roots, run_hooks.py: its hooks)        accumulate.py  AccumulateGrad
-views.py       in-place writes, CopySlices, regenerated histories          function.py custom Functions
+views.py       in-place writes, CopySlices, regenerated histories          function.py custom Functions (function_context.py, function_outputs.py)
 checkpoint.py  regions that run again in backward      functional.py, forward.py    Jacobians and products with them
 gradcheck.py   gradients against differences           graph.py                     the graph as users see it
 forward_ad.py  tangents by hand (imported when first asked for: it stands on the transforms, which stand on this)

@@ -14,99 +14,17 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.autograd.anomaly import anomaly, remember_forward
+from weft.autograd.function_context import FunctionCtx
+from weft.autograd.function_outputs import attach, save_for_node
 from weft.autograd.node import Edge, InputMetadata, Node
 from weft.autograd.record import gradient_edge
-from weft.autograd.saved import FREED, SavedTensor, default_hooks, outspoken, unrecorded
-from weft.autograd.views import rebase
+from weft.autograd.saved import outspoken
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
 from weft.support.locations import user_mark
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-
-
-class FunctionCtx:
-    """What `forward`, `setup_context` and `backward` of one call share. Any other attribute may be set on it too."""
-
-    def __init__(self, needs: tuple[bool, ...]) -> None:
-        self.needs_input_grad = needs
-        self._to_save: tuple[Tensor | None, ...] = ()
-        self._for_forward: tuple[Tensor | None, ...] = ()
-        self._dirty: tuple[Tensor, ...] = ()
-        self._without_grad: tuple[Tensor, ...] = ()
-        self._materialize = True
-        self._materialize_non_diff_grads = True
-        self._saved: tuple[SavedTensor | None, ...] | None = ()
-        self._node: Any = None
-
-    def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep inputs, outputs or other tensors (or None) for `saved_tensors`. Call it once; the last call counts."""
-        for i, tensor in enumerate(tensors):
-            if tensor is not None and not isinstance(tensor, Tensor):
-                raise ArgumentError(f"save_for_backward can only save variables, but argument {i} is of type {type(tensor).__name__}")
-        self._to_save = tensors
-
-    def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for `saved_tensors` of jvp, the forward-mode rule."""
-        for i, tensor in enumerate(tensors):
-            if tensor is not None and not isinstance(tensor, Tensor):
-                raise ArgumentError(f"save_for_forward expects all arguments to be tensors, but argument {i} is of type {type(tensor).__name__}")
-        self._for_forward = tensors
-
-    def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say which inputs `forward` changed in place. They must all be returned."""
-        for tensor in tensors:
-            if not isinstance(tensor, Tensor):
-                raise StateError(f"mark_dirty can only accept variables, but got a {type(tensor).__name__}")
-        self._dirty = tensors
-
-    def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Say which outputs carry no gradient."""
-        for tensor in tensors:
-            if not isinstance(tensor, Tensor):
-                raise StateError(f"mark_non_differentiable only accepts variable arguments, but got a {type(tensor).__name__}")
-        self._without_grad = tensors
-
-    def set_materialize_grads(self, value: bool) -> None:
-        """Whether `backward` gets zeros (the default) or None for outputs that received no gradient."""
-        self._materialize = bool(value)
-
-    @property
-    def saved_tensors(self) -> tuple[Any, ...]:
-        """The tensors given to save_for_backward. Raises StateError once the graph was freed, VersionError if one was written since."""
-        node = None if self._node is None else self._node()
-        if self._saved is None:
-            raise StateError(FREED)
-        return tuple([None if s is None else s.unpack(node) for s in self._saved])
-
-    saved_variables = saved_tensors
-
-    @property
-    def _raw_saved_tensors(self) -> tuple[Any, ...]:
-        if self._saved is None:
-            raise StateError(FREED)
-        return self._saved
-
-    @property
-    def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """(node, input number) of every edge of the call's node."""
-        return self._node_of().next_functions  # type: ignore[no-any-return]
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """The dictionary for remarks of the call's node."""
-        return self._node_of().metadata  # type: ignore[no-any-return]
-
-    def name(self) -> str:
-        """The node's name."""
-        return self._node_of().name()  # type: ignore[no-any-return]
-
-    def _node_of(self) -> Any:
-        node = None if self._node is None else self._node()
-        if node is None:
-            raise StateError("the node of a custom Function exists once its forward has returned")
-        return node
 
 
 class FunctionNode(Node):
@@ -256,8 +174,8 @@ class Function:
         node = _node_class(cls)(ctx, edges, positions, len(args)) if records else None
         if node is not None and anomaly.enabled:
             remember_forward(node)
-        attached = _attach(ctx, node, args, outputs)
-        _save(ctx, node, attached)
+        attached = attach(ctx, node, args, outputs)
+        save_for_node(ctx, node, attached)
         return attached[0] if is_single else attached
 
     @classmethod
@@ -296,106 +214,6 @@ def _node_class(function: type[Function]) -> type[FunctionNode]:
         found = type(f"{function.__name__}Backward", (FunctionNode,), {"function": function, "__module__": "weft.autograd.function"})
         function._backward_cls = found
     return found
-
-
-def _is_among(tensor: Tensor, tensors: Any) -> bool:
-    return any(t is tensor for t in tensors)
-
-
-def _attach(ctx: FunctionCtx, node: FunctionNode | None, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The outputs with their histories."""
-    if any(not _is_among(d, outputs) for d in ctx._dirty):
-        raise StateError(
-            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified inplace must all be "
-            "outputs of the Function."
-        )
-    carry = [isinstance(o, Tensor) and o.dtype.is_differentiable and not _is_among(o, ctx._without_grad) for o in outputs]
-    if node is not None and not all(carry):
-        node.without_grad = tuple([i for i, carries in enumerate(carry) if not carries])
-    made: list[Any] = []
-    for i, output in enumerate(outputs):
-        if not isinstance(output, Tensor):
-            made.append(output)
-            if node is not None:
-                node.metadata_of_inputs.append(None)
-            continue
-        is_input, is_dirty = _is_among(output, args), _is_among(output, ctx._dirty)
-        if node is None or not carry[i]:
-            made.append(_without_history(output, is_input, is_dirty, node is not None))
-        elif is_dirty and is_input:
-            made.append(_rewritten(node, output, i, args, len(outputs)))
-        else:
-            made.append(_with_history(node, output, i, is_input, sum(carry) > 1))
-        if node is not None and len(node.metadata_of_inputs) == i:
-            node.metadata_of_inputs.append(InputMetadata(output.dims, output.dtype))
-    return tuple(made)
-
-
-def _without_history(output: Tensor, is_input: bool, is_dirty: bool, had_node: bool) -> Tensor:
-    if is_input and not is_dirty:
-        return output.detach() if had_node and output.requires_grad else _alias(output)
-    if not is_input and output._view is None and output.grad_fn is not None:
-        return output.detach()
-    if output._view is not None and not is_dirty:
-        output._view.creation = "function"
-    return output
-
-
-def _alias(tensor: Tensor) -> Tensor:
-    """A view of the whole tensor, made as within no_grad."""
-    with unrecorded():
-        return aten.alias(tensor)  # type: ignore[no-any-return]
-
-
-def _with_history(node: FunctionNode, output: Tensor, index: int, is_input: bool, is_one_of_many: bool) -> Tensor:
-    if is_input:
-        output = _alias(output)
-    if output._view is not None:
-        output._view.creation = "multi" if is_one_of_many else "function"
-    state = AutogradState(False, node, index)
-    state.version = output._version
-    output._autograd = state
-    return output
-
-
-def _rewritten(node: FunctionNode, output: Tensor, index: int, args: tuple[Any, ...], count: int) -> Tensor:
-    """An input that forward changed in place: its history, or its base's, is this call."""
-    view, state = output._view, output._autograd
-    if view is None and state is not None and state.requires_grad and state.node is None:
-        raise StateError("a leaf Variable that requires grad has been used in an in-place operation.")
-    if view is not None:
-        if view.base.is_leaf and view.base.requires_grad:
-            raise StateError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-        if count > 1:
-            raise StateError(
-                "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more than one Tensor. This is "
-                "not supported by the current autograd engine. You should either make sure the input is not a view (using .clone() for example) or make "
-                "your Function only return one Tensor (potentially splitting it into two Functions: one doing the inplace that returns a single Tensor "
-                "and a second one that does the other operations)."
-            )
-    position = next(i for i, a in enumerate(args) if a is output)
-    node.dirty_slot = node.positions.index(position)
-    rebase(output, node)
-    if view is None and index:
-        output._state().index = index
-    return output
-
-
-def _save(ctx: FunctionCtx, node: FunctionNode | None, outputs: tuple[Any, ...]) -> None:
-    """Turn what forward asked to keep into saved tensors; outputs are kept without a reference to their node."""
-    saved: list[SavedTensor | None] = []
-    for tensor in ctx._to_save:
-        if tensor is None:
-            saved.append(None)
-            continue
-        at = next((i for i, o in enumerate(outputs) if o is tensor), None)
-        own = node is not None and at is not None and tensor.grad_fn is node
-        packed = SavedTensor(tensor, True, tensor.output_nr) if own else SavedTensor(tensor)
-        if own and default_hooks.stack:
-            packed.pack_output(tensor)
-        saved.append(packed)
-    ctx._saved = tuple(saved)
-    ctx._to_save, ctx._dirty, ctx._without_grad = (), (), ()
 
 
 class _DelayedError(Node):

@@ -6,7 +6,8 @@ import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from weft.autograd.function import Function, FunctionCtx
+from weft.autograd.function import Function
+from weft.autograd.function_context import FunctionCtx
 from weft.autograd.saved import SavedTensor, unrecorded
 from weft.layers.transforms.batched import BatchLevel
 from weft.layers.transforms.dual import DualLevel
