@@ -11,6 +11,7 @@ from typing import Any
 from weft.compile.driver import CompiledFunction
 from weft.compile.entry import Entry, Miss
 from weft.compile.executable import Compiled
+from weft.compile.wrappers import sealed
 from weft.ir.graph import Graph
 from weft.ir.opaque import plan_of_opaque
 from weft.support import pytree, registry
@@ -87,7 +88,7 @@ def explain_function(function: Any, *args: Any, **kwargs: Any) -> Explanation:
 
 def _entry_for(owner: CompiledFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Entry, Any]:
     """The program that fits a call, captured if there is none, and what it makes of the arguments."""
-    leaves, spec = pytree.flatten((args, kwargs))
+    leaves, spec = pytree.flatten(sealed((args, kwargs)))
     for entry in owner.entries:
         call = entry.match(leaves, spec)
         if type(call) is not Miss:

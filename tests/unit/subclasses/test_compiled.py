@@ -205,6 +205,71 @@ def test_double_backward_inside(rng: np.random.Generator) -> None:
     same(x.grad, Two(36 * a**3, 36 * b**3))
 
 
+def test_a_model_or_closure_with_an_eager_backward(rng: np.random.Generator) -> None:
+    layer = nn.Linear(3, 2)
+    layer.weight = Parameter(Two(layer.weight.detach().clone(), layer.weight.detach() * 2))
+    eager, compiled = copy.deepcopy(layer), weft.compile(layer)
+    for _ in range(2):
+        x = weft.from_numpy(rng.standard_normal((4, 3)).astype(np.float32))
+        compiled(x).exp().sum().a.item()
+        for m in (compiled, eager):
+            (m(x) * 2).sum().backward(Two(weft.tensor(1.0), weft.tensor(3.0)))
+    same(layer.weight.grad, eager.weight.grad)
+    assert type(layer.bias.grad) is Two
+
+
+def test_around_operators(rng: np.random.Generator) -> None:
+    class Cube(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: weft.Tensor) -> weft.Tensor:
+            ctx.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def backward(ctx: Any, g: weft.Tensor) -> weft.Tensor:
+            (x,) = ctx.saved_tensors
+            return g * 3 * x * x
+
+    def step(x: weft.Tensor) -> weft.Tensor:
+        y = weft.utils.checkpoint.checkpoint(lambda t: Cube.apply(t) * 2, x, use_reentrant=False)
+        y.register_hook(lambda g: g * 10)
+        y.sum().backward()
+        return y
+
+    compiled = weft.compile(step)
+    for _ in range(2):
+        a, b = drawn(rng, 3)
+        x = Two(a, b, requires_grad=True)
+        same(compiled(x), Two(2 * a**3, 2 * b**3))
+        same(x.grad, Two(60 * a**2, 60 * b**2))
+
+
+def test_made_inside_twice_the_same_and_explained(rng: np.random.Generator) -> None:
+    a, b = drawn(rng, 3)
+    inside = weft.compile(lambda t: Two(t, t * 2) * 3)
+    same(inside(a), Two(a * 3, a * 6))
+    same(inside(b), Two(b * 3, b * 6))
+    x = Two(a, b, requires_grad=True)
+    weft.compile(lambda s, t: s * t)(x, x).sum().backward()
+    same(x.grad, Two(2 * a, 2 * b))
+    assert "mul" in str(weft.explain(lambda t: t * t, Two(a, b)))
+
+
+def test_modes_inside_a_compiled_function() -> None:
+    class Below(WeftDispatchMode):
+        def __weft_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            out = func(*args, **(kwargs or {}))
+            return out * 2 if func is weft.ops.aten.exp.default else out
+
+    def function(x: weft.Tensor) -> weft.Tensor:
+        with Below():
+            return weft.exp(x) + 1
+
+    compiled = weft.compile(function)
+    for _ in range(2):
+        assert compiled(weft.zeros(2)).tolist() == [3.0, 3.0]
+
+
 def test_mistakes(rng: np.random.Generator) -> None:
     class Closed(weft.Tensor):
         @classmethod
