@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.autograd.function import FunctionCtx
+from weft.autograd.function_context import FunctionCtx
 from weft.autograd.hooks import hooks_on
 from weft.compile import guards
 from weft.compile.arguments import NO_HOOKS, TensorFacts, facts_of, leaf_of, strides_of, symbolic_dims

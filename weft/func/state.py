@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.nn.modules.module import Module
-from weft.nn.modules.running_norms import _BatchNorm
+from weft.nn.modules.running_norms import BatchNorm
 from weft.ops.packet import aten
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.tensor import Tensor
@@ -95,7 +95,7 @@ def _place(module: Module, name: str) -> tuple[dict[str, Any], str]:
 def replace_all_batch_norm_modules_(root: Module) -> Module:
     """Let every batch norm in the module use the batch's own statistics always: running ones are a state that vmap cannot write. Returns root."""
     for module in root.modules():
-        if isinstance(module, _BatchNorm):
+        if isinstance(module, BatchNorm):
             module.running_mean = module.running_var = module.num_batches_tracked = None
             module.track_running_stats = False
     return root

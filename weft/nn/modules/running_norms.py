@@ -70,7 +70,7 @@ class _RunningNorm(Module):
                 f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}")
 
 
-class _BatchNorm(_RunningNorm):
+class BatchNorm(_RunningNorm):
     def forward(self, input: Tensor) -> Tensor:
         self._check_rank(input)
         by_batch = self.training or self.running_mean is None
@@ -94,19 +94,19 @@ class _BatchNorm(_RunningNorm):
         return out
 
 
-class BatchNorm1d(_BatchNorm):
+class BatchNorm1d(BatchNorm):
     """Each channel of [n, c] or [n, c, l] normalized. Source: Ioffe and Szegedy (arXiv:1502.03167)."""
 
     _ranks = (2, 3)
 
 
-class BatchNorm2d(_BatchNorm):
+class BatchNorm2d(BatchNorm):
     """Each channel of [n, c, h, w] normalized."""
 
     _ranks = (4,)
 
 
-class BatchNorm3d(_BatchNorm):
+class BatchNorm3d(BatchNorm):
     """Each channel of [n, c, d, h, w] normalized."""
 
     _ranks = (5,)
