@@ -18,7 +18,6 @@ from weft.tensor.conversions import Conversions
 from weft.tensor.device import Device
 from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import modes
-from weft.tensor.payload import Payload
 from weft.tensor.questions import Questions
 from weft.types.dtype import DType, get_default
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import pickle
 from typing import Any
 
@@ -23,7 +24,7 @@ def test_sequentials_add_and_multiply() -> None:
     grown += nn.Sequential(c)
     grown *= 2
     assert list(grown.insert(1, b)) == [a, b, c, a, c] and grown.pop(-1) is c and list(grown._modules) == ["0", "1", "2", "3"]
-    for wrong, kind in ((lambda: grown * 0, ValueError), (lambda: grown * "a", TypeError), (lambda: grown + [a], ValueError), (lambda: grown.insert(9, a), IndexError)):
+    for wrong, kind in ((lambda: grown * 0, ValueError), (lambda: grown * "a", TypeError), (lambda: operator.add(grown, [a]), ValueError), (lambda: grown.insert(9, a), IndexError)):
         with pytest.raises(kind):
             wrong()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from typing import Any
 
 import numpy as np
@@ -210,9 +211,9 @@ def test_assert_close(rng: Rng) -> None:
 
 def test_sizes_and_tensors_in_pythons_hands() -> None:
     size = weft.Size([2, 3])
-    assert isinstance((1, *size), tuple) and type((1,) + size) is weft.Size and (size + (4,)) == (2, 3, 4) and type(size * 2) is weft.Size
+    assert isinstance((1, *size), tuple) and type(operator.add((1,), size)) is weft.Size and operator.add(size, (4,)) == (2, 3, 4) and type(size * 2) is weft.Size
     with pytest.raises(TypeError, match="can only concatenate tuple"):
-        _ = size + [1]
+        operator.add(size, [1])
     assert reversed(weft.arange(3)).tolist() == [2, 1, 0] and weft.ones(2).is_same_size(weft.zeros(2))
     leaf = weft.zeros(2)
     leaf.grad = weft.ones(2)
