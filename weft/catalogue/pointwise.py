@@ -9,7 +9,7 @@ import numpy as np
 from weft.catalogue.families import alias, conjugate, pointwise, scaled
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
-from weft.ops.rules import Pointwise, is_number_dtype, is_real
+from weft.ops.rules import Pointwise, is_real
 from weft.support.errors import DTypeError, StateError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
@@ -182,12 +182,23 @@ fmod = pointwise(
     reference=np.fmod,
 )
 
+
+class _Negation(Pointwise):
+    """Negation's rule: bool is refused, with PyTorch's advice."""
+
+    def compute_dtype(self, args: tuple[Any, ...]) -> DType:
+        joined = super().compute_dtype(args)
+        if joined is dt.bool_:
+            raise DTypeError("neg: Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
+                             "`logical_not()` operator instead.")
+        return joined
+
+
 neg = pointwise(
     "aten::neg(Tensor self) -> Tensor",
     "Negation.",
     scalar=lambda s, x: s.neg(x),
-    accepts=is_number_dtype,
-    wants="numbers; use logical_not or ~ for bool",
+    rule=_Negation,
     vjp={"self": lambda g: -g},
     reference=np.negative,
 )
