@@ -65,7 +65,7 @@ def _write_elements(base: Any, path: Path, new: Any) -> Any:
         assert op.view is not None
         geometry = op.view.geometry(geometry, *args)
         geometry = geometry[index] if type(geometry) is tuple else geometry
-    base = base if type(base) is not Tensor or base.is_contiguous() else aten._contiguous_copy(base)
+    base = base if not isinstance(base, Tensor) or base.is_contiguous() else aten._contiguous_copy(base)
     return aten.as_strided_scatter(base, new, geometry.dims, geometry.strides, geometry.offset)
 
 
@@ -79,7 +79,7 @@ def _written(whole: Any, step: tuple[Op, tuple[Any, ...], int], new: Any) -> Any
 
 def _settled(gradient: Any, op: Op) -> Any:
     """as_strided speaks of storage: a gradient must lie row-major, as what it is the gradient of did."""
-    if op.base != "as_strided" or type(gradient) is not Tensor or gradient.is_contiguous():
+    if op.base != "as_strided" or not isinstance(gradient, Tensor) or gradient.is_contiguous():
         return gradient
     return aten._contiguous_copy(gradient)
 

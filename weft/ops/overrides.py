@@ -171,7 +171,8 @@ def overridable(function: F) -> F:
 # ---- call forms
 def register_table(table: Any) -> None:
     """Call forms (with a dict `plain`) to be emptied while a mode is on."""
-    _tables.add(table)
+    with _lock:
+        _tables.add(table)
 
 
 def keep_form(table: dict[Any, Any], kinds: tuple[type, ...], form: Any) -> None:

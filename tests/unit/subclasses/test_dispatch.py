@@ -185,6 +185,25 @@ def test_in_place_and_views(rng: np.random.Generator) -> None:
     assert plain.sum().item() == 0
 
 
+def test_writes_through_strided_views_of_wrappers(rng: np.random.Generator) -> None:
+    a, b = drawn(rng, 3, 4)
+
+    def function(x: weft.Tensor) -> weft.Tensor:
+        y = (x * 1).t()  # not row-major
+        weft.as_strided(y, (2, 3), (4, 1), 1).mul_(3)
+        return (y.exp() * y).t()
+
+    x = Two(a.clone(), b.clone(), requires_grad=True)
+    out = function(x)
+    out.backward(Two(b, a))
+    for part, seed in (("a", b), ("b", a)):
+        leaf = (a if part == "a" else b).clone().requires_grad_()
+        expected = function(leaf)
+        expected.backward(seed)
+        same(getattr(out, part), expected)
+        same(getattr(x.grad, part), leaf.grad)
+
+
 def test_detach_clone_and_copies(rng: np.random.Generator) -> None:
     x = Two(*drawn(rng, 2), requires_grad=True)
     for other in (x.detach(), x.data, x.clone(), copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x)), x.detach().requires_grad_()):
