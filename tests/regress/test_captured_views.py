@@ -65,3 +65,17 @@ def test_the_gradient_of_a_written_window(rng: np.random.Generator) -> None:
 
     for wrap in (lambda f: f, weft.compile):
         np.testing.assert_allclose(wrap(step)(weft.from_numpy(scale)).numpy(), scale * [1, 3, 3, 1, 1])
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy", "interpret"])
+def test_complex_views_are_copied_somehow(backend: str, rng: np.random.Generator) -> None:
+    def step(x: weft.Tensor) -> Any:
+        y = x.t() * 2
+        return [
+            y, x.t().clone(), x.t().reshape(-1), x.t().contiguous(), x.flip(0), y.roll(1, 0), weft.cat([x, x]).t(), x.expand(2, 3, 2).clone(),
+            x.diagonal().clone(), x.unfold(0, 2, 1).clone(), weft.cond(x.abs().sum() > 0, lambda: x.t() * 3, lambda: x.t() + 1),
+        ]
+
+    x = weft.from_numpy((rng.standard_normal((3, 2)) + 1j * rng.standard_normal((3, 2))).astype(np.complex64))
+    for a, b in zip(weft.compile(step, backend=backend)(x), step(x), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5)
