@@ -75,8 +75,8 @@ class _Emit:
         f, type = self.f, vec(self.elem, self.lanes)
         one = "prod" in self.kind
         first = const(type, (1.0 if one else 0.0) if self.is_float else int(one))
-        ends = (f.sub(count, 1), const(I64, -1), -1) if self.is_reversed else (0, count, 1)
-        with f.loop(*ends, "row", carried=[(first, "held")]) as row:
+        first_row, end, step = (f.sub(count, 1), const(I64, -1), -1) if self.is_reversed else (0, count, 1)
+        with f.loop(first_row, end, step, "row", carried=[(first, "held")]) as row:
             at = f.add(start, f.mul(row.index, inner))
             operands = [f.masked_load(type, f.gep(self.elem, p, at), mask) for p in pointers[:-1]]
             held = row.carried[0]

@@ -51,9 +51,11 @@ class _BufferClass(type):
 class Buffer(metaclass=_BufferClass):
     """A tensor that becomes a buffer when it is assigned to an attribute of a Module. `Buffer(data, persistent=False)` is not saved."""
 
+    persistent: bool
+
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
         source = Tensor(_empty()) if data is None else data
-        made = source.detach().requires_grad_(source.requires_grad)
+        made: Any = source.detach().requires_grad_(source.requires_grad)
         made.persistent, made._is_buffer = persistent, True
         return made
 

@@ -8,7 +8,7 @@ stride and padded, with the kernel turned around. The gradient of `unfold` is a 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from weft.ir.builder import Builder
 from weft.ir.graph import Graph, Node, Operand, Value
@@ -104,7 +104,7 @@ def _folded(g: Any, w: Any, size: Dims, stride: Dims, padding: Dims, groups: int
     x = aten.permute(x, (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank)))
     for i in reversed(range(rank)):
         sizes = (*x.dims[: 2 + i], size[i] + 2 * padding[i], *x.dims[3 + i : -1])
-        x = _unfold_back(x, sizes, 2 + i, int(kernel[i]), int(stride[i]))
+        x = _unfold_back(x, sizes, 2 + i, cast(int, kernel[i]), cast(int, stride[i]))
     for i, p in enumerate(padding):
         x = aten.narrow(x, 2 + i, p, size[i]) if p != 0 else x
     return x

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from inspect import getattr_static
-from typing import Any
+from typing import Any, cast
 
 from weft.nn.modules import global_hooks
 from weft.nn.modules.converting import Converted
@@ -102,7 +102,7 @@ class Module(Hooked, Saved, Converted):
             if buffers is None:
                 raise AttributeError("cannot assign buffer before Module.__init__() call")
             self._forget(name, "_buffers")
-            self.register_buffer(name, value, value.persistent)
+            self.register_buffer(name, cast(Any, value), value.persistent)
             return
         if buffers is not None and name in buffers:
             if value is not None and not isinstance(value, Tensor):
