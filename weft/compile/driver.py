@@ -128,8 +128,11 @@ _FLAT: dict[int, pytree.TreeSpec] = {}
 
 def _flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], pytree.TreeSpec]:
     """pytree.flatten((args, kwargs)), with one structure object for calls that pass tensors only."""
-    if kwargs or any(type(a) is not Tensor for a in args):
+    if kwargs:
         return pytree.flatten((args, kwargs))
+    for a in args:
+        if type(a) is not Tensor:
+            return pytree.flatten((args, kwargs))
     spec = _FLAT.get(len(args))
     if spec is None:
         spec = _FLAT[len(args)] = pytree.flatten((args, kwargs))[1]

@@ -31,6 +31,7 @@ from weft.compile.program_io import (
     ReturnView,
     Shown,
 )
+from weft.compile.quick_match import quick_match
 from weft.compile.state import base_like
 from weft.ir.graph import Graph
 from weft.runtime.storage import root_of
@@ -139,6 +140,10 @@ class Entry:
             (source.leaf, tuple(map(str, source.strides)))
             for source in self.sources if type(source) is ArgumentSource and source.strides is not None
         ]
+        is_plain = not (self.by_argument or self.strides or self.leaf_numbers) and self.sharing == tuple((i, i) for i in range(len(leaves)))
+        self.quick = quick_match(self.facts, self.sizes, self.outside) if is_plain else None
+        fresh = [r.position for r, _ in self.returns if type(r) is ReturnFresh and r.shown is None and r.position is not None]
+        self.all_fresh = fresh if len(set(fresh)) == len(self.returns) else None
 
     # ---- guards
     def match(self, leaves: list[Any], spec: pytree.TreeSpec) -> Symbols | Miss:
@@ -149,6 +154,9 @@ class Entry:
             return Miss(f"grad mode changed: {self.grad_mode} -> {modes.grad}", 1)
         if dt.get_default() is not self.default_dtype:
             return Miss(f"the default dtype changed: {self.default_dtype} -> {dt.get_default()}", 1)
+        sizes = self.quick(leaves) if self.quick is not None else None
+        if sizes is not None and self.guards.check() and self._match_state(leaves) is None:
+            return self._bound(sizes)
         missed = self._match_leaves(leaves)
         if missed is not None:
             return missed
@@ -243,11 +251,15 @@ class Entry:
         for number in self.leaf_numbers:
             number.getter.leaves = leaves
             number.refresh()
+        return self._bound(symbols)
+
+    def _bound(self, symbols: Symbols) -> Symbols | Miss:
+        """The sizes of a call with its other symbols; or a Miss, if the program does not hold for them."""
         for number in self.integers:
             symbols[number.symbol] = number.current  # type: ignore[index]
         symbols[self.random.key] = self.random.generator.key
         symbols[self.random.offset] = self.random.generator.offset
-        if not self.shape_check(*[symbols[n] for n in self.shape_names]):
+        if self.shape_names and not self.shape_check(*[symbols[n] for n in self.shape_names]):
             return Miss(self._shape_miss(symbols), 6)
         return symbols
 
@@ -269,7 +281,8 @@ class Entry:
         for name, position in self.late:
             symbols[name] = int(results[position])
         self.effects.apply(leaves, inputs, results, symbols, grads)
-        made = self._rebuild(leaves, results, symbols)
+        fresh = self.all_fresh
+        made = self._rebuild(leaves, results, symbols) if fresh is None else [Tensor(results[i]) for i in fresh]
         for settle in self.settings:
             settle()
         if self.joint is not None:

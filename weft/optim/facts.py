@@ -24,6 +24,8 @@ def state_facts(state: Mapping[Any, dict[str, Any]]) -> Facts:
 
 def _fact(value: Any) -> Any:
     kind = type(value)
+    if kind is float or kind is int:
+        return float
     if kind is bool or kind is str or value is None:
         return value
     if isinstance(value, (int, float, np.number)):

@@ -80,6 +80,7 @@ class Program:
         self._array_roots = [r.slot.root for r in layout.results if _is_held(r)]  # type: ignore[union-attr]
         self._arrays = _getter(self._array_roots)
         self._other_results = tuple((i, r) for i, r in enumerate(layout.results) if not _is_held(r))
+        self._given = layout.symbols[: layout.given]
         self._frames: list[Frame] = []
 
     # ---- running
@@ -120,8 +121,8 @@ class Program:
     def _symbol_values(self, symbols: Symbols) -> tuple[int, ...]:
         if isinstance(symbols, tuple):
             return symbols
-        if isinstance(symbols, Mapping):
-            return tuple([symbols[name] for name in self.layout.symbols[: self.layout.given]])
+        if type(symbols) is dict or isinstance(symbols, Mapping):
+            return tuple([symbols[name] for name in self._given])
         return tuple(symbols)
 
     def _take(self) -> Frame:

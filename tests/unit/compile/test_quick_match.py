@@ -1,0 +1,62 @@
+"""Calls that the written-out check lets through are those that the questions one by one let through; all others get their program or their miss."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from weft.compile.arguments import facts_of
+from weft.compile.quick_match import quick_match
+
+
+def _quick(*tensors: weft.Tensor, outside: frozenset[int] = frozenset()):
+    facts = [facts_of(t, False) for t in tensors]
+    return quick_match(facts, [(i, ((0, f"s{i}"),)) for i, t in enumerate(tensors) if t.ndim], outside)
+
+
+def test_sizes_are_bound() -> None:
+    quick = _quick(weft.zeros(3, 2), weft.zeros(4))
+    assert quick is not None and quick([weft.zeros(5, 7), weft.ones(1)]) == {"s0": 5, "s1": 1}
+
+
+@pytest.mark.parametrize("other", [
+    lambda: weft.zeros(3, 2, dtype=weft.float64), lambda: weft.zeros(3), lambda: weft.zeros(2, 3).t(), lambda: weft.zeros(3, 2, requires_grad=True),
+    lambda: weft.zeros(6, 2)[::2], lambda: 3.0, lambda: np.zeros((3, 2), np.float32), lambda: weft.nn.Parameter(weft.zeros(3, 2)),
+    lambda: weft.zeros(3, 2, device="meta"),
+])
+def test_anything_else_is_looked_at_closely(other) -> None:
+    quick = _quick(weft.zeros(3, 2), weft.zeros(4))
+    assert quick is not None
+    assert quick([other(), weft.zeros(4)]) is None
+
+
+def test_shared_memory_is_looked_at_closely() -> None:
+    x = weft.zeros(4)
+    quick = _quick(weft.zeros(4), weft.zeros(4), outside=frozenset({id(x._data)}))
+    y = weft.zeros(8)
+    assert quick is not None and quick([y[:4], y[4:]]) is None and quick([x, y[:4]]) is None and quick([y[:4], y[:4]]) is None
+
+
+def test_programs_that_hang_on_more_have_no_quick_check() -> None:
+    assert _quick(weft.zeros(3, requires_grad=True)) is None and _quick(weft.zeros(3, 2).t()) is None and _quick(weft.zeros(6)[::2]) is None
+    assert _quick(*[weft.zeros(1) for _ in range(17)]) is None
+
+
+def test_misses_after_quick_calls_are_named_and_right(rng: np.random.Generator) -> None:
+    state = weft.ones(4)
+
+    @weft.compile
+    def step(x: weft.Tensor, y: weft.Tensor) -> weft.Tensor:
+        state.add_(1)
+        return x * y + state
+
+    x, y = weft.from_numpy(rng.standard_normal(4).astype("f")), weft.from_numpy(rng.standard_normal(4).astype("f"))
+    for _ in range(3):
+        step(x, y)
+    weft.counters.reset()
+    for a, b in ((x, y), (x, x), (state, y), (x.double(), y.double()), (x, weft.ones(8)[::2]), (x.clone().requires_grad_(), y)):
+        before = state.clone()
+        np.testing.assert_allclose(step(a, b).detach().numpy(), (a.detach() * b + before + 1).numpy() if a is not state else ((before + 1) * b + before + 1).numpy())
+    assert weft.counters.captures == 5 and len(step.misses) == 5
+    assert any("share memory" in text for text in step.misses) and any("requires_grad" in text for text in step.misses)
