@@ -131,7 +131,8 @@ def __getattr__(name: str) -> Any:
         globals()[name] = value
         return value
     if name.endswith("_") and hasattr(Tensor, name) and f"aten::{name[:-1]}" in _PACKETS:
-        return lambda self, *args, **kwargs: getattr(self, name)(*args, **kwargs)
+        value = globals()[name] = _variants.inplace_function(name)
+        return value
     raise AttributeError(f"module 'weft' has no attribute {name!r}")
 
 

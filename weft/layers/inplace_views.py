@@ -16,6 +16,7 @@ from weft.autograd.record import gradient_edge
 from weft.autograd.views import check_inplace, storage_order
 from weft.layers.eager import INFERENCE_WRITE
 from weft.ops.geometry import contiguous_strides
+from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.runtime.storage import Storage, UntypedStorage
 from weft.support.errors import ArgumentError, CaptureError, StateError, Unsupported
@@ -27,6 +28,7 @@ ndarray = np.ndarray
 NAMES = ("transpose", "t", "squeeze", "unsqueeze", "swapaxes", "swapdims", "as_strided")
 
 
+@overridable
 def as_strided(self: Tensor, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
     """A view of the storage with the given sizes, strides and offset, in elements; written as a view of what `self` is a view of."""
     root = self if self._view is None else self._view.base

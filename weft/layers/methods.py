@@ -314,6 +314,10 @@ def array_interface(self: Tensor) -> Any:
     return self.numpy().__array_interface__
 
 
+# Those that ask classes and modes themselves, for all of their arguments (see tensor/subclass.py).
+_ASKING = frozenset(("to", "contiguous", "type", "__getitem__", "__setitem__", "new_tensor", "clone", "type_as", "reshape_as", "where"))
+
+
 def install() -> None:
     """Put the methods on Tensor."""
     for name, dtype in (("float", dt.float32), ("double", dt.float64), ("half", dt.float16), ("bfloat16", dt.bfloat16), ("int", dt.int32),
@@ -322,6 +326,8 @@ def install() -> None:
         setattr(Tensor, name, _caster(name, dtype))
     for name, method in (("to", to), ("contiguous", contiguous), ("type", type_), ("__getitem__", getitem), ("__setitem__", setitem),
                          ("new_tensor", new_tensor), ("new", new), ("apply_", apply_), ("map_", map_), ("cpu", cpu), ("clone", clone), ("type_as", type_as), ("reshape_as", reshape_as), ("where", where)):
+        method.__name__ = name
+        method.__dict__["asks"] = name in _ASKING
         setattr(Tensor, name, method)
     for name, transposed in (("T", _transposed), ("mT", _matrix_transposed), ("mH", _matrix_conj_transposed), ("H", _conj_transposed)):
         setattr(Tensor, name, property(transposed))

@@ -9,7 +9,7 @@ from weft.layers.outputs import into, no_history
 from weft.layers.walk import inplace
 from weft.ops.forms import Calls
 from weft.ops.op import PACKETS, Op, on_define
-from weft.ops.overrides import Newcomer, armed, handle, meets, overriding
+from weft.ops.overrides import Newcomer, armed, handle, meets, overridable, overriding
 from weft.ops.packet import Packet, aten
 from weft.support.errors import ArgumentError
 from weft.tensor.tensor import Tensor
@@ -33,6 +33,17 @@ def _inplace_method(base: str, candidates: list[Op]) -> Callable[..., Any]:
     method.asks = True  # type: ignore[attr-defined]
     method.__doc__ = f"In-place {base}: the result is written to self.\n\n" + candidates[0].doc
     return method
+
+
+def inplace_function(name: str) -> Callable[..., Any]:
+    """`weft.relu_(x)`: the in-place method as a function."""
+
+    def function(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self, name)(*args, **kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`self.{name}(...)`."
+    return overridable(function)
 
 
 _INPLACE_SYNTAX = {

@@ -201,6 +201,8 @@ def test_a_table_of_functions_on_a_class_that_is_no_tensor() -> None:
     assert weft.add(weft.ones(2, 2), d).tolist() == [[4.0, 1.0], [1.0, 4.0]]
     assert F.mse_loss(d, weft.zeros(2, 2)).item() == 4.5
     assert weft.cat([weft.zeros(1, 2), d], dim=0).shape == (3, 2)
+    handled[weft.relu_] = handled[weft.as_strided] = lambda *args: "in hand"
+    assert weft.relu_(d) == "in hand" and weft.as_strided(d, (1,), (1,)) == "in hand" and weft.relu_ is weft.relu_
     with pytest.raises(TypeError, match=r"no implementation found for 'weft.mul' .*Diagonal"):
         weft.mul(d, 2)
     with pytest.raises(TypeError, match="no implementation"):
@@ -289,6 +291,7 @@ def test_questions() -> None:
     assert overrides.has_weft_function((x, m)) and not overrides.has_weft_function((x, 3, Parameter(x)))
     assert overrides.is_tensor_like(x) and overrides.is_tensor_like(m) and not overrides.is_tensor_like(3)
     assert overrides.resolve_name(weft.add) == "weft.add" and overrides.resolve_name(weft.Tensor.add) == "weft.Tensor.add"
+    assert [f.__name__ for f in (weft.Tensor.__getitem__, weft.Tensor.__setitem__, weft.Tensor.type)] == ["__getitem__", "__setitem__", "type"]
     assert overrides.resolve_name(weft.Tensor.shape.__get__) == "weft.Tensor.shape.__get__" and overrides.resolve_name(print) is None
     listed = overrides.get_overridable_functions()
     assert weft.matmul in listed[weft] and F.softmax in listed[F] and weft.Tensor.add_ in listed[weft.Tensor]
