@@ -58,19 +58,14 @@ def outspoken(function: Callable[..., Any], *args: Any) -> Any:
 @contextmanager
 def unrecorded() -> Iterator[None]:
     """What runs inside gets no history here. Under transforms that is the top level alone: those below go on recording, as no_grad would not let them."""
-    level = modes.special[-1] if modes.special else None
-    if not hasattr(level, "is_quiet"):
-        previous, modes.grad = modes.grad, False
-        try:
-            yield
-        finally:
-            modes.grad = previous
-        return
-    quiet, level.is_quiet = level.is_quiet, True
+    level: Any = modes.special[-1] if modes.special else None
+    flag, owner = ("is_quiet", level) if hasattr(level, "is_quiet") else ("grad", modes)
+    previous = getattr(owner, flag)
+    setattr(owner, flag, flag == "is_quiet")
     try:
         yield
     finally:
-        level.is_quiet = quiet
+        setattr(owner, flag, previous)
 
 
 class SavedTensor:

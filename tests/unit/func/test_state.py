@@ -94,7 +94,7 @@ def test_an_ensemble(rng):
 def test_batch_norm_under_vmap():
     module = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU())
     x = weft.randn(3, 4, 1, 6, 6)
-    with pytest.raises(RuntimeError, match="running_mean|num_batches|being vmapped"):
+    with pytest.raises(RuntimeError, match=r"running_mean|num_batches|being vmapped"):
         vmap(module)(x)
     assert weft.func.replace_all_batch_norm_modules_(module) is module
     found = vmap(module)(x)
