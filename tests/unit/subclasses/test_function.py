@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import abc
 import copy
 import pickle
 import subprocess
 import sys
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import pytest
@@ -381,3 +382,79 @@ def test_a_process_without_such_classes_looks_for_none() -> None:
         "assert overrides.armed == [Mine]"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+# ---- how classes may be defined
+class Greeting:
+    def hello(self) -> str:
+        return "hello"
+
+
+T = TypeVar("T")
+
+
+def test_mixins_generics_metaclasses_and_several_bases() -> None:
+    class Mixed(Greeting, weft.Tensor):
+        pass
+
+    class Abstract(weft.Tensor, metaclass=abc.ABCMeta):
+        pass
+
+    class Listed(weft.Tensor, Generic[T]):
+        pass
+
+    class Slotted(weft.Tensor):
+        __slots__ = ("tag",)
+
+    class Both(Meters, Seconds):
+        pass
+
+    assert (Mixed([1.0]) + 1).hello() == "hello"
+    for kind in (Abstract, Listed, Slotted, Both):
+        assert type(kind([1.0]) * 2) is kind
+    assert type(Both([1.0]) + Meters([1.0])) is Both
+    slotted = Slotted([1.0])
+    slotted.tag = 3
+    assert slotted.tag == 3
+
+
+def test_methods_of_the_class_go_before_those_of_tensor() -> None:
+    class Own(weft.Tensor):
+        def __repr__(self) -> str:
+            return "own"
+
+        @property
+        def shape(self) -> Any:
+            return "mine"
+
+        def sum(self) -> Any:
+            return super().sum() * 2
+
+        def __add__(self, other: Any) -> Any:
+            return "plus"
+
+    own = Own([1.0, 2.0])
+    assert (repr(own), own.shape, own + 1, own.sum().tolist(), weft.sum(own).tolist()) == ("own", "mine", "plus", 6.0, 3.0)
+
+
+def test_classes_derived_from_parameter() -> None:
+    seen: list[str] = []
+
+    class Tagged(Parameter):
+        def __init__(self, data: weft.Tensor, tag: str) -> None:
+            super().__init__(data)
+            self.tag = tag
+
+    class Asked(Parameter):
+        @classmethod
+        def __weft_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(func.__name__)
+            with overrides.DisableWeftFunctionSubclass():
+                return func(*args, **(kwargs or {}))
+
+    p = Tagged(weft.ones(2), "x")
+    assert p.tag == "x" and p.requires_grad and isinstance(p, Parameter) and type(p * 2) is weft.Tensor and copy.deepcopy(p).tag == "x"
+    q = Asked(weft.ones(2))
+    seen.clear()
+    (q * 2).sum().backward()
+    assert seen == ["mul"] and q.grad is not None and q.grad.tolist() == [2.0, 2.0]
