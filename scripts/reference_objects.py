@@ -19,7 +19,8 @@ from weft.types.dtype import ALL
 MODULES = (
     "weft", "weft.nn", "weft.nn.functional", "weft.nn.init", "weft.nn.utils", "weft.nn.utils.rnn", "weft.optim", "weft.optim.lr_scheduler",
     "weft.autograd", "weft.autograd.functional", "weft.autograd.forward", "weft.autograd.graph", "weft.func", "weft.linalg", "weft.fft", "weft.special",
-    "weft.random", "weft.utils.data", "weft.utils.checkpoint", "weft.interop", "weft.overrides",
+    "weft.random", "weft.utils.data", "weft.utils.checkpoint", "weft.interop", "weft.overrides", "weft.utils.dispatch",
+    "weft.utils.pytree",
 )
 OBJECTS = ("knobs", "counters", "default_generator")  # instances that are part of the interface
 
