@@ -75,7 +75,7 @@ PAGES: dict[str, Page] = {
                     ("weft.compile", "weft.runtime.pool", "weft.support.knobs", "weft.support.counters")),
     "data": Page("Data sets and loaders", "What feeds a training loop.", (), ("weft.utils.data",)),
     "interop": Page("Files and other libraries", "Saving, loading, and memory shared with other libraries.", (), ("weft.interop",)),
-    "overrides": Page("Extending", "Classes of the user's own among the arguments of operators.", (), 
+    "overrides": Page("Extending", "Classes of the user's own among the arguments of operators.", (),
                       ("weft.overrides", "weft.ops", "weft.tensor.subclass", "weft.layers.dispatch_modes", "weft.tensor.flattening", "weft.utils.dispatch",
                        "weft.utils.pytree", "weft.support.pytree")),
     "settings": Page("Settings and testing", "Defaults of a process, what programs ask of other devices, and comparisons for tests.", (),
