@@ -37,6 +37,20 @@ class Block:
     edge: Value
 
 
+@dataclass(frozen=True)
+class Part:
+    """The part of B at (pc, jc) as it lies: where, its sizes, its whole panels, bytes from panel to panel and from row to row of a panel."""
+
+    source: Value
+    jc: Value
+    columns: Value
+    pc: Value
+    depth: Value
+    whole: Value
+    panel: Value
+    stride: Value
+
+
 class Driver:
     """Writes the driver `core`: (A, rsA, csA, B, rsB, csB, C, rsC, N, K, adds, workspace, m0, m1, mode), strides in bytes."""
 
@@ -187,14 +201,14 @@ class Driver:
         source = f.gep(I8, f.gep(I8, arg["B"], f.mul(pc, arg["rsB"])), f.mul(jc, arg["csB"]))
         stride = const(I64, plan.panel * self.size)
         panel = f.mul(depth, stride, "panel")
-        whole = f.udiv(columns, plan.panel)
+        part = Part(source, jc, columns, pc, depth, f.udiv(columns, plan.panel), panel, stride)
         labels = [f.block(word) for word in ("b_in_place", "b_packed", "b_ahead")]
         done = f.block("b_done")
         f.switch(arg["mode"], labels[PACKED], [(IN_PLACE, labels[IN_PLACE]), (AHEAD, labels[AHEAD])])
         ends = []
         for label, find in zip(labels, (self._block_in_place, self._block_packed, self._block_ahead), strict=True):
             f.place(label)
-            found = find(source, jc, columns, pc, depth, whole, panel, stride)
+            found = find(part)
             ends.append((found, f.current))
             f.br(done)
         f.place(done)
@@ -214,47 +228,17 @@ class Driver:
             )
             loop.next(f.gep(I8, loop.carried[0], panel))
 
-    def _block_in_place(
-        self,
-        source: Value,
-        jc: Value,
-        columns: Value,
-        pc: Value,
-        depth: Value,
-        whole: Value,
-        panel: Value,
-        stride: Value,
-    ) -> list[Value]:
-        self._pack_panels(source, whole, columns, depth, self.b_space, panel)
-        return [source, self.arg["rsB"], stride, self.b_space]
+    def _block_in_place(self, part: Part) -> list[Value]:
+        self._pack_panels(part.source, part.whole, part.columns, part.depth, self.b_space, part.panel)
+        return [part.source, self.arg["rsB"], part.stride, self.b_space]
 
-    def _block_packed(
-        self,
-        source: Value,
-        jc: Value,
-        columns: Value,
-        pc: Value,
-        depth: Value,
-        whole: Value,
-        panel: Value,
-        stride: Value,
-    ) -> list[Value]:
-        self._pack_panels(source, const(I64, 0), columns, depth, self.b_space, panel)
-        return [self.b_space, stride, panel, self.f.gep(I8, self.b_space, self.f.mul(whole, panel))]
+    def _block_packed(self, part: Part) -> list[Value]:
+        self._pack_panels(part.source, const(I64, 0), part.columns, part.depth, self.b_space, part.panel)
+        return [self.b_space, part.stride, part.panel, self.f.gep(I8, self.b_space, self.f.mul(part.whole, part.panel))]
 
-    def _block_ahead(
-        self,
-        source: Value,
-        jc: Value,
-        columns: Value,
-        pc: Value,
-        depth: Value,
-        whole: Value,
-        panel: Value,
-        stride: Value,
-    ) -> list[Value]:
-        start = packed_block(self.f, self.plan, self.arg["B"], self.arg["K"], jc, columns, pc)
-        return [start, stride, panel, self.f.gep(I8, start, self.f.mul(whole, panel))]
+    def _block_ahead(self, part: Part) -> list[Value]:
+        start = packed_block(self.f, self.plan, self.arg["B"], self.arg["K"], part.jc, part.columns, part.pc)
+        return [start, part.stride, part.panel, self.f.gep(I8, start, self.f.mul(part.whole, part.panel))]
 
 
 def equal_steps(f: Function, total: Value, most: int) -> Value:
