@@ -153,10 +153,8 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call the Function."""
-        if kwargs:
-            raise ArgumentError(f"got an unexpected keyword argument '{next(iter(kwargs))}'")
-        if cls.setup_context is not Function.setup_context:
-            args = _with_defaults(cls.forward, args)
+        if kwargs or cls.setup_context is not Function.setup_context:
+            args = _by_position(cls, args, kwargs)
         if modes.special is not None and hasattr(modes.special[-1], "apply_function"):
             return modes.special[-1].apply_function(cls, args)
         needs = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
@@ -192,11 +190,15 @@ class Function:
             modes.grad = previous
 
 
-def _with_defaults(forward: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments with forward's defaults behind them: setup_context sees all of forward's inputs."""
-    bound = inspect.signature(forward).bind(*args)
+def _by_position(function: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """All of forward's inputs in their places, defaults among them. Raises ArgumentError for what can only be given by name."""
+    takes_ctx = function.setup_context is Function.setup_context
+    bound = inspect.signature(function.forward).bind(*((None, *args) if takes_ctx else args), **kwargs)
+    unplaced = [name for name in kwargs if name in bound.kwargs]
+    if unplaced:
+        raise ArgumentError(f"{function.__name__}.forward() got an unexpected keyword argument '{unplaced[0]}': inputs have places")
     bound.apply_defaults()
-    return bound.args
+    return bound.args[1:] if takes_ctx else bound.args
 
 
 class InplaceFunction(Function):

@@ -392,3 +392,23 @@ def test_grads_of_batches_are_checked(rng: Rng) -> None:
         weft.autograd.grad(x.clone(), x, weft.ones(2, 2, dtype=weft.float64), is_grads_batched=True)
     with pytest.raises(RuntimeError, match="cannot be empty"):
         weft.autograd.grad(x.sum(), [])
+
+
+def test_inputs_of_functions_by_name() -> None:
+    class Scaled(Function):
+        @staticmethod
+        def forward(ctx: Any, x: weft.Tensor, factor: float = 1.0, *, note: str = "") -> weft.Tensor:
+            ctx.factor = factor
+            return x * factor
+
+        @staticmethod
+        def backward(ctx: Any, g: weft.Tensor) -> Any:
+            return g * ctx.factor, None
+
+    x = weft.ones(1, requires_grad=True)
+    for made in (Scaled.apply(x, factor=3.0), Scaled.apply(x, 3.0), Scaled.apply(factor=3.0, x=x)):
+        (g,) = weft.autograd.grad(made, x)
+        assert g.item() == 3
+    for wrong in (lambda: Scaled.apply(x, note="a"), lambda: Scaled.apply(x, other=1)):
+        with pytest.raises(TypeError, match="unexpected keyword argument"):
+            wrong()
