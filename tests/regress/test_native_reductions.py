@@ -67,3 +67,12 @@ def test_orders_do_not_hang_on_the_first_sizes() -> None:
             e for e, n in zip(expected, (shape[1], shape[0], shape[2]), strict=True) if n > 1
         ]
     assert len(step.entries) == 1
+
+
+def test_pieces_of_nothing() -> None:
+    def step(x: weft.Tensor) -> list[weft.Tensor]:
+        return [piece.sum() for piece in x[1:].chunk(2)]
+
+    for n in (1, 4):
+        x = weft.arange(float(n))
+        assert [p.item() for p in weft.compile(step)(x)] == [p.item() for p in step(x)]

@@ -250,7 +250,7 @@ def _chunk(self: Any, chunks: int, dim: int) -> Any:
     at = normalize_dim("chunk", dim, self.ndim)
     size = self.dims[at]
     each = dm.floordiv(size + (chunks - 1), chunks)
-    if isinstance(each, int) and each == 0:
+    if shape_env.equal(size, 0):
         return aten.split_with_sizes(self, [0] * chunks, at)
     return aten.split(self, each, at)
 
