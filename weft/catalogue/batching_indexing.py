@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.ops.batching import Flags, along, everywhere, set_rule, shifted, whole
+from weft.ops.batching import Flags, along, everywhere, full_rank, set_rule, shifted, whole
 from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.support.errors import StateError
+from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 
@@ -138,3 +139,37 @@ def _index_put(op: Op, size: Dim, flags: Flags, self: Any, indices: Any, values:
 
 set_rule("aten::index.Tensor", _index)
 set_rule("aten::index_put", _index_put)
+
+
+# ---- masks that differ: the k-th element that an example's mask picks is its k-th source element
+def _numbered(mask: Any) -> Any:
+    """[batch, n] -> for each element how many picked ones lie before it (for one that is picked: its number)."""
+    return aten.clamp(aten.cumsum(aten._to_copy(mask, dt.int64), 1) - 1, 0)
+
+
+def _rows(value: Any) -> Any:
+    return aten.reshape(value, (value.dims[0], dm.product(value.dims[1:])))
+
+
+def _masked_scatter(op: Op, size: Dim, flags: Flags, self: Any, mask: Any, source: Any) -> Any:
+    rank = max(self.ndim - bool(flags[0]), mask.ndim - bool(flags[1]))
+    x, holds = aten.broadcast_tensors((full_rank(self, flags[0], size, rank), full_rank(mask, flags[1], size, rank)))
+    given = _rows(source if flags[2] else whole(source, size))
+    if given.dims[1] == 0:
+        return aten.clone(x)
+    taken = aten.gather(given, 1, _numbered(_rows(holds)))
+    return aten.where(holds, aten.reshape(taken, x.dims), x)
+
+
+def _masked_scatter_backward(op: Op, size: Dim, flags: Flags, grad: Any, mask: Any, sizes: Any) -> Any:
+    rank = max(grad.ndim - bool(flags[0]), mask.ndim - bool(flags[1]))
+    g, holds = aten.broadcast_tensors((full_rank(grad, flags[0], size, rank), full_rank(mask, flags[1], size, rank)))
+    zeros = aten.new_zeros(g, (size, dm.product(sizes)))
+    if zeros.dims[1] == 0:
+        return aten.reshape(zeros, (size, *sizes))
+    found = aten.scatter_add(zeros, 1, _numbered(_rows(holds)), _rows(aten.where(holds, g, 0)))
+    return aten.reshape(found, (size, *sizes))
+
+
+set_rule("aten::masked_scatter", _masked_scatter)
+set_rule("aten::masked_scatter_backward", _masked_scatter_backward)
