@@ -32,12 +32,7 @@ def jacrev(
 
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        chosen = checked_argnums(argnums, len(args))
-        inputs, spec = differentiable_inputs(pick(args, chosen))
-
-        def of_chosen(*leaves: Tensor) -> Any:
-            return func(*put(args, chosen, pytree.unflatten(list(leaves), spec)), **kwargs)
-
+        inputs, spec, of_chosen = _of_chosen(func, argnums, args, kwargs)
         output, pullback, aux = pull_back(of_chosen, tuple(inputs), has_aux)
         outputs, out_spec = only_tensors(output, "jacrev: Expected all outputs to be tensors")
         rows = _rows(pullback, outputs, out_spec, chunk_size)
@@ -47,6 +42,17 @@ def jacrev(
         return (result, aux) if has_aux else result
 
     return jacobian
+
+
+def _of_chosen(func: Function, argnums: Argnums, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Tensor], pytree.TreeSpec, Function]:
+    """The tensors of the arguments that argnums name, their structure, and `func` as a function of these tensors alone."""
+    chosen = checked_argnums(argnums, len(args))
+    inputs, spec = differentiable_inputs(pick(args, chosen))
+
+    def of_chosen(*leaves: Tensor) -> Any:
+        return func(*put(args, chosen, pytree.unflatten(list(leaves), spec)), **kwargs)
+
+    return inputs, spec, of_chosen
 
 
 def _rows(pullback: Function, outputs: list[Tensor], out_spec: pytree.TreeSpec, chunk_size: int | None) -> list[Tensor]:
@@ -86,11 +92,7 @@ def jacfwd(func: Function, argnums: Argnums = 0, has_aux: bool = False, *, rando
 
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        chosen = checked_argnums(argnums, len(args))
-        inputs, spec = differentiable_inputs(pick(args, chosen))
-
-        def of_chosen(*leaves: Tensor) -> Any:
-            return func(*put(args, chosen, pytree.unflatten(list(leaves), spec)), **kwargs)
+        inputs, spec, of_chosen = _of_chosen(func, argnums, args, kwargs)
 
         def column(*directions: Tensor) -> Any:
             _, tangents, aux = push_forward(of_chosen, tuple(inputs), directions, has_aux)
