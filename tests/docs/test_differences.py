@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import weft
+from weft.support.errors import CaptureError
 from weft.nn import functional as F
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/differences.md"
@@ -355,6 +356,40 @@ def test_a_changed_number(rng: RNG) -> None:
         want = p.detach().numpy().sum() * n
         assert float(compiled(x)) == pytest.approx(want)
     assert weft.counters.captures == 2
+
+
+def test_lasting_effects_are_refused() -> None:
+    w = weft.nn.Parameter(weft.ones(2))
+    opt = weft.optim.SGD([w], lr=0.5)
+
+    def rate(x: weft.Tensor) -> weft.Tensor:
+        opt.param_groups[0]["lr"] *= 0.5
+        return x
+
+    def hook(x: weft.Tensor) -> weft.Tensor:
+        w.register_hook(lambda g: g)
+        return x
+
+    def data(x: weft.Tensor) -> weft.Tensor:
+        w.data = x
+        return x
+
+    for step in (rate, hook, data):
+        with pytest.raises(CaptureError):
+            weft.compile(step)(weft.zeros(2))
+    assert (opt.param_groups[0]["lr"], w.tolist()) == (0.5, [1.0, 1.0])
+
+
+def test_draws_in_branches() -> None:
+    def alike(x: weft.Tensor) -> weft.Tensor:
+        return weft.cond(x.sum() > 0, lambda: weft.rand(2), lambda: weft.rand(2) + 1)
+
+    def unlike(x: weft.Tensor) -> weft.Tensor:
+        return weft.cond(x.sum() > 0, lambda: weft.rand(2), lambda: x * 1)
+
+    assert weft.compile(alike)(weft.ones(2)).max() < 1
+    with pytest.raises(CaptureError, match="draw different amounts of random numbers"):
+        weft.compile(unlike)(weft.ones(2))
 
 
 def test_sequence_lengths(rng: RNG) -> None:
