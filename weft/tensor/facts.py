@@ -190,5 +190,9 @@ class Facts(Operators):
 
     def data_ptr(self) -> int:
         """Address of the first element."""
+        inner = getattr(self._data, "value", None)  # of a tensor inside of a transform
+        if inner is not None:
+            self._data.materialize("data_ptr()")
+            return int(inner.data_ptr())
         storage = self.storage()
         return int(storage.address + storage.offset_of(self._data) * self.dtype.itemsize)

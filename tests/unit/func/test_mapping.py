@@ -151,6 +151,7 @@ def test_what_is_refused(rng):
         (lambda: vmap(lambda a: a.item())(x), "calling .item"),
         (lambda: vmap(lambda a: a if a > 0 else -a)(x), "weft.where"),
         (lambda: vmap(lambda a: a.numpy())(x), "numpy"),
+        (lambda: vmap(lambda a: a * a.data_ptr())(x), "data_ptr.. asks a tensor for its value"),
         (lambda: vmap(lambda a: a.nonzero())(m), "dynamic shape"),
         (lambda: vmap(lambda a: a[a > 1])(m), "mask"),
         (lambda: vmap(lambda a: weft.zeros(()).add_(a))(x), "being vmapped over but `self` not"),

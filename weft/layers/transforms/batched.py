@@ -17,8 +17,8 @@ from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
 
 _NO_VALUE = (
-    "vmap: {what} asks a tensor for its value, but inside vmap it stands for one value per example. We don't support vmap over {what}: use "
-    "weft.where instead of `if tensor`, keep numbers as tensors, or move the call out of the function."
+    "vmap: {what} asks a tensor for its value, but inside vmap it stands for one value per example: use weft.where instead of `if tensor`, keep numbers "
+    "as tensors, or move the call out of the function."
 )
 _DYNAMIC = frozenset(("nonzero", "masked_select", "_unique2", "_unique_consecutive", "unique_dim", "repeat_interleave.Tensor"))
 _ANSWERS = frozenset(("allclose", "equal", "is_nonzero"))
@@ -51,11 +51,11 @@ class Batched(Wrapper):
 
     def item(self) -> NoReturn:
         """Refused."""
-        raise StateError(_NO_VALUE.format(what="calling .item() on a Tensor (int(), float(), bool() and `if tensor` call it too)"))
+        raise StateError(_NO_VALUE.format(what="calling .item() (int(), float(), bool() and `if tensor` call it too)"))
 
     def materialize(self, what: str) -> NoReturn:
         """Refused."""
-        raise StateError(_NO_VALUE.format(what=f"{what} of a Tensor"))
+        raise StateError(_NO_VALUE.format(what=what))
 
     def outside(self) -> NoReturn:
         """Refused: the batch dim would appear from nowhere."""
@@ -134,7 +134,7 @@ class BatchLevel(Level):
                 "masks, which keep the shape, or move the call out of the function."
             )
         if name in _ANSWERS:
-            raise StateError(_NO_VALUE.format(what=f"calling {name} on a Tensor"))
+            raise StateError(_NO_VALUE.format(what=f"calling {name}"))
         if op.schema.namespace == "prim":
             raise StateError(f"vmap: {op.name} (weft.cond, weft.while_loop) cannot branch for each example; use weft.where")
         return fallback.loop
