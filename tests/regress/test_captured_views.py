@@ -79,3 +79,23 @@ def test_complex_views_are_copied_somehow(backend: str, rng: np.random.Generator
     x = weft.from_numpy((rng.standard_normal((3, 2)) + 1j * rng.standard_normal((3, 2))).astype(np.complex64))
     for a, b in zip(weft.compile(step, backend=backend)(x), step(x), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5)
+
+
+def test_windows_of_a_row_that_a_tensor_picks() -> None:
+    def step(x: weft.Tensor, i: weft.Tensor) -> weft.Tensor:
+        y = x.clone()
+        y[i].unfold(-1, 2, 1)[1].add_(10)
+        return y
+
+    x, i = weft.arange(6.0).view(2, 3), weft.tensor(1)
+    assert weft.compile(step)(x, i).tolist() == step(x, i).tolist() == [[0, 1, 2], [3, 14, 15]]
+
+
+def test_a_window_that_a_tensor_picks_is_refused() -> None:
+    def step(x: weft.Tensor, i: weft.Tensor) -> weft.Tensor:
+        y = x.clone()
+        y.unfold(0, 2, 1)[i].add_(10)
+        return y
+
+    with pytest.raises(weft.WeftError, match="overlapping windows that a tensor picks"):
+        weft.compile(step)(weft.arange(6.0), weft.tensor(1))

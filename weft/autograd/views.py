@@ -18,7 +18,7 @@ from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.support import seams
-from weft.support.errors import StateError
+from weft.support.errors import StateError, Unsupported
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -40,7 +40,7 @@ def follow(base: Any, path: Path) -> Any:
 def write_path(base: Any, path: Path, new: Any, show: Callable[[Any, Path], Any] = follow) -> Any:
     """The base with `new` in place of the view at the end of the path, by each view's scatter. `show` follows a part of the path."""
     if len(path) > 1 and _repeats(path):
-        return _write_elements(base, path, new)
+        return _write_shared(base, path, new)
     along = []
     for step in path:
         base = _settled(base, step[0])
@@ -56,6 +56,16 @@ def _repeats(path: Path) -> bool:
     """Whether a step may show an element several times, so that a write to a part of what it shows reaches all of its copies."""
     names = {op.base for op, _, _ in path}
     return "as_strided" not in names and ("expand" in names or "unfold" in names)
+
+
+def _write_shared(base: Any, path: Path, new: Any) -> Any:
+    """write_path where a step may show an element several times: the steps behind the last one that strides cannot tell are joined into one."""
+    told = max((i + 1 for i, (op, _, _) in enumerate(path) if op.view is None), default=0)
+    if not told:
+        return _write_elements(base, path, new)
+    if _repeats(path[:told]):
+        raise Unsupported("a write into one of several overlapping windows that a tensor picks; write into a clone, or pick with a number")
+    return write_path(base, path[:told], write_path(follow(base, path[:told]), path[told:], new))
 
 
 def _write_elements(base: Any, path: Path, new: Any) -> Any:
