@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft.support.errors import CaptureError
 from weft.nn import functional as F
+from weft.support.errors import CaptureError
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/differences.md"
 RNG = np.random.Generator
