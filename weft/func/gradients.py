@@ -108,7 +108,7 @@ def pull_back(func: Function, primals: tuple[Any, ...], has_aux: bool) -> tuple[
         for i, (seed, value) in enumerate(zip(seeds, values, strict=True)):
             check_seed(i, seed, value)
         with level:
-            return pytree.unflatten(level.gradients(outputs, inputs, seeds), spec)
+            return pytree.unflatten(level.gradients(outputs, inputs, seeds, keep=retain_graph), spec)
 
     return pytree.unflatten(values, out_spec), pullback, aux
 

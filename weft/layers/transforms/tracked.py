@@ -139,10 +139,10 @@ class GradLevel(Level):
             modes.grad = previous
 
     # ---- gradients
-    def gradients(self, outputs: list[Tensor], inputs: list[Tensor], seeds: list[Any]) -> list[Tensor]:
+    def gradients(self, outputs: list[Tensor], inputs: list[Tensor], seeds: list[Any], keep: bool = False) -> list[Tensor]:
         """Gradients of outputs with respect to leaves of this level, as values of the level below; zeros where nothing flows.
 
-        The level must be the top of the stack. A compiler that is installed does not take part: it sees what the formulas call, at the bottom.
+        `keep`: the graph will be asked again. The level must be the top of the stack. A compiler that is installed does not take part: it sees what the formulas call, at the bottom.
         """
         pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if self.owns(o) and o.requires_grad]
         found: tuple[Any, ...] = (None,) * len(inputs)
@@ -150,7 +150,7 @@ class GradLevel(Level):
             with install(Evaluator()):
                 previous, self.is_quiet = self.is_quiet, True
                 try:
-                    found = run_backward([o for o, _ in pairs], [self.lift(s) for _, s in pairs], True, modes.grad, inputs, False)
+                    found = run_backward([o for o, _ in pairs], [self.lift(s) for _, s in pairs], keep, modes.grad, inputs, False)
                 finally:
                     self.is_quiet = previous
         return [self.lower(aten.zeros_like(t) if g is None else g) for g, t in zip(found, inputs, strict=True)]
