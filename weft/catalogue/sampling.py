@@ -10,7 +10,7 @@ from weft.catalogue.pointwise import add
 from weft.catalogue.random import OPTIONS, checked_size, float_dtype, normal_values, uniform_values, whole_like
 from weft.ops.op import define
 from weft.ops.packet import aten
-from weft.support.errors import StateError
+from weft.support.errors import NotForDType, StateError
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 from weft.types.dtype import DType
@@ -60,6 +60,8 @@ define(
 def _scaled_uniform(self: Any, low: Any, high: Any, generator: Any) -> Any:
     if isinstance(low, float) and isinstance(high, float) and low > high:
         raise StateError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
+    if self.dtype.category <= dt.INT:
+        raise NotForDType(f'"uniform_" not implemented for {self.dtype}; it takes floating point and complex tensors')
     drawn = uniform_values(self.dims, self.dtype, generator)
     return drawn if low == 0.0 and high == 1.0 else aten._to_copy(drawn * (high - low) + low, dtype=self.dtype)
 
