@@ -90,7 +90,7 @@ def _batched(
 
 def _by_batch(roots: Sequence[Tensor], wanted: Sequence[Tensor], seeds: Sequence[Tensor | None], retain: bool | None, create: bool) -> list[Any]:
     """One walk for all of them, its gradients batched as in vmap."""
-    from weft.layers.transforms.batched import BatchLevel  # the transforms stand on this package
+    from weft.layers.transforms.custom import BatchLevel  # the transforms stand on this package
     from weft.ops.batching import whole  # only used with them
 
     size = next(s.dims[0] for s in seeds if s is not None)

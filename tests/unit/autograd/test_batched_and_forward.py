@@ -80,3 +80,37 @@ def test_vectorized_jacobians_are_the_same(rng):
     np.testing.assert_allclose(h[1], np.diag(6 * a.numpy()))
     with pytest.raises(RuntimeError, match="independent of input 1"):
         functional.jacobian(lambda a, b: a * 2, (a, b), strict=True, vectorize=True)
+
+
+def test_a_batch_of_gradients_meets_a_function_within_a_backward(rng):
+    class Inner(weft.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(g: Any, x: Any) -> Any:
+            return g * x.cos()
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx: Any, h: Any) -> Any:
+            g, x = ctx.saved_tensors
+            return h * x.cos(), -h * g * x.sin()
+
+    class Sine(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x.sin()
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return Inner.apply(g, ctx.saved_tensors[0])
+
+    x = leaf(rng, 3)
+    (rows,) = weft.autograd.grad(Sine.apply(x), x, weft.eye(3, dtype=weft.float64), is_grads_batched=True, create_graph=True)
+    np.testing.assert_allclose(rows.detach().numpy(), np.diag(np.cos(x.detach().numpy())))
+    (second,) = weft.autograd.grad(rows.sum(), x)
+    np.testing.assert_allclose(second.numpy(), -np.sin(x.detach().numpy()))

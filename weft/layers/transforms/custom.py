@@ -209,6 +209,9 @@ def under_functionalize(level: FunctionalLevel, function: Kind, args: Args) -> A
     return _lifted(level, level.down(lambda: function.apply(*values)))
 
 
+__all__ = ["BatchLevel", "DualLevel", "FunctionalLevel", "GradLevel", "VmapInfo"]
+
+
 def install() -> None:
     """Give the levels their way with custom Functions (which import the levels, not the other way round)."""
     table: dict[type[Level], Callable[..., Any]] = {
