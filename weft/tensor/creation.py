@@ -44,16 +44,32 @@ def _copied(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
         return np.array(array, dtype=wanted.numpy, order="C")
     plain = _plain(data)
     if dtype is None:
-        dtype = _natural_dtype(plain)
+        dtype = _dtype_of_numpy(data) or _natural_dtype(plain)
     try:
         with np.errstate(all="ignore"):
             if dtype.category == dt.INT:
                 return np.array(plain, dtype=np.int64).astype(dtype.numpy)
             return np.array(plain, dtype=np.float64 if dtype is dt.bfloat16 else dtype.numpy).astype(dtype.numpy, copy=False)
+    except OverflowError:
+        raise ValueProblem("Overflow when unpacking long long") from None
     except (ValueError, TypeError) as problem:
         if "inhomogeneous" in str(problem):
             raise ValueProblem(f"weft.tensor: {_ragged_text(plain)}") from None
         raise ArgumentError(f"weft.tensor: cannot make a tensor of {type(data).__name__}: {problem}") from None
+
+
+def _dtype_of_numpy(data: Any) -> DType | None:
+    """The dtype of sequences of NumPy arrays or numbers: theirs, as their first one says."""
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return dt.from_numpy(data.dtype) if isinstance(data, (np.ndarray, np.generic)) else None
+
+
+def _unknown(data: Any) -> StateError:
+    """What to say of data that are no numbers: the type of the first such thing."""
+    while isinstance(data, list):
+        data = next((d for d in data if isinstance(d, list) or not isinstance(d, (bool, int, float, complex))), None)
+    return StateError(f"Could not infer dtype of {type(data).__name__}")
 
 
 def _plain(data: Any) -> Any:
@@ -62,13 +78,15 @@ def _plain(data: Any) -> Any:
     if isinstance(data, SymInt):
         return int(data)
     if isinstance(data, (list, tuple)):
+        if any(isinstance(d, (str, bytes)) for d in data):
+            raise ValueProblem("weft.tensor: too many dimensions 'str'")
         return [_plain(d) for d in data]
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
         return [_plain(d) for d in data]
     if isinstance(data, np.ndarray):
         return data.tolist()
     if isinstance(data, (str, bytes)):
-        raise ArgumentError("weft.tensor: too many dimensions 'str'")
+        raise ArgumentError(f"weft.tensor: invalid data type '{type(data).__name__}'")
     return data
 
 
@@ -82,7 +100,7 @@ def _natural_dtype(data: Any) -> DType:
     if kind == "c":
         return dt.get_default().to_complex()
     if kind == "O":
-        raise ArgumentError("weft.tensor: could not infer dtype of object")
+        raise _unknown(data)
     return dt.get_default()
 
 

@@ -233,7 +233,7 @@ def test_wrong_use_is_named(rng: Rng) -> None:
     with pytest.raises(TypeError, match="save_for_forward expects all arguments to be tensors"):
         Saves.apply(x, "save_for_forward")
     with pytest.raises(TypeError, match="unexpected keyword argument"):
-        Power.apply(x, nothing=2)
+        Power.apply(x, 2, nothing=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(RuntimeError, match="Legacy autograd function"):

@@ -100,3 +100,19 @@ def test_losses_warn_of_sizes_that_broadcast() -> None:
 def test_packed_sequences_convert() -> None:
     packed = pack_sequence([weft.ones(3, 2), weft.ones(1, 2)])
     assert packed.to(weft.float64).data.dtype is weft.float64 and packed.to("cpu") is packed and packed.half().batch_sizes is packed.batch_sizes
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
+def test_networks_over_time_broadcast_no_states(kind: Any) -> None:
+    made, count = kind(2, 3, num_layers=2), 2 if kind is nn.LSTM else 1
+
+    def run(dims: tuple[int, ...], *states: tuple[int, ...]) -> Any:
+        zeros = tuple(weft.zeros(s) for s in states)[:count]
+        return made(weft.ones(dims), zeros if count > 1 else zeros[0])
+
+    run((4, 5, 2), (2, 5, 3), (2, 5, 3))
+    for wrong in ((1, 5, 3), (2, 1, 3), (2, 5, 1), (4, 5, 3)):
+        with pytest.raises(RuntimeError, match=r"Expected hidden(\[0\])? size \(2, 5, 3\), got"):
+            run((4, 5, 2), wrong, (2, 5, 3))
+    with pytest.raises(RuntimeError, match="For unbatched 2-D input, hx should also be 2-D but got 3-D"):
+        run((4, 2), (2, 1, 3), (2, 1, 3))

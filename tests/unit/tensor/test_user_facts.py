@@ -220,3 +220,15 @@ def test_sizes_and_tensors_in_pythons_hands() -> None:
     copied = copy.deepcopy(leaf)
     assert copied.grad is not None and copied.grad is not leaf.grad and copied.grad.tolist() == [1.0, 1.0]
     assert weft.zeros(2, dtype=weft.uint8).index_add(0, weft.tensor([1]), weft.ones(1, dtype=weft.uint8), alpha=-1).tolist() == [0, 255]
+
+
+def test_what_tensor_makes_of_data() -> None:
+    assert weft.tensor([np.float64(1)]).dtype is weft.float64 and weft.tensor([np.ones(2), np.ones(2)]).dtype is weft.float64
+    assert weft.tensor([np.int32(1)]).dtype is weft.int32 and weft.tensor([1.0]).dtype is weft.float32
+    for data, kind, words in (
+        (None, RuntimeError, "infer dtype of NoneType"), ([[1, None]], RuntimeError, "infer dtype of NoneType"), ({}, RuntimeError, "infer dtype of dict"),
+        ("a", TypeError, "invalid data type 'str'"), (["a"], ValueError, "too many dimensions"), (2**63, ValueError, "Overflow"),
+        ([[1, 2], [3]], ValueError, "expected sequence"),
+    ):
+        with pytest.raises(kind, match=words):
+            weft.tensor(data)

@@ -14,6 +14,7 @@ from weft.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_s
 from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError, StateError, ValueProblem
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 States = tuple[Tensor, ...]
@@ -81,16 +82,36 @@ class RNNBase(Module):
             if input.ndim not in (2, 3):
                 raise ShapeError(f"{self.mode}: Expected input to be 2D or 3D, got {input.ndim}D instead")
             steps = aten.unsqueeze(input, 1) if input.ndim == 2 else aten.transpose(input, 0, 1) if self.batch_first else input
+            self._check_ranks(input, states or ())
             if input.ndim == 2 and states is not None:
                 states = tuple(aten.unsqueeze(s, 1) for s in states)
         if steps.shape[-1] != self.input_size:
             raise StateError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {steps.shape[-1]}")
+        if states is not None and modes.capture is None:
+            self._check_states(steps, states)
         out, last = self._layers(steps, states if states is not None else self._zeros(steps), lengths)
         if packed is not None and lengths is not None:
             return self._repacked(packed, out, last, lengths)
         if input.ndim == 2:
             return aten.squeeze(out, 1), tuple(aten.squeeze(s, 1) for s in last)
         return (aten.transpose(out, 0, 1) if self.batch_first else out), last
+
+    @staticmethod
+    def _check_ranks(input: Tensor, states: States) -> None:
+        for s in states:
+            if s.ndim != input.ndim:
+                kind = "unbatched 2-D" if input.ndim == 2 else "batched 3-D"
+                raise ShapeError(f"For {kind} input, hx should also be {input.ndim}-D but got {s.ndim}-D tensor")
+
+    def _check_states(self, steps: Tensor, states: States) -> None:
+        """Initial states are as many, and as large, as the layers: nothing is broadcast. Raises ShapeError."""
+        rows = self.num_layers * len(self._ends())
+        sizes = (self.proj_size or self.hidden_size, self.hidden_size)[: self._state_count]
+        for i, (state, size) in enumerate(zip(states, sizes, strict=True)):
+            expected = (rows, steps.dims[1], size)
+            if tuple(state.dims) != expected:
+                which = f"hidden[{i}]" if self._state_count > 1 else "hidden"
+                raise ShapeError(f"Expected {which} size {expected}, got {list(state.dims)}")
 
     def _repacked(self, packed: PackedSequence, out: Tensor, last: States, lengths: Tensor) -> tuple[Any, States]:
         again = pack_padded_sequence(out, lengths, enforce_sorted=True)
