@@ -19,6 +19,10 @@ class NotForDType(DTypeError, NotImplementedError):
     """An operator that has no meaning, or no kernel, for this dtype."""
 
 
+class ForeignDType(DTypeError, TypeError):
+    """A NumPy dtype that weft has no like of."""
+
+
 class IndexBoundsError(WeftError, IndexError):
     """An index or a dim that is out of range."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.support.errors import DTypeError
+from weft.support.errors import DTypeError, ForeignDType
 
 BOOL, INT, FLOAT, COMPLEX = 0, 1, 2, 3  # promotion categories, in order
 
@@ -121,7 +121,7 @@ def from_numpy(dtype: np.dtype[Any]) -> DType:
     native = BY_NUMPY.get(dtype.newbyteorder("="))
     if native is not None:
         return native
-    raise DTypeError(
+    raise ForeignDType(
         f"can't convert np.ndarray of type {dtype}. The only supported types are: {', '.join(d.name for d in ALL)}"
     )
 

@@ -232,3 +232,9 @@ def test_what_tensor_makes_of_data() -> None:
     ):
         with pytest.raises(kind, match=words):
             weft.tensor(data)
+
+
+def test_arrays_of_other_dtypes_are_refused_as_types() -> None:
+    for array in (np.array(["a"]), np.array([1], dtype=object)):
+        with pytest.raises(TypeError, match=r"can't convert np.ndarray"):
+            weft.from_numpy(array)
