@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.ops.rules import same_dims
 from weft.runtime.storage import InferenceStorage, Storage
 from weft.support import seams
 from weft.support.errors import ArgumentError, DTypeError, StateError
@@ -183,7 +184,7 @@ class Tensor(Questions, Conversions):
                 f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with dtype '{self.dtype}'. Please ensure that the gradient and "
                 "the tensor have the same dtype"
             )
-        if value.dims != self.dims:
+        if not same_dims(value.dims, self.dims):
             raise StateError(
                 f"attempting to assign a gradient of size '{list(value.dims)}' to a tensor of size '{list(self.dims)}'. Please ensure that the gradient "
                 "and the tensor are the same size"
