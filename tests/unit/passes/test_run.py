@@ -54,6 +54,12 @@ def test_the_compilers_own_passes_keep_values(rng: np.random.Generator) -> None:
         assert np.isfinite(compiled(weft.randn(rows, 3), weft.randint(0, 2, (rows,))).item())
 
 
+def test_a_loop_that_may_not_end_is_not_run() -> None:
+    with weft.knobs(check=2):
+        compiled = weft.compile(lambda x: weft.while_loop(lambda x: (x > -1).all(), lambda x: (x * 0.5,), (x,)))
+        assert compiled(weft.full((2,), -3.0))[0].tolist() == [-3.0, -3.0]  # drawn inputs are positive: halved for ever
+
+
 def test_fuel_limits_the_passes_that_may_be_left_out() -> None:
     graph = parse_graph(TEXT)
     full, none = Run(), Run()
