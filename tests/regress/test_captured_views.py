@@ -99,3 +99,14 @@ def test_a_window_that_a_tensor_picks_is_refused() -> None:
 
     with pytest.raises(weft.WeftError, match="overlapping windows that a tensor picks"):
         weft.compile(step)(weft.arange(6.0), weft.tensor(1))
+
+
+def test_one_value_written_to_repeated_elements() -> None:
+    def step(x: weft.Tensor) -> weft.Tensor:
+        y = x.clone()
+        y[0].expand(3, 2).zero_()
+        y.expand(4, 3, 2)[2:, 1].fill_(7)
+        return y
+
+    x = weft.arange(6.0).view(3, 2)
+    assert weft.compile(step)(x).tolist() == step(x).tolist() == [[0, 0], [7, 7], [4, 5]]

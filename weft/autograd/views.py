@@ -39,7 +39,7 @@ def follow(base: Any, path: Path) -> Any:
 
 def write_path(base: Any, path: Path, new: Any, show: Callable[[Any, Path], Any] = follow) -> Any:
     """The base with `new` in place of the view at the end of the path, by each view's scatter. `show` follows a part of the path."""
-    if len(path) > 1 and _repeats(path):
+    if _repeats(path) and (len(path) > 1 or path[0][0].base == "expand"):
         return _write_shared(base, path, new)
     along = []
     for step in path:
@@ -76,7 +76,14 @@ def _write_elements(base: Any, path: Path, new: Any) -> Any:
         geometry = op.view.geometry(geometry, *args)
         geometry = geometry[index] if type(geometry) is tuple else geometry
     base = base if not isinstance(base, Tensor) or base.is_contiguous() else aten._contiguous_copy(base)
-    return aten.as_strided_scatter(base, new, geometry.dims, geometry.strides, geometry.offset)
+    if any(isinstance(d, int) and d == 0 for d in geometry.dims):
+        return base
+    kept = [i for i, stride in enumerate(geometry.strides) if not isinstance(stride, int) or stride != 0]
+    for i in reversed(range(geometry.ndim)):
+        if i not in kept:  # what may be written to elements shown several times is the same for all of them
+            new = aten.select(new, i, 0)
+    dims, strides = (tuple([facts[i] for i in kept]) for facts in (geometry.dims, geometry.strides))
+    return aten.as_strided_scatter(base, new, dims, strides, geometry.offset)
 
 
 def _written(whole: Any, step: tuple[Op, tuple[Any, ...], int], new: Any) -> Any:

@@ -42,7 +42,7 @@ ndarray = np.ndarray
 _SELECT_AT = OPS["aten::select_at"]
 
 
-_LOCATED = re.compile(r"[^\s:]+:\d+\b")  # a text that begins with a line
+_LOCATED = re.compile(r"(<[^>]*>|[^\s:]+):\d+\b")  # a text that begins with a line
 
 
 _LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python\d[\d.]*)[/\\]|^<frozen")
