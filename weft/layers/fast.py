@@ -169,6 +169,10 @@ def _recorder(op: Op) -> Callable[[Any, Any, Any], None]:
     counts = (1,) * len(plan.differentiable)
     slots = {needs: frozenset(needed_slots(plan, needs)) for needs in ((True, True), (True, False), (False, True))}
     positions = tuple(s.position if s.kind == ARG else -1 for s in plan.slots)
+    fixed = {  # what is packed where no operand is
+        needs: tuple([other_arguments[p] if i in wanted else None for i, p in enumerate(positions)])
+        for needs, wanted in slots.items() if not any(positions[i] in (0, 1) for i in wanted)
+    }
 
     def record(self: Any, other: Any, out: Any) -> None:
         ea, eb = _edge(self), _edge(other)
@@ -177,11 +181,12 @@ def _recorder(op: Op) -> Callable[[Any, Any, Any], None]:
         node = new(cls)
         node.edges = (ea, eb)
         node.sequence = next(sequence_numbers)
-        if positions:
-            wanted = slots[(ea is not None, eb is not None)]
-            node.packed = tuple([_packed(i, p, wanted, self, other, other_arguments) for i, p in enumerate(positions)])
-        else:
-            node.packed = ()
+        needs = (ea is not None, eb is not None)
+        packed = fixed.get(needs)
+        if packed is None:
+            wanted = slots[needs]
+            packed = tuple([_packed(i, p, wanted, self, other, other_arguments) for i, p in enumerate(positions)])
+        node.packed = packed
         node.argument_counts = counts
         node.mark = user_mark(3)
         data = out._data
