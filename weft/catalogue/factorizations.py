@@ -189,6 +189,11 @@ def _det_type(A: TensorType) -> TensorType:
     return A.with_dims(A.shape[:-2]) if A.is_complete else tensor_type(A.dtype, None)
 
 
+def _adjugate_type(A: TensorType) -> TensorType:
+    _check_square("det", A)
+    return A
+
+
 def _adjugate(A: Array) -> Array:
     """By singular values, so that it has a value where A is singular: det(U) det(Vh) V adj(S) U^H."""
     if A.shape[-1] == 0:
@@ -212,7 +217,7 @@ def _adjugate_back(g: Any, A: Any, result: Any) -> Any:
 define(
     "aten::_adjugate(Tensor A) -> Tensor",
     "The adjugate, det(A) A^-1, also of singular matrices: A [..., n, n].",
-    type=lambda A: A,
+    type=_adjugate_type,
     kernel=_adjugate,
     vjp={"A": _adjugate_back},
     effect="raises",
