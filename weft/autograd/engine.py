@@ -38,6 +38,8 @@ class Evaluator:
         """The gradients of a node's edges."""
         return node.apply(grads, needs)
 
+    quietly: Callable[[Callable[[Node], None], Node], None] | None = None  # how a step is taken, where not simply called
+
     def validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:
         """The gradient made to fit the tensor it belongs to (`index` is the edge's number)."""
         return validate(node.name(), index, gradient, metadata)
@@ -217,8 +219,13 @@ class _Walk:
         for node in dict.fromkeys(n for n, _ in self.roots):
             if self.dependencies.get(node, 0) == 0:
                 self._push(node)
+        quietly = self.evaluator.quietly
         while self.queue:
-            self._step(heapq.heappop(self.queue)[2])
+            node = heapq.heappop(self.queue)[2]
+            if quietly is None:
+                self._step(node)
+            else:
+                quietly(self._step, node)
         if self.wanted is None or self.accumulate:
             return ()
         return tuple(self.captured.get(edge) for edge in self.wanted)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.engine import Evaluator
 from weft.autograd.node import InputMetadata, Node, OpNode
 from weft.compile.symbolic import SymbolicPayload
 from weft.compile.wrappers import involves
 from weft.ir.opaque import VALIDATE, opaque_op
 from weft.layers.walk import unwatched
+from weft.ops.overrides import armed
 from weft.support.locations import user_location
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -26,6 +29,13 @@ class OpaqueEvaluator(Evaluator):
     def __init__(self, capture: Capture) -> None:
         self.capture = capture
         self.ran: set[Node] = set()
+
+    def quietly(self, step: Callable[[Node], None], node: Node) -> None:
+        """A step that calls nothing of the user's is not watched: half of a backward's cost would be the profile hook's."""
+        if _calls_users(node):
+            step(node)
+        else:
+            unwatched(step, node)
 
     def run(self, node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         """One opaque call; with create_graph, or for nodes that are not an operator's, the formulas run as ordinary operators."""
@@ -61,3 +71,13 @@ class OpaqueEvaluator(Evaluator):
         builder = self.capture.builder
         made = builder.emit(VALIDATE, (data.read(), metadata.dims, metadata.dtype))
         return self.capture.fresh(made.output)
+
+
+def _calls_users(node: Node) -> bool:
+    """Whether a node's step may run code that is not weft's: hooks, a custom Function, a class with a will of its own."""
+    if armed or wrapper_classes or node.tensor_hooks or node.pre_hooks or node.post_hooks:
+        return True
+    if isinstance(node, AccumulateGrad):
+        variable = node.variable
+        return variable is not None and variable._autograd is not None and bool(variable._autograd.post_accumulate)
+    return not isinstance(node, OpNode)

@@ -7,7 +7,7 @@ a pass makes a new graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,13 +40,14 @@ class Value:
 class Node:
     """One operator call. `blocks` are the bodies of prim::If and prim::Loop."""
 
-    __slots__ = ("args", "blocks", "op", "outputs", "where")
+    __slots__ = ("_inputs", "args", "blocks", "op", "outputs", "where")
 
     def __init__(
         self, op: Op, args: tuple[Operand, ...], types: tuple[Type, ...], blocks: tuple[Block, ...] = (), where: Location | None = None
     ) -> None:
         self.op, self.args, self.blocks, self.where = op, args, blocks, where
-        self.outputs = tuple(Value(t, "", self, i) for i, t in enumerate(types))
+        self.outputs = (Value(types[0], "", self, 0),) if len(types) == 1 else tuple([Value(t, "", self, i) for i, t in enumerate(types)])
+        self._inputs: tuple[Value, ...] | None = None
 
     @property
     def output(self) -> Value:
@@ -58,17 +59,29 @@ class Node:
         """An argument by its schema name. Raises KeyError that lists the names."""
         return self.args[self.op.schema.index(name)]
 
-    def inputs(self) -> Iterator[Value]:
+    def inputs(self) -> tuple[Value, ...]:
         """Every Value among the arguments, in order, repeats included."""
-        return values_in(self.args)
+        found = self._inputs
+        if found is None:  # arguments never change: listed once, read by every pass
+            listed: list[Value] = []
+            for a in self.args:
+                if type(a) is Value:
+                    listed.append(a)
+                elif type(a) is tuple:
+                    listed.extend(values_in(a))
+            found = self._inputs = tuple(listed)
+        return found
 
-    def reads(self) -> Iterator[Value]:
+    def reads(self) -> Iterable[Value]:
         """Every Value that the node or anything in its blocks reads, those defined inside included."""
-        yield from values_in(self.args)
+        if not self.blocks:
+            return self.inputs()
+        found = list(self.inputs())
         for block in self.blocks:
             for node in block.nodes:
-                yield from node.reads()
-            yield from values_in(block.results)
+                found += node.reads()
+            found += values_in(block.results)
+        return found
 
     def __repr__(self) -> str:
         return f"<node {self.op.name} -> {', '.join(map(repr, self.outputs))}>"

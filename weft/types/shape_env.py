@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weft.support.errors import CaptureError
@@ -64,6 +63,7 @@ class ShapeEnv:
     examples: dict[str, int] = field(default_factory=dict)
     guards: dict[Relation, ShapeGuard] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    _asked: dict[tuple[Dim, Dim], tuple[bool, Relation | None]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def fresh(self, kind: str, example: int | None = None) -> Expr:
         """A new symbol of kind "s", "i" or "u"."""
@@ -82,10 +82,17 @@ class ShapeEnv:
             return a == b
         if a == b:
             return True
+        known = self._asked.get((a, b))
+        if known is not None and (known[1] is None or known[1] in self.guards):  # a guard may have been put off since
+            return known[0]
         difference = a - b
         if isinstance(difference, int):
             return difference == 0
-        return self._ask(Relation("==", _positive_first(difference)))
+        relation = Relation("==", _positive_first(difference))
+        answer = self._ask(relation)
+        if type(self) is ShapeEnv:  # others answer by what is known at the time
+            self._asked[(a, b)] = (answer, relation if relation in self.guards else None)
+        return answer
 
     def less(self, a: Dim, b: Dim) -> bool:
         """Whether a < b; recorded as a guard when only the example answers."""
@@ -169,15 +176,21 @@ def current_env() -> ShapeEnv | None:
     return _current.env
 
 
-@contextmanager
-def using(env: ShapeEnv | None) -> Iterator[ShapeEnv | None]:
+class using:  # read as a word: `with shape_env.using(env):`
     """Answer questions from `env` within a block."""
-    previous = _current.env
-    _current.env = env
-    try:
-        yield env
-    finally:
-        _current.env = previous
+
+    __slots__ = ("_env", "_previous")
+
+    def __init__(self, env: ShapeEnv | None) -> None:
+        self._env = env
+
+    def __enter__(self) -> ShapeEnv | None:
+        self._previous = _current.env
+        _current.env = self._env
+        return self._env
+
+    def __exit__(self, *error: object) -> None:
+        _current.env = self._previous
 
 
 def equal(a: Dim, b: Dim) -> bool:

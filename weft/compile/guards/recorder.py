@@ -105,7 +105,7 @@ class Recorder:
         return found
 
     def _make_hook(self) -> Callable[[FrameType, str, Any], None]:
-        table, boring_of, codes = self._table, self.kinds.of, self._table.get
+        boring_of, codes = self.kinds.of, self._table.get
 
         def hook(frame: FrameType, event: str, arg: Any) -> None:
             if event == "call":
@@ -124,13 +124,13 @@ class Recorder:
                 if codes(id(frame.f_code)) is not False and arg.__name__ in SUSPECTS:
                     self._suspect(frame, arg)
             elif event == "return":
-                own = codes(id(frame.f_code))
-                if isinstance(own, Plan) and own.store_names and own.code.co_name != "__init__":
-                    self._stored_by(own, frame.f_back)
-                if arg is None or boring_of(arg) in BORING or frame.f_back is None:
+                own, back = codes(id(frame.f_code)), frame.f_back
+                if own and isinstance(own, Plan) and own.store_names and own.code.co_name != "__init__":
+                    self._stored_by(own, back)
+                if arg is None or back is None:
                     return
-                caller = table.get(id(frame.f_back.f_code))
-                if isinstance(caller, Plan) and caller.names:
+                caller = codes(id(back.f_code))
+                if caller and isinstance(caller, Plan) and caller.names and boring_of(arg) not in BORING:
                     self._returned(arg, caller, frame.f_code)
 
         return hook
