@@ -21,8 +21,9 @@ import numpy
 
 from weft.codegen.gemm import gemm_module, gemm_symbol
 from weft.codegen.gemm_plan import plan_gemm
-from weft.codegen.native import build
+from weft.codegen.native import object_code
 from weft.codegen.target import host_target
+from weft.runtime.engine import load
 
 SIZES = [
     *[("NT", 2048, n, k) for n, k in ((384, 128), (128, 128), (512, 128), (128, 512), (256, 128))],
@@ -45,7 +46,7 @@ class Product:
         target = host_target()
         self.plan = plan_gemm(dtype, target)
         module = gemm_module(dtype, target)
-        self.library = build(module.text(), [gemm_symbol("batched", self.plan)], target)
+        self.library = load(object_code(module.text(), target), [gemm_symbol("batched", self.plan)], {})
         pointers, sizes = [ctypes.c_void_p] * 3, [ctypes.c_int64] * 8
         head = [*pointers, *sizes, ctypes.c_int32, ctypes.c_void_p]
         self.batched = ctypes.CFUNCTYPE(None, *head, *[ctypes.c_int64] * 5)(
