@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from weft.ops.schema import parse_schema
 from weft.support.errors import ShapeError
 from weft.types import dtype as dt
 
-_BERNOULLI = tuple(Fraction(*v) for v in ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510)))  # B2, B4, ...
+_BERNOULLI = ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510))  # B2, B4, ... as fractions
 _STEPS = 8  # of the recurrence, for arguments below it
 
 
@@ -62,7 +61,7 @@ def _lgamma(s: Any, x: Any) -> Any:
     below, z, offset = _reflected(s, v)
     low, far = _raised(s, z)
     inverse = s.div(_number(s, 1), far)
-    tail = s.mul(inverse, _series(s, s.mul(inverse, inverse), [float(b / (2 * k * (2 * k - 1))) for k, b in enumerate(_BERNOULLI, 1)]))
+    tail = s.mul(inverse, _series(s, s.mul(inverse, inverse), [p / (q * 2 * k * (2 * k - 1)) for k, (p, q) in enumerate(_BERNOULLI, 1)]))
     value = s.sub(s.mul(s.sub(far, _number(s, 0.5)), s.log(far)), far)
     value = s.add(s.add(value, _number(s, 0.5 * math.log(2 * math.pi))), tail)
     near = s.where(low, z, _number(s, 1))
@@ -95,7 +94,7 @@ def _digamma(s: Any, x: Any) -> Any:
     low, far = _raised(s, z)
     inverse = s.div(_number(s, 1), far)
     square = s.mul(inverse, inverse)
-    tail = s.mul(square, _series(s, square, [float(b / (2 * k)) for k, b in enumerate(_BERNOULLI, 1)]))
+    tail = s.mul(square, _series(s, square, [p / (q * 2 * k) for k, (p, q) in enumerate(_BERNOULLI, 1)]))
     value = s.sub(s.sub(s.log(far), s.mul(inverse, _number(s, 0.5))), tail)
     near = s.where(low, z, _number(s, 1))
     sum_ = s.div(_number(s, 1), near)
@@ -155,7 +154,7 @@ def _polygamma(s: Any, n: int, x: Any) -> Any:
     low, far = _raised(s, z)
     inverse = s.div(_number(s, 1), far)
     square = s.mul(inverse, inverse)
-    rising = [float(b * math.factorial(2 * k + n - 1) / (math.factorial(2 * k) * math.factorial(n))) for k, b in enumerate(_BERNOULLI, 1)]
+    rising = [p * math.factorial(2 * k + n - 1) / (q * math.factorial(2 * k) * math.factorial(n)) for k, (p, q) in enumerate(_BERNOULLI, 1)]
     tail = s.add(s.add(_number(s, 1 / n), s.mul(inverse, _number(s, 0.5))), s.mul(square, _series(s, square, rising)))
     value = s.mul(tail, _power(s, inverse, n))
     near = s.where(low, z, _number(s, 1))
