@@ -138,7 +138,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     operators = [key[6:] for key, ops in _PACKETS.items() if key.startswith("aten::") and _any("weft" in op.public for op in ops)]
-    return sorted({*globals(), *_LAZY, *_LAZY_NAMES, *_FUNCTIONS, *operators})
+    named = {*globals(), *_LAZY, *_LAZY_NAMES, *_FUNCTIONS, *operators}
+    return sorted(n for n in named if n.startswith("_") or not n.endswith("_"))  # in-place functions are there once asked for; they are not listed
 
 
 __all__ = [
