@@ -105,11 +105,17 @@ class CompiledFunction:
 
     def stages(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Every stage of the program for these arguments, by name: captured, opened, optimized, ... (graphs and texts)."""
+        return self.entry_for(args, kwargs)[0].stages()
+
+    def entry_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Entry, Any]:
+        """The program that fits a call, captured if there is none, and what its `match` makes of the arguments."""
         leaves, spec = pytree.flatten(sealed((args, kwargs)))
-        entry = next((e for e in self.entries if type(e.match(leaves, spec)) is not Miss), None)
-        if entry is None:
-            entry = self.capture(args, kwargs, leaves, spec)
-        return entry.stages()
+        for entry in self.entries:
+            call = entry.match(leaves, spec)
+            if type(call) is not Miss:
+                return entry, call
+        entry = self.capture(args, kwargs, leaves, spec)
+        return entry, entry.match(leaves, spec)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

@@ -11,10 +11,9 @@ from typing import Any
 from weft.compile.driver import CompiledFunction
 from weft.compile.entry import Entry, Miss
 from weft.compile.executable import Compiled
-from weft.compile.wrappers import sealed
 from weft.ir.graph import Graph
 from weft.ir.opaque import plan_of_opaque
-from weft.support import pytree, registry
+from weft.support import registry
 from weft.support.errors import ArgumentError
 
 
@@ -77,24 +76,13 @@ def explain_function(function: Any, *args: Any, **kwargs: Any) -> Explanation:
             raise ArgumentError(f"explain: {owner.name} takes arguments and was not called yet; name some, as in weft.explain({owner.name}, x)")
         entry, call = owner.entries[-1], None
     else:
-        entry, call = _entry_for(owner, args, kwargs)
+        entry, call = owner.entry_for(args, kwargs)
     symbols = None if isinstance(call, Miss) else call
     programs = [_program("program", entry.graph, entry.executable, symbols)]
     if entry.joint is not None:
         programs[0].title = "forward"
         programs.append(_program("backward", entry.joint.halves.backward, entry.joint.backward, symbols))
     return _explanation(owner, entry, programs)
-
-
-def _entry_for(owner: CompiledFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Entry, Any]:
-    """The program that fits a call, captured if there is none, and what it makes of the arguments."""
-    leaves, spec = pytree.flatten(sealed((args, kwargs)))
-    for entry in owner.entries:
-        call = entry.match(leaves, spec)
-        if type(call) is not Miss:
-            return entry, call
-    entry = owner.capture(args, kwargs, leaves, spec)
-    return entry, entry.match(leaves, spec)
 
 
 def _lacks_arguments(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
