@@ -10,7 +10,7 @@ from weft.catalogue.extrema import picked_gradient
 from weft.catalogue.reductions import reduced_type
 from weft.catalogue.samples import F, I, case, draw
 from weft.catalogue.shaping import run_size
-from weft.catalogue.sorting import stable_order
+from weft.catalogue.sorting import first_and, stable_order
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
@@ -231,9 +231,7 @@ define(
 
 
 def _unique_consecutive(self: Any, return_inverse: bool, return_counts: bool, dim: int | None) -> Any:
-    found = aten._unique_consecutive(self, dim)
-    asked = [found[0], *(part for part, wanted in zip(found[1:], (return_inverse, return_counts), strict=True) if wanted)]
-    return asked[0] if len(asked) == 1 else tuple(asked)
+    return first_and(aten._unique_consecutive(self, dim), return_inverse, return_counts)
 
 
 define(

@@ -35,9 +35,8 @@ def _float(dtype: DType | None) -> DType | None:
     return dtype if dtype is None or dtype.is_differentiable else dt.get_default()
 
 
-def _rfft_type(self: TensorType, n: Dim | None, dim: int, norm: str | None) -> TensorType:
-    if self.dtype is not None and self.dtype.is_complex:
-        raise DTypeError(f"rfft expects a real input tensor, but got {self.dtype}")
+def _fft_type(name: str, self: TensorType, n: Dim | None, dim: int, norm: str | None) -> TensorType:
+    """The complex spectrum of a signal: as long as the signal, or n."""
     dtype = _float(self.dtype)
     if dtype is dt.float16 or dtype is dt.bfloat16:
         raise DTypeError(f"Unsupported dtype {dtype}")
@@ -46,11 +45,20 @@ def _rfft_type(self: TensorType, n: Dim | None, dim: int, norm: str | None) -> T
         return tensor_type(target, None)
     if self.ndim == 0:
         raise IndexBoundsError("Dimension specified as -1 but tensor has no dimensions")
-    at = normalize_dim("fft_rfft", dim, self.ndim)
+    at = normalize_dim(name, dim, self.ndim)
     length = self.shape[at] if n is None else n
     _check(length, norm)
-    half = dm.floordiv(length, 2) + 1
-    return tensor_type(target, (*self.shape[:at], half, *self.shape[at + 1 :]), self.device)
+    return tensor_type(target, (*self.shape[:at], length, *self.shape[at + 1 :]), self.device)
+
+
+def _rfft_type(self: TensorType, n: Dim | None, dim: int, norm: str | None) -> TensorType:
+    if self.dtype is not None and self.dtype.is_complex:
+        raise DTypeError(f"rfft expects a real input tensor, but got {self.dtype}")
+    whole = _fft_type("fft_rfft", self, n, dim, norm)
+    if not whole.is_complete:
+        return whole
+    at = normalize_dim("fft_rfft", dim, self.ndim)
+    return whole.with_dims((*whole.shape[:at], dm.floordiv(whole.shape[at], 2) + 1, *whole.shape[at + 1 :]))
 
 
 def _rfft(x: Array, n: int | None, dim: int, norm: Any) -> Array:
@@ -134,21 +142,6 @@ define(
 )
 
 # ---- complex signals
-
-
-def _fft_type(name: str, self: TensorType, n: Dim | None, dim: int, norm: str | None) -> TensorType:
-    dtype = _float(self.dtype)
-    if dtype is dt.float16 or dtype is dt.bfloat16:
-        raise DTypeError(f"Unsupported dtype {dtype}")
-    target = None if dtype is None else dtype.to_complex()
-    if not self.is_complete:
-        return tensor_type(target, None)
-    if self.ndim == 0:
-        raise IndexBoundsError("Dimension specified as -1 but tensor has no dimensions")
-    at = normalize_dim(name, dim, self.ndim)
-    length = self.shape[at] if n is None else n
-    _check(length, norm)
-    return tensor_type(target, (*self.shape[:at], length, *self.shape[at + 1 :]), self.device)
 
 
 def _transformed(x: Array, n: int | None, dim: int, norm: Any, inverse: bool) -> Array:

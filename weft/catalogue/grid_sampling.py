@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from weft.catalogue.interpolation import cubic_weights
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
@@ -17,7 +18,6 @@ from weft.types.dims import Dim
 
 _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")
-_CUBIC = -0.75
 
 
 def _check(input: Any, grid: Any, mode: str, padding_mode: str) -> None:
@@ -101,25 +101,13 @@ def _linear(image: Any, places: Sequence[Any], sizes: Sequence[Dim]) -> Any:
     return total
 
 
-def _cubic_weights(t: Any) -> tuple[Any, ...]:
-    a = _CUBIC
-
-    def near(d: Any) -> Any:
-        return ((a + 2) * d - (a + 3)) * d * d + 1
-
-    def far(d: Any) -> Any:
-        return ((d * a - 5 * a) * d + 8 * a) * d - 4 * a
-
-    return far(t + 1), near(t), near(1 - t), far(2 - t)
-
-
 def _cubic(image: Any, places: Sequence[Any], sizes: Sequence[Dim], padding: str, corners: bool) -> Any:
     (y, x), (height, width) = places, sizes
     top, left = aten.floor(y), aten.floor(x)
     total: Any = None
-    for i, down in enumerate(_cubic_weights(y - top)):
+    for i, down in enumerate(cubic_weights(y - top)):
         row = _padded(top + (i - 1), height, padding, corners)
-        for j, across in enumerate(_cubic_weights(x - left)):
+        for j, across in enumerate(cubic_weights(x - left)):
             column = _padded(left + (j - 1), width, padding, corners)
             term = _picked(image, [row, column], sizes) * aten.unsqueeze(down * across, 1)
             total = term if total is None else total + term

@@ -129,13 +129,13 @@ def _cubic(x: Any, dim: int, places: Any, have: Dim) -> Any:
     t = places - low
     base = aten.to(low, dt.int64)
     total: Any = None
-    for offset, weight in zip((-1, 0, 1, 2), _cubic_weights(t), strict=True):
+    for offset, weight in zip((-1, 0, 1, 2), cubic_weights(t), strict=True):
         part = aten.index_select(x, dim, aten.clamp(base + offset, 0, have - 1)) * _lined(weight, x.ndim, dim)
         total = part if total is None else total + part
     return total
 
 
-def _cubic_weights(t: Any) -> Sequence[Any]:
+def cubic_weights(t: Any) -> Sequence[Any]:
     """Keys' cubic kernel with a = -0.75 at distances 1 + t, t, 1 - t, 2 - t."""
     a = _CUBIC
 

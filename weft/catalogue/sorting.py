@@ -247,7 +247,12 @@ define(
 def _unique(self: Any, sorted: bool, return_inverse: bool, return_counts: bool, dim: int | None) -> Any:
     found = (aten._unique2(self, sorted, return_inverse, return_counts) if dim is None
              else aten.unique_dim(self, dim, sorted, return_inverse, return_counts))
-    asked = [found[0], *(part for part, wanted in zip(found[1:], (return_inverse, return_counts), strict=False) if wanted)]
+    return first_and(found, return_inverse, return_counts)
+
+
+def first_and(found: tuple[Any, ...], *wanted: bool) -> Any:
+    """The first result, with those of the others that are wanted in a tuple; alone if none is."""
+    asked = [found[0], *(part for part, is_wanted in zip(found[1:], wanted, strict=True) if is_wanted)]
     return asked[0] if len(asked) == 1 else tuple(asked)
 
 

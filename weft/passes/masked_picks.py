@@ -58,8 +58,12 @@ def _scatter(builder: Builder, base: Value, dim: int, index: Value, source: Oper
 def _one_hot(builder: Builder, classes: Value, count: Dim) -> tuple[Operand, ...]:
     rank = len(classes.tensor_type.shape)
     checked = aten.unsqueeze(aten.checked_index(builder.handle(classes), count), rank)
-    columns = aten.reshape(aten._iota(count), (1,) * rank + (count,))
-    return results_of(builder, aten._to_copy(aten.eq(columns, checked), dtype=dt.int64))
+    return results_of(builder, aten._to_copy(aten.eq(numbers_along(count, rank + 1, rank), checked), dtype=dt.int64))
+
+
+def numbers_along(size: Dim, rank: int, axis: int) -> Any:
+    """0, 1, 2, ... along one of `rank` dims; the others have size 1."""
+    return aten.reshape(aten._iota(size), tuple(size if i == axis else 1 for i in range(rank)))
 
 
 def _hits(builder: Builder, rows: Value, dim: int, index: Value) -> Any:
@@ -67,8 +71,7 @@ def _hits(builder: Builder, rows: Value, dim: int, index: Value) -> Any:
     dims = rows.tensor_type.shape
     axis = normalize_dim("gather", dim, len(dims))
     checked = aten.checked_index(builder.handle(index), dims[axis])
-    columns = aten.reshape(aten._iota(dims[axis]), tuple(dims[axis] if i == axis else 1 for i in range(len(dims))))
-    return aten.eq(columns, checked)
+    return aten.eq(numbers_along(dims[axis], len(dims), axis), checked)
 
 
 def _is_single(builder: Builder, rows: Value, dim: int, index: Value) -> bool:

@@ -14,6 +14,7 @@ from weft.ir.graph import Graph, Node, Operand, Value
 from weft.ops.geometry import contiguous_strides
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
+from weft.passes.masked_picks import numbers_along
 from weft.passes.rebuild import rebuild, results_of
 from weft.types import dtype as dt
 from weft.types.dims import Dim, product
@@ -57,7 +58,7 @@ def _scatter(base: Any, dim: int, index: Any, source: Any, adds: bool = False) -
     numbers = _checked(index, base.dims[axis]) * strides[axis]
     for i, size in enumerate(index.dims):
         if i != axis:
-            numbers = numbers + _line(size, index.ndim, i) * strides[i]
+            numbers = numbers + numbers_along(size, index.ndim, i) * strides[i]
     return _written(base, base.ndim, numbers, source, adds)
 
 
@@ -83,7 +84,7 @@ def _index_put(base: Any, indices: Sequence[Any], values: Any, accumulate: bool)
         numbers = index * strides[i] if numbers is None else numbers + index * strides[i]
     rank = first + numbers.ndim
     for i in range(first):
-        numbers = numbers + _line(base.dims[i], rank, i) * strides[i]
+        numbers = numbers + numbers_along(base.dims[i], rank, i) * strides[i]
     return _written(base, end, numbers, values, accumulate)
 
 
@@ -97,7 +98,7 @@ def _index_rows(base: Any, dim: int, index: Any, source: Any, adds: bool) -> Any
     strides = contiguous_strides(base.dims[: axis + 1])
     numbers = _checked(index, base.dims[axis]) * strides[axis]
     for i in range(axis):
-        numbers = numbers + _line(base.dims[i], axis + 1, i) * strides[i]
+        numbers = numbers + numbers_along(base.dims[i], axis + 1, i) * strides[i]
     return _written(base, axis + 1, numbers, source, adds)
 
 
@@ -128,11 +129,6 @@ _RULES: dict[str, Callable[..., Any]] = {
 
 def _checked(index: Any, size: Dim) -> Any:
     return aten.checked_index(aten._to_copy(index, dtype=dt.int64) if index.dtype is not dt.int64 else index, size)
-
-
-def _line(size: Dim, rank: int, axis: int) -> Any:
-    """0, 1, 2, ... along one of `rank` dims."""
-    return aten.reshape(aten._iota(size), tuple(size if i == axis else 1 for i in range(rank)))
 
 
 def _written(base: Any, end: int, numbers: Any, values: Any, adds: bool) -> Any:

@@ -115,6 +115,8 @@ _RULES: dict[str, Callable[..., Any]] = {"aten::_convolve": _correlate, "aten::_
 
 def _unfold_back(g: Any, sizes: Dims, at: int, size: int, step: int) -> Any:
     """Windows added up where they came from. Piece j holds elements j * step to (j + 1) * step of every window; pieces do not overlap in themselves."""
+    env = shape_env.current_env()
+    assert env is not None  # a rebuild answers from its graph
     last = g.ndim - 1
     g = aten.permute(g, (*range(at + 1), last, *range(at + 1, last)))
     count, whole = g.dims[at], sizes[at]
@@ -125,18 +127,13 @@ def _unfold_back(g: Any, sizes: Dims, at: int, size: int, step: int) -> Any:
         if end - j * step < step:
             piece = aten.constant_pad_nd(piece, [*[0, 0] * (last - at - 1), 0, step - end + j * step])
         piece = aten.reshape(piece, (*sizes[:at], count * step, *sizes[at + 1 :]))
-        if j or not _proves_equal(count * step, whole):
+        if j or not env.proves_equal(count * step, whole):
             piece = aten.constant_pad_nd(piece, [*[0, 0] * (last - at - 1), j * step, whole - (j + count) * step])
         total = piece if total is None else total + piece
     return total if total is not None else aten.zeros(tuple(sizes), dtype=g.dtype)
 
 
 # ---- pieces
-
-
-def _proves_equal(a: Dim, b: Dim) -> bool:
-    env = shape_env.current_env()
-    return a == b if env is None else env.proves_equal(a, b)
 
 
 def _padded(x: Any, before: Dims, after: Dims) -> Any:
