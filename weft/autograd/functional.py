@@ -173,27 +173,29 @@ def _scalar(outputs: tuple[Tensor, ...], name: str) -> None:
         raise StateError(f"The function given to {name} should return a single Tensor with a single element")
 
 
-def vhp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
-    """(func(*inputs), v' H) for a scalar function."""
+def _first_order(
+    func: Callable[..., Any], inputs: Tensors, v: Tensors, name: str, create_graph: bool, strict: bool
+) -> tuple[tuple[tuple[Tensor, ...], bool], bool, tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """What vhp and hvp begin with: the value (and whether it is many), whether the inputs are many, these, the directions, and the gradient with its history."""
     many, points = _as_tuple(inputs, "inputs")
     directions = _directions(v, points, "input to the user-provided function")
     points = _prepared(points, create_graph)
-    out_many, outputs = _call(func, points, "vhp", strict)
-    _scalar(outputs, "vhp")
+    out_many, outputs = _call(func, points, name, strict)
+    _scalar(outputs, name)
     with enable_grad():
         first = _gradients(outputs, points, (None,), True, strict)
-    found = _gradients(first, points, directions, create_graph, strict)
-    return _finished(outputs, out_many, create_graph), _finished(found, many, create_graph)
+    return (outputs, out_many), many, points, directions, first
+
+
+def vhp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """(func(*inputs), v' H) for a scalar function."""
+    value, many, points, directions, first = _first_order(func, inputs, v, "vhp", create_graph, strict)
+    products = _gradients(first, points, directions, create_graph, strict)
+    return _finished(*value, create_graph), _finished(products, many, create_graph)
 
 
 def hvp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """(func(*inputs), H v) for a scalar function: forward over reverse."""
-    many, points = _as_tuple(inputs, "inputs")
-    directions = _directions(v, points, "input to the user-provided function")
-    points = _prepared(points, create_graph)
-    out_many, outputs = _call(func, points, "hvp", strict)
-    _scalar(outputs, "hvp")
-    with enable_grad():
-        first = _gradients(outputs, points, (None,), True, strict)
+    value, many, points, directions, first = _first_order(func, inputs, v, "hvp", create_graph, strict)
     products = _forward_products(first, points, directions, create_graph, strict)
-    return _finished(outputs, out_many, create_graph), _finished(products, many, create_graph)
+    return _finished(*value, create_graph), _finished(products, many, create_graph)

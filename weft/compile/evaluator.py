@@ -11,7 +11,7 @@ from weft.autograd.node import InputMetadata, Node, OpNode
 from weft.compile.symbolic import SymbolicPayload
 from weft.compile.wrappers import involves
 from weft.ir.opaque import VALIDATE, opaque_op
-from weft.layers.walk import unwatched
+from weft.layers.watching import unwatched
 from weft.ops.overrides import armed
 from weft.support.locations import user_location
 from weft.tensor.modes import modes

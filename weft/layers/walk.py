@@ -12,7 +12,7 @@ from weft.autograd.node import OpNode, node_class
 from weft.autograd.views import check_inplace, rebase
 from weft.layers import abstract, dispatch, eager
 from weft.layers.results import named
-from weft.layers.watching import unwatched as unwatched
+from weft.layers.watching import unwatched
 from weft.ops import route
 from weft.ops.backward import plan_of
 from weft.ops.op import OPS, Op

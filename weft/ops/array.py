@@ -15,13 +15,11 @@ from weft.types.dims import Dim
 from weft.types.dtype import DType
 
 
-class Array(OperatorMethods):
-    """A value without autograd: `.data` is the NumPy array."""
+class ArrayFacts(OperatorMethods):
+    """What a value whose `.data` is a NumPy array says of it."""
 
     __slots__ = ("data",)
-
-    def __init__(self, data: np.ndarray[Any, Any]) -> None:
-        self.data = data
+    data: np.ndarray[Any, Any]
 
     @property
     def dims(self) -> tuple[Dim, ...]:
@@ -39,6 +37,15 @@ class Array(OperatorMethods):
     @property
     def device(self) -> str:
         return "cpu"
+
+
+class Array(ArrayFacts):
+    """A value without autograd: `.data` is the NumPy array."""
+
+    __slots__ = ()
+
+    def __init__(self, data: np.ndarray[Any, Any]) -> None:
+        self.data = data
 
     def item(self) -> Any:
         return self.data.item()

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from weft.ops import compute
-from weft.ops.methods import OperatorMethods
+from weft.ops.array import ArrayFacts
 from weft.ops.op import Op
 from weft.ops.quiet import SILENT, reset, set_silent
 from weft.ops.route import default_route
 from weft.ops.steps import Function, step_of
 from weft.types import dtype as dt
-from weft.types.dims import Dim
 from weft.types.dtype import DType
 
 ndarray = np.ndarray
@@ -83,29 +82,13 @@ class Program:
         return r
 
 
-class Traced(OperatorMethods):
+class Traced(ArrayFacts):
     """A value while a rule is traced: the array, its register, and the register whose memory it shows."""
 
-    __slots__ = ("data", "register", "root")
+    __slots__ = ("register", "root")
 
     def __init__(self, data: Any, register: int, root: int) -> None:
         self.data, self.register, self.root = data, register, root
-
-    @property
-    def dims(self) -> tuple[Dim, ...]:
-        return self.data.shape  # type: ignore[no-any-return]
-
-    @property
-    def ndim(self) -> int:
-        return self.data.ndim  # type: ignore[no-any-return]
-
-    @property
-    def dtype(self) -> DType:
-        return dt.from_numpy(self.data.dtype)
-
-    @property
-    def device(self) -> str:
-        return "cpu"
 
     def item(self) -> Any:
         raise Untraceable("a value is read")
