@@ -3,9 +3,10 @@ to these). Columns are dealt out, so that every element is written in the order 
 
 from __future__ import annotations
 
-from weft.codegen.emit import I8, I16, I32, I64, PTR, Function, LType, Module, const, vec
+from weft.codegen.emit import I64, PTR, Function, LType, Module, const, vec
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.lower_loops import PARAMETERS
+from weft.codegen.lower_values import raw_type
 from weft.codegen.lowering import BlockLowering
 from weft.codegen.scalar_element import memory_type
 from weft.codegen.target import Target
@@ -19,7 +20,6 @@ from weft.types.dims import Dim
 from weft.types.dtype import DType
 
 COLUMNS = 64  # columns of a part
-_BITS = {1: I8, 2: I16, 4: I32, 8: I64}  # by bytes
 _SUMS = (dt.float32, dt.float64, dt.int64, dt.int32, dt.int16, dt.int8, dt.uint8)  # dtypes that are added in themselves
 _INTS = ("count", "rows", "columns", "row_stride", "skipped", "base_size")
 
@@ -93,8 +93,8 @@ class _Emit:
 
     def __init__(self, module: Module, name: str, dtype: DType, kind: DType, has_base: bool, adds: bool, target: Target) -> None:
         self.f: Function = module.function(name, I64, PARAMETERS)
-        self.adds, self.is_float = adds, dtype.is_floating_point and adds
-        self.elem = memory_type(dtype, 1) if adds else _BITS[dtype.itemsize]  # what is only moved has no dtype
+        self.adds, self.is_float = adds, raw_type(dtype, 1).kind == "float"
+        self.elem = raw_type(dtype, 1)
         self.kind, self.has_base = memory_type(kind, 1), has_base
         self.lanes = target.lanes(dtype.itemsize)
 

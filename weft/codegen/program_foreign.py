@@ -24,7 +24,7 @@ NUMBERS = (int, float, bool)
 
 def node_inputs(node: Node) -> tuple[Value, ...]:
     """The Values that a node needs from outside, in order of first use: its operands, and what its blocks use of outer blocks."""
-    found = dict.fromkeys(values_in(node.args))
+    found = dict.fromkeys(node.inputs())
     for block in node.blocks:
         for value in _free_values(block):
             found[value] = None

@@ -120,7 +120,7 @@ class _Ordering:
         if node is None or node in self.done or node not in self.own or node.op is CONSTANT or not is_number(value):
             return
         self.done.add(node)
-        for operand in values_in(node.args):
+        for operand in node.inputs():
             self._need(operand)
         self.found += self._parts(ForeignStep(node, node_inputs(node), node.outputs))
 
@@ -157,7 +157,7 @@ def _is_native(item: BlockItem, outer: LoweredGraph, late: frozenset[str]) -> bo
         return False
     mentioned = [v for e in events for v in (*event_reads(e), *event_writes(e))]
     mentioned += [v for g in item.lowered for v in values_in(tuple(g.results))]
-    mentioned += [*values_in(item.node.args), *item.node.outputs]
+    mentioned += [*item.node.inputs(), *item.node.outputs]
     inner = {v for g in item.lowered for v in g.alias}
     if not all(_is_plain(v, outer, late) for v in mentioned if v not in inner) or not all(_lies_plain(v, g) for g in item.lowered for v in values_in(tuple(g.results))):
         return False
@@ -235,7 +235,7 @@ def event_reads(event: Event | BlockItem) -> tuple[Value, ...]:
     if isinstance(event, Leave):
         return tuple(values_in(tuple(event.block.lowered[event.arm].results)))
     node = event.block.node if isinstance(event, Enter) else event.node
-    return tuple(dict.fromkeys(values_in(node.args)))
+    return tuple(dict.fromkeys(node.inputs()))
 
 
 def event_writes(event: Event | BlockItem) -> tuple[Value, ...]:
