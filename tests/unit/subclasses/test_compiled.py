@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from wrappers import Scaled, Two, calls
+from wrappers import Scaled, Two, calls, drawn
 
 import weft
 from weft import nn, overrides
@@ -19,10 +19,6 @@ from weft.utils.dispatch import WeftDispatchMode
 @pytest.fixture(autouse=True)
 def fresh_log() -> None:
     calls.clear()
-
-
-def drawn(rng: np.random.Generator, *shape: int) -> tuple[weft.Tensor, weft.Tensor]:
-    return weft.from_numpy(rng.standard_normal(shape)), weft.from_numpy(rng.standard_normal(shape))
 
 
 def same(left: weft.Tensor, right: weft.Tensor) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from wrappers import Scaled, Two, calls
+from wrappers import Scaled, Two, calls, drawn
 
 import weft
 from weft import nn
@@ -24,10 +24,6 @@ aten = weft.ops.aten
 @pytest.fixture(autouse=True)
 def fresh_log() -> None:
     calls.clear()
-
-
-def drawn(rng: np.random.Generator, *shape: int) -> tuple[weft.Tensor, weft.Tensor]:
-    return weft.from_numpy(rng.standard_normal(shape)), weft.from_numpy(rng.standard_normal(shape))
 
 
 def same(left: weft.Tensor, right: weft.Tensor) -> None:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import weft
 from weft.utils.dispatch import return_and_correct_aliasing
 from weft.utils.pytree import tree_flatten, tree_map, tree_unflatten
 
 calls: list[str] = []
+
+
+def drawn(rng: np.random.Generator, *shape: int) -> tuple[weft.Tensor, weft.Tensor]:
+    return weft.from_numpy(rng.standard_normal(shape)), weft.from_numpy(rng.standard_normal(shape))
 
 
 class Two(weft.Tensor):
