@@ -35,7 +35,7 @@ def _fit(name: str, index: int, gradient: Tensor, metadata: InputMetadata) -> Te
 
 
 def _same(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
-    return len(a) == len(b) and all(x == y or shape_env.equal(x, y) for x, y in zip(a, b, strict=False))
+    return len(a) == len(b) and all(map(shape_env.same_when_summed, a, b))
 
 
 def _expandable(small: tuple[Dim, ...], large: tuple[Dim, ...]) -> bool:

@@ -42,6 +42,8 @@ def _expand(g: Geometry, size: Sequence[Dim], implicit: bool = False) -> Geometr
             dims[i] = wanted = old
         if isinstance(old, int) and old == 1:
             continue  # repeated (or 1, where the stride means nothing): no need to ask what a symbolic size is
+        if shape_env.is_repeated(old, wanted):
+            continue
         if shape_env.equal(wanted, old):
             strides[i] = g.strides[i - lead]
         elif not shape_env.equal(old, 1):
@@ -136,17 +138,13 @@ def _sum_to_size(self: Any, size: Sequence[Dim]) -> Any:
         raise ShapeError(f"size {{{dims_text(size)}}} is not expandable to size {{{dims_text(self.dims)}}}.")
     if self.ndim == 0:
         return aten.sum(self)  # a sum also of one element: a copy, and int64 of integers
-    axes = [i for i in range(lead, self.ndim) if not _same(self.dims[i], size[i - lead])]
+    axes = [i for i in range(lead, self.ndim) if not shape_env.same_when_summed(self.dims[i], size[i - lead])]
     out = aten.sum(self, [*range(lead), *axes], True) if lead or axes else self
     return aten.reshape(out, size) if lead else out
 
 
-def _same(a: Dim, b: Dim) -> bool:
-    return a == b or (not (isinstance(b, int) and b == 1) and shape_env.equal(a, b))
-
-
 def _reduces_to(a: Dim, b: Dim) -> bool:
-    return (isinstance(b, int) and b == 1) or shape_env.equal(a, b) or shape_env.equal(b, 1)
+    return (isinstance(b, int) and b == 1) or shape_env.is_repeated(b, a) or shape_env.equal(a, b) or shape_env.equal(b, 1)
 
 
 define(

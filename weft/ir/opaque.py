@@ -12,7 +12,7 @@ from weft.ops.backward import Plan, apply_functional, node_name, plan_of
 from weft.ops.op import NOT_DIFFERENTIABLE, OPS, Op, define
 from weft.ops.packet import aten
 from weft.ops.route import default_route
-from weft.ops.rules import same_dims
+from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.dtype import DType
 from weft.types.tensor_type import TENSOR, tensor_type
@@ -82,7 +82,7 @@ def _evaluate(plan: Plan, grads: Any, needs: Any, packed: Any) -> Any:
 
 def _fit(g: Any, dims: tuple[Dim, ...], dtype: DType) -> Any:
     """A gradient summed to `dims` and cast to `dtype`, by operators."""
-    if not same_dims(g.dims, dims):
+    if not (len(g.dims) == len(dims) and all(map(shape_env.same_when_summed, g.dims, dims))):
         g = aten.sum_to_size(g, dims)
     if g.dtype is not dtype:
         g = aten._to_copy(aten.real(g) if g.dtype.is_complex and not dtype.is_complex else g, dtype)

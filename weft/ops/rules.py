@@ -46,6 +46,10 @@ def _broadcast_two(name: str, a: Dims, b: Dims) -> Dims:
             out.append(y)
         elif isinstance(y, int) and y == 1:
             out.append(x)
+        elif x != y and shape_env.is_repeated(x, y):
+            out.append(y)
+        elif x != y and shape_env.is_repeated(y, x):
+            out.append(x)
         elif x == y or shape_env.equal(x, y):
             out.append(x if isinstance(x, int) or not isinstance(y, int) else y)
         elif shape_env.equal(x, 1):

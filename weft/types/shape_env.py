@@ -209,6 +209,25 @@ def less(a: Dim, b: Dim) -> bool:
     return _required(a, b).less(a, b)
 
 
+def is_repeated(d: Dim, other: Dim) -> bool:
+    """Whether broadcasting repeats `d` to be `other`, in an example that tells the two apart. The one question asked then is `d == 1`: not that the
+    two differ, which would refuse a later call whose `other` is 1 as well."""
+    return _is_one(d) and not _is_one(other) and equal(d, 1)
+
+
+def same_when_summed(size: Dim, wanted: Dim) -> bool:
+    """Whether a dim needs no sum to be of the wanted size. Whether `size` is 1 is never asked: the sum over a dim of size 1 is right too."""
+    return size == wanted or (wanted != 1 and not is_repeated(wanted, size) and equal(size, wanted))
+
+
+def _is_one(d: Dim) -> bool:
+    """Whether a dim is 1 in the example. Asks nothing."""
+    if isinstance(d, int):
+        return d == 1
+    env = _current.env
+    return env is not None and d.symbols() <= env.examples.keys() and dims.evaluate(d, env.examples) == 1
+
+
 def _required(a: Dim, b: Dim) -> ShapeEnv:
     env = _current.env
     if env is None:
