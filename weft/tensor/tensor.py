@@ -308,7 +308,9 @@ class Tensor(Questions, Conversions):
         return tensor_text(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and self.ndim == 0 else object.__format__(self, spec) if spec else str(self)
+        if self.ndim == 0 and (spec or (type(self) is Tensor and type(self._data) is ndarray and modes.capture is None)):
+            return format(self.item(), spec)  # a 0-dim tensor reads as its number, as f"loss {loss}" wants
+        return object.__format__(self, spec) if spec else str(self)
 
     def __str__(self) -> str:
         if modes.capture is not None:
