@@ -65,9 +65,9 @@ def unwrap(value: Any) -> Any:
 
 
 def wrap(value: Any) -> Any:
-    """Tensors around arrays, through tuples; views of other arrays are copied so that results own their memory."""
+    """Tensors around arrays, through tuples; results are row-major and own their memory, so views of other arrays are copied."""
     if type(value) is ndarray:
-        return Tensor(value if value.base is None else value.copy(order="K"))
+        return Tensor(value if value.base is None and value.flags.c_contiguous else value.copy())
     if isinstance(value, (tuple, list)):
         return tuple([wrap(v) for v in value])
     if isinstance(value, np.generic):

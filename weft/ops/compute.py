@@ -11,7 +11,7 @@ import numpy as np
 from weft.ops.geometry import Geometry
 from weft.ops.op import Op
 from weft.ops.rules import Pointwise, normalize_dims
-from weft.ops.scalar_numpy import NUMPY, run_body
+from weft.ops.scalar_numpy import NUMPY, copied_order, run_body
 from weft.support.errors import StateError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
@@ -63,7 +63,7 @@ def _evaluate_scalar(op: Op, args: tuple[Any, ...]) -> Any:
         out = NUMPY.cast(np.asarray(out), result.dtype)
     if out.shape != result.dims:
         return np.broadcast_to(out, result.dims).copy()  # type: ignore[arg-type]
-    return out.copy(order="K") if out.base is not None or any(out is a for a in args) else out  # results never share an operand's memory
+    return out.copy(order=copied_order(out)) if out.base is not None or any(out is a for a in args) else out  # results never share an operand's memory
 
 
 def _evaluate_numbers(op: Op, rule: Pointwise, args: tuple[Any, ...]) -> Any:
@@ -109,7 +109,7 @@ def _evaluate_reduce(op: Op, args: tuple[Any, ...]) -> Array:
             out = _COMBINE[combine](operand, axis=axes, keepdims=keepdim, dtype=compute.numpy)
         else:
             out = _COMBINE[combine](x != 0 if combine in ("any", "all") else x, axis=axes, keepdims=keepdim)
-        return np.asarray(out).astype(result.dtype.numpy, copy=False)
+        return np.asarray(out, order="C").astype(result.dtype.numpy, copy=False)
 
 
 def reduce_arguments(op: Op, args: tuple[Any, ...]) -> tuple[Any, Any, bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class NumpyScalar:
             x = x.real
         if dtype.category == dt.INT and x.dtype.kind == "f":
             return _float_to_int(x, dtype)
-        return x.astype(target)
+        return x.astype(target) if 0 not in x.strides else x.astype(target, order=copied_order(x))
 
     def dtype(self, x: Array) -> DType:
         return dt.from_numpy(x.dtype)
@@ -188,6 +188,11 @@ def _floordiv(x: Array, y: Array) -> Array:
     out = np.floor_divide(x, y)
     if x.dtype.kind == "f":
         zero = y == 0
+def copied_order(x: Array) -> Literal["K", "C"]:
+    """The order in memory of a copy of `x`: x's own, where no elements share memory (NumPy would put a repeated dim innermost)."""
+    return "C" if any(stride == 0 and size > 1 for stride, size in zip(x.strides, x.shape, strict=True)) else "K"
+
+
         if np.any(zero):
             out = np.where(zero, np.true_divide(x, y), out)
     return out

@@ -12,7 +12,7 @@ from weft.ops.compute import is_default, reduce_arguments
 from weft.ops.geometry import Geometry, contiguous_strides
 from weft.ops.op import Op
 from weft.ops.rules import Pointwise, normalize_dims
-from weft.ops.scalar_numpy import NUMPY
+from weft.ops.scalar_numpy import NUMPY, copied_order
 from weft.ops.straight import straight
 from weft.types import dtype as dt
 from weft.types.dtype import DType
@@ -67,9 +67,9 @@ def _has_arrays(value: Any) -> bool:
 
 
 def fresh(value: Any) -> Any:
-    """A kernel's results with memory of their own."""
+    """A kernel's results, row-major and with memory of their own."""
     if type(value) is ndarray:
-        return value if value.base is None else value.copy(order="K")
+        return value if value.base is None and value.flags.c_contiguous else value.copy()
     if isinstance(value, (tuple, list)):
         return tuple([fresh(v) for v in value])
     return np.asarray(value) if isinstance(value, np.generic) else value
@@ -130,7 +130,7 @@ def own(out: Any, operands: tuple[Any, ...]) -> Any:
     if out.shape != shape:
         return np.broadcast_to(out, shape).copy()
     if out.base is not None or any(out is a for a in arrays):
-        return out.copy(order="K")
+        return out.copy(order=copied_order(out))
     return out
 
 
@@ -158,7 +158,7 @@ def _reduction(op: Op, args: tuple[Any, ...]) -> Step:
         convert = lambda v: v != 0  # noqa: E731  (one expression)
 
     def run(v: Array) -> Array:
-        out = np.asarray(reduce(v, axes, dtype, None, keepdim))
+        out = np.asarray(reduce(v, axes, dtype, None, keepdim), order="C")
         return out if out.dtype == target else out.astype(target)
 
     return run, [Operand(0, None, convert)]
