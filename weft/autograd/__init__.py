@@ -10,33 +10,48 @@ forward_ad.py  tangents by hand (imported when first asked for: it stands on the
 Start reading at engine.py. Nothing here imports a compiler: one is installed into the engine (engine.install).
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from weft.autograd import forward, functional, graph
 from weft.autograd import hooks as _hooks
 from weft.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from weft.autograd.api import backward, grad
 from weft.autograd.engine import queue_callback
 from weft.autograd.function import Function, once_differentiable
 from weft.autograd.grad_mode import set_multithreading_enabled
-from weft.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from weft.autograd.saved import SavedTensor, save_on_cpu, saved_tensors_hooks
-from weft.autograd.variable import Variable
 from weft.tensor.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+
+if TYPE_CHECKING:
+    from weft.autograd import forward, forward_ad, functional, graph
+    from weft.autograd.gradient_checks import GradcheckError, gradcheck, gradgradcheck
+    from weft.autograd.variable import Variable
+
+_MODULES = ("forward", "forward_ad", "functional", "graph")
+_NAMES = {"GradcheckError": "gradient_checks", "gradcheck": "gradient_checks", "gradgradcheck": "gradient_checks", "Variable": "variable"}
 
 
 def __getattr__(name: str) -> Any:
-    if name != "forward_ad":
-        raise AttributeError(f"module 'weft.autograd' has no attribute {name!r}")
-    import importlib  # see above
+    """What not every program needs is imported when first asked for (forward_ad: it stands on the transforms, which stand on this)."""
+    import importlib
 
-    return importlib.import_module("weft.autograd.forward_ad")
+    if name in _MODULES:
+        return importlib.import_module(f"weft.autograd.{name}")
+    if name in _NAMES:
+        module = importlib.import_module(f"weft.autograd.{_NAMES[name]}")
+        for other in (n for n, home in _NAMES.items() if home == _NAMES[name]):
+            globals()[other] = getattr(module, other)  # `gradcheck` is the function, not the module that importing it has put there
+        return globals()[name]
+    raise AttributeError(f"module 'weft.autograd' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 register_multi_grad_hook = _hooks.register_multi_grad_hook
 
 __all__ = [
-    "Function", "GradcheckError", "SavedTensor", "Variable", "backward", "detect_anomaly", "enable_grad", "forward", "functional", "grad",
+    "Function", "GradcheckError", "SavedTensor", "Variable", "backward", "detect_anomaly", "enable_grad", "forward", "forward_ad", "functional", "grad",
     "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_anomaly_enabled", "no_grad", "once_differentiable", "queue_callback",
     "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled",
     "set_multithreading_enabled",

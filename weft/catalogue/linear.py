@@ -30,13 +30,10 @@ def _joint_dtype(name: str, a: TensorType, b: TensorType) -> dt.DType | None:
     return a.dtype or b.dtype
 
 
-_HALVES = frozenset((dt.float16.numpy, dt.bfloat16.numpy))
-
-
 def _operand(x: Array) -> Array:
     """An array whose last two dims BLAS can read; others (broadcast, doubly strided) are copied, since NumPy would multiply them one by one."""
     size = x.itemsize
-    if x.dtype in _HALVES or x.dtype.kind == "V":
+    if size == 2 and x.dtype.kind in "fV":  # the half precisions
         return x.astype(np.float32)
     if x.ndim == 0 or x.size == 0 or size in x.strides[-2:]:
         return x if 0 not in x.strides[-2:] else np.ascontiguousarray(x)

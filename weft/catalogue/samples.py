@@ -17,7 +17,7 @@ Case = tuple[tuple[Any, ...], dict[str, Any]]
 Samples = Callable[[Random], list[Case]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Drawn:
     """A tensor to be drawn: kind "float", "positive", "index" (below `high`), "bool", "complex", "definite" (a symmetric positive definite matrix)."""
 

@@ -18,10 +18,10 @@ from weft.autograd.saved import SavedTensor, default_hooks
 from weft.layers import walk as walk_module
 from weft.ops import compute
 from weft.ops.backward import ARG, needed_slots, plan_of
+from weft.ops.forms import offer_shortcuts
 from weft.ops.methods import OperatorMethods
 from weft.ops.op import OPS, Op
 from weft.ops.overrides import plain_integers, plain_kinds, plain_numbers
-from weft.ops.packet import aten
 from weft.ops.quiet import SILENT, reset, set_silent
 from weft.runtime.storage import InferenceStorage, root_of
 from weft.support.locations import user_mark
@@ -85,6 +85,12 @@ def _fast_binary(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
     method.__doc__ = op.doc
     method.slow = slow  # type: ignore[attr-defined]
     return method
+
+
+def _shortcut(op: Op, kinds: tuple[type, ...]) -> Callable[[Op, tuple[Any, ...]], Any] | None:
+    if kinds != (Tensor,) or len(op.schema.arguments) != 1 or op.schema.namespace != "aten" or compute.single_ufunc(op) is None:
+        return None
+    return _short_unary(op)
 
 
 def _short_unary(op: Op) -> Callable[[Op, tuple[Any, ...]], Any]:
@@ -242,6 +248,4 @@ def install() -> None:
             for name in (f"{op.base}_", f"__i{syntax[2:]}"):
                 setattr(Tensor, name, _fast_inplace(op, getattr(Tensor, name)))
     setattr(Tensor, "__getitem__", _fast_getitem(getattr(Tensor, "__getitem__")))  # noqa: B009, B010  as above: mypy knows the names of a class
-    for op in OPS.values():
-        if len(op.schema.arguments) == 1 and op.schema.namespace == "aten" and compute.single_ufunc(op) is not None:
-            getattr(aten, op.base).calls.plain[(Tensor,)] = (op, (), _short_unary(op))
+    offer_shortcuts(_shortcut)

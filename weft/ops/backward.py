@@ -24,7 +24,7 @@ class Source:
     position: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Formula:
     """A rule, its parameters' sources, and the argument positions whose gradients it gives."""
 
@@ -34,7 +34,7 @@ class Formula:
     is_joint: bool
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """The formulas of one operator, and the slots (distinct sources) that a node packs."""
 

@@ -212,28 +212,33 @@ _EVALUATE: dict[str, Callable[[Op, tuple[Any, ...]], Any]] = {
 }
 
 
+class _Probe:
+    """Notes which methods of the scalar protocol a body calls, with what."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def method(*args: Any) -> Any:
+            self.calls.append((name, args))
+            return object()
+
+        return method
+
+
 @cache
 def single_ufunc(op: Op) -> Any:
     """The ufunc of a pointwise entry whose whole body is one method that is a ufunc on like dtypes, else None (eager's fast path)."""
     if op.scalar is None or any(a.kind not in ("Tensor", "Scalar") for a in op.schema.arguments):
         return None  # a body that takes words or flags may do something else for others
-    calls: list[tuple[str, tuple[Any, ...]]] = []
-
-    class Probe:
-        def __getattr__(self, name: str) -> Any:
-            def method(*args: Any) -> Any:
-                calls.append((name, args))
-                return object()
-
-            return method
-
+    probe = _Probe()
     markers = [object() if a.kind == "Tensor" or (a.kind == "Scalar" and not a.has_default) else None for a in op.schema.arguments]
     try:
-        op.scalar(Probe(), *markers)
+        op.scalar(probe, *markers)
     except Exception:  # a body that looks at its operands is not a single ufunc
         return None
     tensors = [m for m in markers if m is not None]
-    if len(calls) != 1 or list(calls[0][1]) != tensors:
+    if len(probe.calls) != 1 or list(probe.calls[0][1]) != tensors:
         return None
-    found = getattr(NUMPY, calls[0][0])
+    found = getattr(NUMPY, probe.calls[0][0])
     return found if isinstance(found, np.ufunc) else None

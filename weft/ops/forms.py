@@ -19,6 +19,12 @@ Convert = Callable[[Any], Any]
 Plain = tuple[Op, tuple[Any, ...], Route]
 Key = tuple[Any, ...]
 _NUMBERS = frozenset((int, float, bool))
+_shortcuts: list[Callable[[Op, tuple[type, ...]], Route | None]] = []  # shorter routes for some types of arguments
+
+
+def offer_shortcuts(find: Callable[[Op, tuple[type, ...]], Route | None]) -> None:
+    """Let `find` name a shorter route for an operator and the types of its arguments, asked once for each form of call."""
+    _shortcuts.append(find)
 
 
 class Form:
@@ -93,7 +99,8 @@ class Calls:
             for op in self.overloads:
                 bound = binding.bind_plain(op, args)
                 if bound is not None:
-                    found = (op, bound[len(args) :], route_of(op, bound) or call)
+                    shortest = next((route for find in _shortcuts if (route := find(op, kinds)) is not None), None)
+                    found = (op, bound[len(args) :], shortest or route_of(op, bound) or call)
                     overrides.keep_form(self.plain, kinds, found)
                     break
         return found

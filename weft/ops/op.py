@@ -29,7 +29,7 @@ from weft.support.errors import ValueProblem
 Rule = Callable[..., Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Joint:
     """One formula for several inputs: `rule(g, needs, ...)` returns a tuple in the order of `inputs`; entries not needed may be None."""
 
@@ -42,7 +42,7 @@ def joint(inputs: tuple[str, ...], rule: Rule) -> Joint:
     return Joint(inputs, rule)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Reduce:
     """A reduction over axes: `combine` names an associative operation with an identity.
 
@@ -54,7 +54,7 @@ class Reduce:
     combine: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class View:
     """A view: `geometry(Geometry, *other arguments) -> Geometry` (a tuple of them for several results).
 
@@ -70,7 +70,7 @@ NOT_DIFFERENTIABLE: Mapping[str, Rule] = {}
 HOWS = ("scalar", "reduce", "kernel", "view", "decompose")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Op:
     """One operator. Compare and hash by identity.
 

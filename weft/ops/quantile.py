@@ -13,7 +13,7 @@ Table = tuple[float, ...]
 Rational = tuple[Table, Table]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Quantile:
     """The tables of one precision. `far` serves r > 5 and starts at r0 = 5; the tail starts at r0 = 1.6."""
 

@@ -11,7 +11,7 @@ from typing import Any
 from weft.support.errors import ValueProblem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Knob:
     """One switch: its name (WEFT_<NAME> in the environment), default, parser and explanation."""
 

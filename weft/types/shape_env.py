@@ -56,7 +56,7 @@ class ShapeGuard:
         return text
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ShapeEnv:
     """Symbols with example values. `s*` are sizes bound on entry (>= 0), `i*` integers bound on entry, `u*` bound while running."""
 
