@@ -76,3 +76,12 @@ def test_pieces_of_nothing() -> None:
     for n in (1, 4):
         x = weft.arange(float(n))
         assert [p.item() for p in weft.compile(step)(x)] == [p.item() for p in step(x)]
+
+
+@pytest.mark.parametrize("name", ["amax", "sum", "argmax", "mean"])
+def test_of_what_is_repeated_along_another_dim(name: str, rng: np.random.Generator) -> None:
+    x = rng.standard_normal((3, 4))
+    compiled = weft.compile(lambda x, n: getattr((x * 2).expand(n.shape[0], 3, 4), name)(1))
+    for n in (2, 5, 1):
+        expected = getattr(np.broadcast_to(x * 2, (n, 3, 4)), name.removeprefix("a") if name == "amax" else name)(1)
+        np.testing.assert_allclose(compiled(weft.from_numpy(x), weft.zeros(n)).numpy(), expected, rtol=1e-12)

@@ -10,7 +10,7 @@ import numpy as np
 from weft.catalogue.families import alias, pointwise
 from weft.ops.op import define
 from weft.ops.packet import aten
-from weft.ops.rules import Pointwise, broadcast_dims, dims_text, is_real, same_dims
+from weft.ops.rules import Pointwise, broadcast_dims, check_fits, dims_text, is_real, same_dims
 from weft.ops.schema import parse_schema
 from weft.support.errors import DTypeError, ShapeError, StateError
 from weft.types import dtype as dt
@@ -120,12 +120,16 @@ class _IntoSelf(Pointwise):
 
     def __call__(self, *args: Any) -> Any:
         target, source = args[0], args[1]
+        self.check_numbers(args)
         if isinstance(source, TensorType) and target.is_complete and source.is_complete:
             joined = broadcast_dims(self.schema.base, [target.shape, source.shape])
             if not same_dims(joined, target.shape):
                 raise ShapeError(f"{self.schema.base}: output with shape {dims_text(target.shape)} doesn't match the broadcast shape "
                                  f"{dims_text(joined)}; the source has shape {dims_text(source.shape)}")
         return target
+
+    def check_numbers(self, args: tuple[Any, ...]) -> None:
+        check_fits(args[1], args[0].dtype)
 
 
 copy = pointwise(

@@ -10,10 +10,12 @@ import numpy as np
 
 from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
 from weft.ops.packet import aten
-from weft.ops.rules import dims_text, kind_of_number
+from weft.ops.rules import check_fits, dims_text, kind_of_number
+from weft.ops.scalar_numpy import NUMPY
 from weft.support.errors import ShapeError, StateError
 from weft.types import dims as dm
 from weft.types import dtype as dt
+from weft.types import shape_env
 from weft.types.dims import Dim, Expr
 from weft.types.dtype import DType
 from weft.types.promotion import number_dtype
@@ -55,11 +57,18 @@ zeros = _constant("zeros", "all 0", np.zeros)
 ones = _constant("ones", "all 1", np.ones)
 empty = _constant("empty", "its elements not to be relied on (they are 0)", np.zeros)
 
+
+def _full_type(size: Sequence[Dim], value: Any, dtype: DType | None, device: Any) -> TensorType:
+    if dtype is not None:
+        check_fits(value, dtype)
+    return tensor_type(dtype_of_number(value, dtype), _checked("full", size), device or "cpu")
+
+
 full = define(
     f"aten::full(int[] size, Scalar fill_value, *, {OPTIONS}) -> Tensor",
     "A tensor of the given size, every element `fill_value`.",
-    type=lambda size, value, dtype, device: tensor_type(dtype_of_number(value, dtype), _checked("full", size), device or "cpu"),
-    kernel=lambda size, value, dtype, device: np.full(size, value, dtype_of_number(value, dtype).numpy),
+    type=_full_type,
+    kernel=lambda size, value, dtype, device: np.full(size, NUMPY.const(value, dtype_of_number(value, dtype))),
     vjp=NOT_DIFFERENTIABLE,
     public=("weft",),
     out=True,
@@ -128,6 +137,7 @@ def range_size(start: Any, end: Any, step: Any) -> Dim:
         raise StateError("arange: step must be nonzero")
     if all(isinstance(v, (int, Expr)) for v in (start, end, step)):
         return _integer_range_size(start, end, step)
+    start, end, step = map(_known, (start, end, step))
     for value in (start, end):
         if not math.isfinite(value):
             raise StateError(f"arange: unsupported range: {start} -> {end}")
@@ -135,6 +145,16 @@ def range_size(start: Any, end: Any, step: Any) -> Dim:
     if steps < 0:
         raise StateError("arange: upper bound and lower bound inconsistent with step sign")
     return math.ceil(steps)
+
+
+def _known(value: Any) -> Any:
+    """A symbol's value, guarded: steps of a fraction leave no formula for how many there are."""
+    env = shape_env.current_env()
+    if not isinstance(value, Expr) or env is None:
+        return value
+    found = env.hint(value)
+    env.equal(value, found)
+    return found
 
 
 def _integer_range_size(start: Dim, end: Dim, step: Dim) -> Dim:

@@ -14,7 +14,7 @@ from weft.catalogue.index_checks import (
 from weft.catalogue.samples import B, F, case, draw
 from weft.ops.op import define
 from weft.ops.packet import aten
-from weft.ops.rules import Pointwise, broadcast_dims
+from weft.ops.rules import Pointwise, broadcast_dims, check_fits
 from weft.support.errors import DTypeError, ShapeError
 from weft.types import dtype as dt
 from weft.types.tensor_type import TensorType
@@ -36,6 +36,13 @@ class _MaskedFill(Pointwise):
         if not x.dtype.is_complex and (isinstance(value, complex) or (isinstance(value, TensorType) and value.dtype is not None and value.dtype.is_complex)):
             raise DTypeError(f"value cannot be converted to type {x.dtype} without overflow")
         return super().compute_dtype(args)
+
+    def __call__(self, *args: Any) -> Any:
+        self.check_numbers(args)
+        return super().__call__(*args)
+
+    def check_numbers(self, args: tuple[Any, ...]) -> None:
+        check_fits(args[2], args[0].dtype)
 
 
 pointwise(

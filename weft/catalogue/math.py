@@ -112,11 +112,15 @@ class _Power(Pointwise):
     """pow's rule: an integer tensor refuses a literal negative integer exponent."""
 
     def __call__(self, *args: Any) -> Any:
-        base, exponent = args[0], args[1]
-        integral = isinstance(base, TensorType) and base.dtype is not None and base.dtype.category <= dt.INT
-        if integral and type(exponent) is int and exponent < 0:
-            raise DTypeError("pow: Integers to negative integer powers are not allowed.")
+        self.check_numbers(args)
         return super().__call__(*args)
+
+    def check_numbers(self, args: tuple[Any, ...]) -> None:
+        base, exponent = args[0], args[1]
+        if type(exponent) is not int or exponent >= 0 or not isinstance(base, TensorType):
+            return
+        if base.dtype is not None and base.dtype.category <= dt.INT:
+            raise DTypeError("pow: Integers to negative integer powers are not allowed.")
 
 
 def _power_base_gradient(g: Any, self: Any, exponent: Any) -> Any:

@@ -10,6 +10,8 @@ from weft.codegen.math_core import FloatMath
 from weft.codegen.scalar_element import Element, ScalarValues, illegal
 from weft.types import dtype as dt
 
+_QUOTIENTS = ("floordiv", "truncdiv")
+
 
 class ScalarArithmetic(ScalarValues):
     """Operations on ints, floats and complex numbers; integers wrap, and no operand can trap."""
@@ -64,6 +66,8 @@ class ScalarArithmetic(ScalarValues):
         if x.dtype.category >= dt.FLOAT:
             return self._binary(name, x, y)
         self._same(name, x, y)
+        if x.dtype is dt.bool_:  # by 1 everything divides without a rest; by 0 as integers do
+            return Element(x.dtype, self.f.and_(x.value, y.value) if name in _QUOTIENTS else const(x.value.type, 0))
         return Element(x.dtype, rule(self.f, self._int(name, x), y.value, x.dtype.is_signed))
 
     def _int(self, name: str, x: Element) -> Value:
@@ -122,6 +126,14 @@ class ScalarArithmetic(ScalarValues):
             return self.mul(x, x)
         if known == -1:
             return self.div(self.const(1.0, x.dtype), x)
+        if known == 0.5:  # as NumPy and PyTorch have it: NaN of -inf, where pow gives inf
+            return self._unary("sqrt", x)
+        if known == -0.5:
+            return self.div(self.const(1.0, x.dtype), self._unary("sqrt", x))
+        if known == 3:
+            return self.mul(self.mul(x, x), x)
+        if known == -2:
+            return self.div(self.const(1.0, x.dtype), self.mul(x, x))
         return self._binary("pow", x, y)
 
     # ---- rounding

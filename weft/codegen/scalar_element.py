@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from weft.codegen.emit import BF16, F16, F32, F64, I1, I8, I16, I32, I64, Functi
 from weft.codegen.math import BINARY, UNARY
 from weft.codegen.math_core import FloatMath
 from weft.codegen.target import Target
-from weft.support.errors import DTypeError
+from weft.support.errors import DTypeError, StateError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -87,7 +88,11 @@ class ScalarValues:
             value = value.real
         if dtype is dt.bool_:
             return Element(dtype, const(type, int(value != 0)))
-        return Element(dtype, const(type, int(value) if dtype.category == dt.INT else float(value)))
+        if dtype.category != dt.INT:
+            return Element(dtype, const(type, float(value)))
+        if not math.isfinite(value):
+            raise StateError(f"value {value} cannot be converted to {dtype} without overflow")
+        return Element(dtype, const(type, int(value)))
 
     def dtype(self, x: Element) -> DType:
         return x.dtype
@@ -143,11 +148,18 @@ class ScalarValues:
             return Element(dtype, f.fpext(x.value, F64))
         if dtype is dt.float32:
             return Element(dtype, f.fptrunc(x.value, F32))
-        if dtype is dt.int64:
-            return Element(dtype, f.fptosi(x.value, I64))
-        # Through 32 bits: uint8 of -1.0 is 255, as C compilers on x86 and ARM have it.
-        whole = f.fptosi(x.value, I32)
-        return Element(dtype, whole if dtype is dt.int32 else f.trunc(whole, _TYPES[dtype]))
+        # uint8 of -1.0 is 255, as C compilers have it; only a float64 can tell 64 bits in between from 32.
+        wide = I64 if dtype is dt.int64 or (dtype is dt.uint8 and x.dtype is dt.float64) else I32
+        whole = self._whole(x.value, wide)
+        return Element(dtype, whole if dtype.itemsize * 8 == wide.bits else f.trunc(whole, _TYPES[dtype]))
+
+    def _whole(self, x: Value, wide: LType) -> Value:
+        """A float cut to an integer; what does not fit (NaN too) becomes the most negative one, which x86 gives by itself."""
+        f = self.f
+        if self.target.is_x86:
+            return f.fptosi(x, wide)
+        limit = 2.0 ** (wide.bits - 1)
+        return f.fptosi(f.select(self.m.less(self.m.abs(x), limit), x, -limit), wide)
 
     def _cast_int(self, x: Element, dtype: DType) -> Element:
         f, to = self.f, _TYPES[dtype]

@@ -134,7 +134,7 @@ def _run_loop(node: Node, values: Values, symbols: Symbols) -> tuple[Any, ...]:
     step = 0
     while step < trip and going:
         at = trip - 1 - step if reverse else step
-        values.update(zip(block.params, (at, *carried, *(x[at] for x in xs)), strict=True))
+        values.update(zip(block.params, (at, *carried, *(x[at, ...] for x in xs)), strict=True))
         run_block(block, values, symbols)
         going_value, *rest = (resolve(r, values, symbols) for r in block.results)
         going, carried = _truth(going_value), tuple(rest[:count])

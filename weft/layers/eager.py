@@ -123,10 +123,13 @@ def _make_plan(op: Op, args: tuple[Any, ...]) -> PointwisePlan:
     wide = dt.compute_dtype(rule.compute_dtype(types))
     result = rule.result_dtype(types)
     casts: list[Callable[[Any], Any] | None] = []
+    looks = type(rule).check_numbers is not Pointwise.check_numbers
     for argument, value in zip(op.schema.arguments, args, strict=True):
         casts.append(_cast_of(argument.kind, argument.name in rule.keep, value, wide))
         if argument.kind == "Scalar" and argument.default is not None:
             casts[-1] = _defaulted(argument.default, casts[-1])
+        if looks and type(value) in _NUMBERS:
+            casts[-1] = _checked(rule, types, len(casts) - 1, casts[-1])
     operands = tuple([a if c is None else c(a) for a, c in zip(args, casts, strict=True)])
     token = set_silent(SILENT)
     try:
@@ -148,6 +151,14 @@ def _defaulted(default: Any, cast: Callable[[Any], Any] | None) -> Callable[[Any
     def convert(value: Any) -> Any:
         if is_default(value, default):
             return None
+        return value if cast is None else cast(value)
+
+    return convert
+
+
+def _checked(rule: Pointwise, types: tuple[Any, ...], position: int, cast: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    def convert(value: Any) -> Any:
+        rule.check_numbers((*types[:position], value, *types[position + 1 :]))
         return value if cast is None else cast(value)
 
     return convert

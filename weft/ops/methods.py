@@ -190,11 +190,11 @@ def _reversed_div(x: Any, other: Any) -> Any:
 
 
 def _reversed_floor_divide(x: Any, other: Any) -> Any:
-    return aten.floor_divide(aten.full_like(x, other), x)
+    return aten.floor_divide(other, x)
 
 
 def _reversed_remainder(x: Any, other: Any) -> Any:
-    return aten.remainder(aten.full_like(x, other), x)
+    return aten.remainder(other, x)
 
 
 def _reversed_pow(x: Any, other: Any) -> Any:

@@ -6,6 +6,7 @@ result. It is the one source of shape and dtype errors: every path (eager, captu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,22 @@ Dims = tuple[Dim, ...]
 def dims_text(dims: Sequence[Any]) -> str:
     """Dims as PyTorch prints sizes: `[3, 4]`."""
     return "[" + ", ".join(map(str, dims)) + "]"
+
+
+_GREATEST = {dt.float16: 65504.0, dt.bfloat16: 3.3895313892515355e38, dt.float32: 3.4028234663852886e38}
+
+
+def check_fits(value: Any, dtype: DType | None) -> None:
+    """Refuse to put a Python number where a dtype cannot hold it (uint8 takes negative ones too, and wraps). Raises DTypeError."""
+    if type(value) not in (int, float) or dtype is None:
+        return
+    if dtype.category == dt.INT:
+        high = 2 ** (dtype.bits - dtype.is_signed) - 1
+        fits = abs(value) <= high or (dtype.is_signed and value == -high - 1)
+    else:
+        fits = dtype.category != dt.FLOAT or not abs(value) > _GREATEST.get(dtype, math.inf) or abs(value) == math.inf
+    if not fits:
+        raise DTypeError(f"value {value} cannot be converted to type {dtype} without overflow")
 
 
 def broadcast_dims(name: str, all_dims: Sequence[Dims]) -> Dims:
@@ -143,6 +160,9 @@ class Pointwise:
             return self._partial(args, tensors)
         dims = broadcast_dims(name, [t.shape for t in tensors])
         return tensor_type(self.result_dtype(args), dims, tensors[0].device if tensors else "cpu")
+
+    def check_numbers(self, args: tuple[Any, ...]) -> None:
+        """Refuse values of numbers among the arguments. Eager mode keeps one plan for all numbers of a type, and asks a rule that overrides this each time."""
 
     def _partial(self, args: tuple[Any, ...], tensors: list[TensorType]) -> TensorType:
         dtype = self.result_dtype(args) if all(t.dtype is not None and t.dims is not None for t in tensors) else None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from weft.ops import special
+from weft.support.errors import StateError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -21,7 +23,10 @@ class NumpyScalar:
 
     def const(self, value: Any, dtype: DType) -> Array:
         if dtype.category == dt.INT and isinstance(value, (int, float)) and not isinstance(value, bool):
-            value, bits = int(value), dtype.bits
+            try:
+                value, bits = int(value), dtype.bits
+            except (OverflowError, ValueError):
+                raise StateError(f"value {value} cannot be converted to {dtype} without overflow") from None
             value &= (1 << bits) - 1
             if dtype.is_signed and value >= 1 << (bits - 1):
                 value -= 1 << bits
@@ -183,16 +188,16 @@ class NumpyScalar:
         return np.where(np.isnan(x), x, np.where(x < 0, x.dtype.type(np.pi), x.dtype.type(0)))
 
 
-def _floordiv(x: Array, y: Array) -> Array:
-    """NumPy's floor division, except that a float quotient by zero follows IEEE division."""
-    out = np.floor_divide(x, y)
-    if x.dtype.kind == "f":
-        zero = y == 0
 def copied_order(x: Array) -> Literal["K", "C"]:
     """The order in memory of a copy of `x`: x's own, where no elements share memory (NumPy would put a repeated dim innermost)."""
     return "C" if any(stride == 0 and size > 1 for stride, size in zip(x.strides, x.shape, strict=True)) else "K"
 
 
+def _floordiv(x: Array, y: Array) -> Array:
+    """NumPy's floor division, except that a float quotient by zero follows IEEE division."""
+    out = np.floor_divide(x, y)
+    if x.dtype.kind == "f":
+        zero = y == 0
         if np.any(zero):
             out = np.where(zero, np.true_divide(x, y), out)
     return out
@@ -216,8 +221,19 @@ def _constant_power(x: Array, y: Array) -> Array:
 
 
 def _float_to_int(x: Array, dtype: DType) -> Array:
-    """Truncate; what does not fit wraps through int64 as x86 conversions do."""
-    return x.astype(np.int64).astype(dtype.numpy)
+    """Truncate through 32 bits (64 for int64 and uint8); what does not fit becomes the most negative number there, whose low bits are 0."""
+    wide = np.int64 if dtype in (dt.int64, dt.uint8) else np.int32
+    if not _casts_as_x86():
+        limit = x.dtype.type(2.0 ** (8 * wide().itemsize - 1))
+        x = np.where(np.abs(x) < limit, x, -limit)
+    return x.astype(wide, order=copied_order(x)).astype(dtype.numpy, copy=False)
+
+
+@functools.cache
+def _casts_as_x86() -> bool:
+    """Whether this machine gives the most negative number for a float that no integer holds."""
+    with np.errstate(invalid="ignore"):
+        return all(np.array([np.inf, -np.inf, np.nan]).astype(t).tolist() == [np.iinfo(t).min] * 3 for t in (np.int32, np.int64))
 
 
 def _integer_pow(x: Array, y: Array) -> Array:

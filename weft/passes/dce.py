@@ -1,29 +1,122 @@
-"""dce: leave out nodes whose results nobody reads. Nodes with effects stay (random numbers are functional here: their offsets are inputs)."""
+"""dce: leave out nodes whose results nobody reads, in blocks too, and what prim::If and prim::Loop give that nobody takes.
+
+Nodes with effects stay, and so does control flow around one (random numbers are functional here: their offsets are inputs).
+"""
 
 from __future__ import annotations
 
-from weft.ir.graph import Block, Graph, Node, Value, values_in
+from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
+from weft.ir.structure import IF
 
 KEPT = frozenset(("raises", "io", "python"))
 
 
 def dce(graph: Graph) -> Graph:
-    """The graph without dead nodes; values keep their identity."""
-    live: set[Value] = set()
-    for r in graph.results:
-        live.update(values_in(r))
-    nodes = _sweep(graph.nodes, live)
-    if len(nodes) == len(graph.nodes) and not any(n.blocks for n in nodes):
-        return graph
-    return Graph(graph.name, Block(graph.params, nodes, graph.results), graph.env, graph.writes)
+    """The graph without dead nodes. Values keep their identity, but for results of control flow that gives fewer than before."""
+    live: set[Value] = set(values_in(graph.results))
+    kept: set[Node] = set()
+    _mark(graph.nodes, live, kept)
+    block = _swept(graph.block, live, kept, {})
+    return graph if block is graph.block else Graph(graph.name, block, graph.env, graph.writes)
 
 
-def _sweep(nodes: tuple[Node, ...], live: set[Value]) -> tuple[Node, ...]:
-    kept: list[Node] = []
+# ---- what lives
+def _mark(nodes: tuple[Node, ...], live: set[Value], kept: set[Node]) -> None:
+    """Find the nodes to keep, from the last to the first, and the values that they need."""
     for node in reversed(nodes):
-        if node.op.effect not in KEPT and not any(v in live for v in node.outputs):
+        if not _has_effect(node) and not any(v in live for v in node.outputs):
             continue
-        live.update(node.reads())
-        kept.append(node)
-    kept.reverse()
-    return tuple(kept)
+        kept.add(node)
+        if not node.blocks:
+            live.update(node.inputs())
+        elif node.op is IF:
+            _mark_if(node, live, kept)
+        else:
+            _mark_loop(node, live, kept)
+
+
+def _has_effect(node: Node) -> bool:
+    return node.op.effect in KEPT or any(inner.op.effect in KEPT for block in node.blocks for inner in block.walk())
+
+
+def _mark_if(node: Node, live: set[Value], kept: set[Node]) -> None:
+    live.update(node.inputs())
+    for block in node.blocks:
+        for output, result in zip(node.outputs, block.results, strict=True):
+            if output in live:
+                live.update(values_in(result))
+        _mark(block.nodes, live, kept)
+
+
+def _mark_loop(node: Node, live: set[Value], kept: set[Node]) -> None:
+    """What a step reads of the step before lives too, so the block is looked at until nothing is added."""
+    (block,) = node.blocks
+    trip, condition, carried, xs, _ = node.args
+    live.update(values_in((trip, condition, block.results[0])))
+    before = -1
+    while len(live) != before:
+        before = len(live)
+        for i in _loop_slots(node, live):
+            live.update(values_in(block.results[1 + i]))
+        _mark(block.nodes, live, kept)
+    slots = _loop_slots(node, live)
+    live.update(values_in(tuple(carried[i] for i in slots if i < len(carried))))
+    live.update(values_in(tuple(xs[i] for i in _loop_slices(node, live))))
+
+
+def _loop_slots(node: Node, live: set[Value]) -> list[int]:
+    """Positions of the results that a loop must still make: what somebody reads after it, or the next step."""
+    params, carried = node.blocks[0].params, len(node.args[2])
+    return [i for i, v in enumerate(node.outputs) if v in live or (i < carried and params[1 + i] in live)]
+
+
+def _loop_slices(node: Node, live: set[Value]) -> list[int]:
+    """Positions of the xs whose slices the block reads."""
+    params = node.blocks[0].params[1 + len(node.args[2]) :]
+    return [i for i, p in enumerate(params) if p in live]
+
+
+# ---- what is left
+def _swept(block: Block, live: set[Value], kept: set[Node], env: dict[Value, Operand]) -> Block:
+    """The block with the kept nodes only; itself if that is all of it and `env` (values that were replaced) changes nothing."""
+    nodes = tuple([_fitted(node, live, kept, env) for node in block.nodes if node in kept])
+    results = tuple([map_operand(r, env) for r in block.results]) if env else block.results
+    same = len(nodes) == len(block.nodes) and all(a is b for a, b in zip(nodes, block.nodes, strict=True))
+    return block if same and results == block.results else Block(block.params, nodes, results)
+
+
+def _fitted(node: Node, live: set[Value], kept: set[Node], env: dict[Value, Operand]) -> Node:
+    """A kept node over replaced values, with what is still wanted of it."""
+    args = tuple([map_operand(a, env) for a in node.args]) if env else node.args
+    if not node.blocks:
+        return node if args == node.args else _replaced(node, args, list(range(len(node.outputs))), (), env)
+    blocks = tuple([_swept(b, live, kept, env) for b in node.blocks])
+    if node.op is IF:
+        slots = [i for i, v in enumerate(node.outputs) if v in live]
+        made = tuple([Block(b.params, b.nodes, tuple([b.results[i] for i in slots])) for b in blocks])
+    else:
+        slots = _loop_slots(node, live)
+        slices = _loop_slices(node, live)
+        args, made = _narrowed(node, args, blocks[0], slots, slices)
+    unchanged = len(slots) == len(node.outputs) and args == node.args and all(a is b for a, b in zip(blocks, node.blocks, strict=True))
+    return node if unchanged else _replaced(node, args, slots, made, env)
+
+
+def _narrowed(
+    node: Node, args: tuple[Operand, ...], block: Block, slots: list[int], slices: list[int]
+) -> tuple[tuple[Operand, ...], tuple[Block, ...]]:
+    """A loop's arguments and block with some of what it carries, goes over and stacks."""
+    trip, condition, carried, xs, reverse = args
+    states = [i for i in slots if i < len(carried)]
+    params = (block.params[0], *(block.params[1 + i] for i in states), *(block.params[1 + len(carried) + i] for i in slices))
+    results = (block.results[0], *(block.results[1 + i] for i in slots))
+    narrowed = (trip, condition, tuple([carried[i] for i in states]), tuple([xs[i] for i in slices]), reverse)
+    return narrowed, (Block(params, block.nodes, results),)
+
+
+def _replaced(node: Node, args: tuple[Operand, ...], slots: list[int], blocks: tuple[Block, ...], env: dict[Value, Operand]) -> Node:
+    fresh = Node(node.op, args, tuple([node.outputs[i].type for i in slots]), blocks, node.where)
+    for i, new in zip(slots, fresh.outputs, strict=True):
+        new.name = node.outputs[i].name
+        env[node.outputs[i]] = new
+    return fresh

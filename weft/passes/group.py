@@ -134,8 +134,8 @@ class Group:
         if place is None or self.is_terminal(source):
             return False
         over = normalize_dims(node.op.base, dim, len(place)) if place else ()
-        if any(place[i] < 0 and not _is_one(dims_of(source)[i]) for i in over):
-            return False
+        if any(axis < 0 and not _is_one(size) for axis, size in zip(place, dims_of(source), strict=True)):
+            return False  # repeated along a dim: the group holds one copy of it
         is_row = keepdim or len(over) < len(place)  # one row only: its readers will want the result in the same pass
         terminal = self._role(node, frozenset(place) - {-1}, frozenset(place[i] for i in over) - {-1}, is_row)
         if terminal is None:

@@ -304,7 +304,7 @@ def test_powers_with_known_exponents() -> None:
         for exponent in (0, 1, 2, 3, 8) if dtype.category == dt.INT else (0, 1, 2, -1, 3, 0.5):
             y = np.full(len(x), exponent, dtype.numpy)
             got = run(lambda s, v, e=exponent, d=dtype: s.pow(v, s.const(e, d)), x)
-            assert_close(got, expected("pow", dtype, [x, y]), 2)
+            assert_close(got, expected("pow", dtype, [x, y]) if exponent != 0.5 else expected("sqrt", dtype, [x]), 2)
 
 
 def test_division_by_zero_does_not_trap() -> None:

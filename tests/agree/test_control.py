@@ -1,0 +1,94 @@
+"""Random graphs with nested prim::If and prim::Loop parse, verify, run, lose what nobody reads, differentiate, and run natively: always NumPy's numbers."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft  # noqa: F401  (defines the operators)
+from tests.agree.control import ControlProgram, draw_control
+from weft.compile.executable import make_executable
+from weft.ir.compare import difference
+from weft.ir.graph import Graph
+from weft.ir.interpreter import interpret
+from weft.ir.parser import parse_graph
+from weft.ir.verifier import verify
+from weft.passes.dce import dce
+from weft.passes.differentiate import differentiate
+from weft.passes.pipeline import optimize
+
+TIMES = int(os.environ.get("WEFT_AGREE", "1"))
+Array = np.ndarray[Any, Any]
+
+
+def sizes_of(rng: np.random.Generator) -> dict[str, int]:
+    return {"s0": int(rng.integers(1, 6)), "s1": int(rng.integers(1, 4))}
+
+
+def expect(program: ControlProgram, what: str, found: list[Any], expected: Any, tolerance: float = 1e-9) -> None:
+    for i, (v, w) in enumerate(zip(found, expected, strict=True)):
+        v = np.asarray(v)
+        assert v.shape == np.shape(w), f"{what}, result {i}: {v.shape}, expected {np.shape(w)}\n{program.text}"
+        assert np.allclose(v, w, rtol=tolerance, atol=tolerance * max(1, np.abs(w).max(initial=0))), f"{what}, result {i}:\n{v}\nexpected\n{w}\n{program.text}"
+
+
+def reparsed(graph: Graph) -> Graph:
+    again = parse_graph(str(graph))
+    assert difference(graph, again) is None and str(again) == str(graph)
+    return verify(again)
+
+
+@pytest.mark.parametrize("size", [6, 16])
+def test_stages_of_random_control_flow(size: int, rng: np.random.Generator) -> None:
+    for _ in range(15 * TIMES):
+        program = draw_control(rng, size)
+        graph = verify(parse_graph(program.text))
+        stages = {"parsed": graph, "printed": reparsed(graph), "swept": reparsed(dce(graph)), "optimized": reparsed(optimize(graph))}
+        assert difference(dce(stages["swept"]), stages["swept"]) is None
+        for _ in range(2):
+            sizes = sizes_of(rng)
+            inputs = program.arguments(rng, sizes)
+            expected = program.truth()(*sizes.values(), *inputs)
+            for name, stage in stages.items():
+                expect(program, name, interpret(stage, inputs, sizes), expected)
+
+
+def test_native_control_flow(rng: np.random.Generator) -> None:
+    for _ in range(5 * TIMES):
+        program = draw_control(rng, 12)
+        executable = make_executable(parse_graph(program.text), "llvm")
+        for _ in range(3):
+            sizes = sizes_of(rng)
+            inputs = program.arguments(rng, sizes)
+            expect(program, f"llvm with {sizes}", executable.run([x.copy() for x in inputs], sizes), program.truth()(*sizes.values(), *inputs))
+
+
+def test_gradients_of_random_control_flow(rng: np.random.Generator) -> None:
+    for _ in range(8 * TIMES):
+        program = draw_control(rng, 8)
+        graph = parse_graph(program.text)
+        results = len(graph.results)
+        found = verify(differentiate(graph, of=range(results)))
+        swept = reparsed(optimize(found))
+        sizes = sizes_of(rng)
+        inputs = program.arguments(rng, sizes)
+        expected = [_slopes(program, sizes, inputs, k) for k in range(len(program.params))]
+        for name, stage in (("differentiated", found), ("optimized", swept)):
+            expect(program, name, interpret(stage, inputs, sizes)[results:], expected, 1e-5)
+
+
+def _slopes(program: ControlProgram, sizes: dict[str, int], inputs: list[Array], k: int) -> Array:
+    """Central differences of the sum of all results by argument k."""
+    step, truth = 1e-6, program.truth()
+    found = np.zeros_like(inputs[k])
+    for at in np.ndindex(*found.shape):
+        sums = []
+        for sign in (1, -1):
+            moved = [x.copy() for x in inputs]
+            moved[k][at] += sign * step
+            sums.append(sum(float(np.sum(r)) for r in truth(*sizes.values(), *moved)))
+        found[at] = (sums[0] - sums[1]) / (2 * step)
+    return found
