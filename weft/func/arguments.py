@@ -70,6 +70,21 @@ def differentiable_inputs(tree: Any) -> tuple[list[Tensor], pytree.TreeSpec]:
     return leaves, spec
 
 
+def some_outputs(tree: Any, name: str) -> tuple[list[Tensor], pytree.TreeSpec]:
+    """The outputs of a function that is differentiated, which must be tensors, one at least, and their structure. Raises StateError."""
+    leaves, spec = only_tensors(tree, f"{name}: expected f to return only tensors")
+    if not leaves:
+        raise StateError(f"{name}: Expected f to be a function that has non-empty output (got output = {tree!r})")
+    return leaves, spec
+
+
+def only_real(tensors: list[Tensor], what: str) -> None:
+    """Raises StateError for complex tensors, which have no one Jacobian."""
+    for i, tensor in enumerate(tensors):
+        if tensor.dtype.is_complex:
+            raise StateError(f"{what} to be real but received complex tensor at flattened index {i}; take it apart with weft.view_as_real")
+
+
 def split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
     """(output, aux) of a function's result; aux is None unless has_aux. Raises StateError."""
     if not has_aux:

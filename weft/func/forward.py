@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.func.arguments import differentiable_inputs, map_tensors, only_tensors, split_aux
+from weft.func.arguments import differentiable_inputs, map_tensors, some_outputs, split_aux
 from weft.layers.transforms.dual import DualLevel
 from weft.ops.packet import aten
 from weft.support import pytree
@@ -24,6 +24,8 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
     if not isinstance(primals, (tuple, list)):
         raise StateError("jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
     leaves, spec = differentiable_inputs(tuple(primals))
+    if not leaves:
+        raise StateError("jvp(f, primals, tangents): Expected at least one tensor in primals, got none")
     directions, tangent_spec = pytree.flatten(tuple(tangents) if isinstance(tangents, (tuple, list)) else tangents)
     if tangent_spec != spec:
         raise StateError(
@@ -47,7 +49,7 @@ def push_forward(
     with DualLevel() as level:
         inside = [level.make(p, t) for p, t in zip(primals, tangents, strict=True)]
         result, aux = split_aux(func(*inside), has_aux, "jvp(f, primals, tangents)")
-        outputs, spec = only_tensors(result, "jvp(f, primals, tangents): expected f(*primals) to return only tensors")
+        outputs, spec = some_outputs(result, "jvp(f, primals, tangents)")
         pairs = [level.parts(o) for o in outputs]
         aux = map_tensors(level.lower, aux)
     if strict and any(t is None for _, t in pairs):
@@ -82,8 +84,14 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
     zeros = map_tensors(aten.zeros_like, output)
 
     _, forward = vjp(pullback, zeros)
+    leaves, spec = differentiable_inputs(primals)
 
     def jvp_fn(*tangents: Any) -> Any:
+        directions, tangent_spec = pytree.flatten(tangents)
+        if tangent_spec != spec:
+            raise StateError(f"Expected the tangents {tangent_spec} to have the same argspec as the primals {spec}")
+        for primal, tangent in zip(leaves, directions, strict=True):
+            check_tangent(primal, tangent)
         return forward(tuple(tangents))[0]
 
     return output, jvp_fn

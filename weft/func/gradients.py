@@ -14,6 +14,7 @@ from weft.func.arguments import (
     only_tensors,
     pick,
     put,
+    some_outputs,
     split_aux,
 )
 from weft.layers.transforms.tracked import GradLevel
@@ -94,7 +95,7 @@ def pull_back(func: Function, primals: tuple[Any, ...], has_aux: bool) -> tuple[
         inputs = [level.leaf(t) for t in leaves]
         result = func(*pytree.unflatten(inputs, spec))
         result, aux = split_aux(result, has_aux, "vjp(f, *primals)")
-        outputs, out_spec = only_tensors(result, "vjp(f, *primals): Expected f(*primals) to return only tensors")
+        outputs, out_spec = some_outputs(result, "vjp(f, *primals)")
         values = [level.lower(o) for o in outputs]
         aux = map_tensors(level.lower, aux)
 

@@ -6,7 +6,16 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from weft.func.arguments import Argnums, checked_argnums, differentiable_inputs, only_tensors, pick, put, split_aux
+from weft.func.arguments import (
+    Argnums,
+    checked_argnums,
+    differentiable_inputs,
+    only_real,
+    only_tensors,
+    pick,
+    put,
+    split_aux,
+)
 from weft.func.forward import push_forward
 from weft.func.gradients import pull_back
 from weft.func.mapping import vmap
@@ -33,8 +42,10 @@ def jacrev(
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         inputs, spec, of_chosen = _of_chosen(func, argnums, args, kwargs)
+        only_real(inputs, "jacrev: Expected all inputs")
         output, pullback, aux = pull_back(of_chosen, tuple(inputs), has_aux)
         outputs, out_spec = only_tensors(output, "jacrev: Expected all outputs to be tensors")
+        only_real(outputs, "jacrev: Expected all outputs")
         rows = _rows(pullback, outputs, out_spec, chunk_size)
         jacobians = [_blocks(rows[k], outputs, x) for k, x in enumerate(inputs)]
         found = [pytree.unflatten([jacobians[k][o] for k in range(len(inputs))], spec) for o in range(len(outputs))]
@@ -61,7 +72,12 @@ def _rows(pullback: Function, outputs: list[Tensor], out_spec: pytree.TreeSpec, 
     def row(*seeds: Tensor) -> Any:
         return pullback(pytree.unflatten(list(seeds), out_spec))
 
-    return list(vmap(row, chunk_size=chunk_size)(*unit_vectors(outputs)))
+    directions = unit_vectors(outputs)
+    if chunk_size == 1 and isinstance(directions[0].dims[0], int):  # without vmap and what it refuses
+        found = [row(*[d[i] for d in directions]) for i in range(directions[0].dims[0])]
+        if found:
+            return [aten.stack(column) for column in zip(*found, strict=True)]
+    return list(vmap(row, chunk_size=chunk_size)(*directions))
 
 
 def unit_vectors(tensors: list[Tensor]) -> list[Tensor]:
@@ -93,6 +109,7 @@ def jacfwd(func: Function, argnums: Argnums = 0, has_aux: bool = False, *, rando
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         inputs, spec, of_chosen = _of_chosen(func, argnums, args, kwargs)
+        only_real(inputs, "jacfwd: Expected all inputs")
 
         def column(*directions: Tensor) -> Any:
             _, tangents, aux = push_forward(of_chosen, tuple(inputs), directions, has_aux)
@@ -101,6 +118,7 @@ def jacfwd(func: Function, argnums: Argnums = 0, has_aux: bool = False, *, rando
         found = vmap(column, out_dims=(0, None) if has_aux else 0, randomness=randomness)(*unit_vectors(inputs))
         tangents, aux = split_aux(found, has_aux, "jacfwd")
         columns, out_spec = only_tensors(tangents, "jacfwd: Expected all outputs to be tensors")
+        only_real(columns, "jacfwd: Expected all outputs")
         result = pytree.unflatten([pytree.unflatten(_columns(c, inputs), spec) for c in columns], out_spec)
         return (result, aux) if has_aux else result
 

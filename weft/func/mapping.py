@@ -9,6 +9,7 @@ from typing import Any
 from weft.layers.transforms.batched import RANDOMNESS, BatchLevel
 from weft.layers.transforms.level import Wrapper
 from weft.ops.packet import aten
+from weft.runtime.generator import default_generator
 from weft.support import pytree
 from weft.support.errors import IndexBoundsError, StateError, ValueProblem
 from weft.tensor.tensor import Tensor
@@ -147,6 +148,8 @@ def _unwrapped(func: Function, level: BatchLevel, result: Any, out_dims: Dims) -
 
 
 def _output(name: str, level: BatchLevel, leaf: Any, dim: Any) -> Any:
+    if dim is not None and not isinstance(dim, int):
+        raise ValueProblem(f"vmap({name}, ...): expected `out_dims` to be None, an int or a pytree of them, got {dim!r} in it")
     if dim is None:
         if level.owns(leaf):
             raise ValueProblem(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
@@ -167,7 +170,10 @@ def _in_chunks(
 ) -> Any:
     parts: list[list[Any]] = []
     out_spec: Any = None
+    state = (default_generator.key, default_generator.offset)
     for start in range(0, size, chunk):
+        if randomness == "same":  # for the examples of all chunks
+            default_generator.key, default_generator.offset = state
         count = min(chunk, size - start)
         some = [leaf if d is None else aten.narrow(leaf, d, start, count) for leaf, d in zip(leaves, dims, strict=True)]
         named = kwargs and pytree.map_leaves(functools.partial(_rows_of, start=start, count=count), kwargs)

@@ -20,6 +20,10 @@ _NO_VALUE = (
     "vmap: {what} asks a tensor for its value, but inside vmap it stands for one value per example: use weft.where instead of `if tensor`, keep numbers "
     "as tensors, or move the call out of the function."
 )
+_RANDOM = (
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap or perform the "
+    "randomness operation out of vmap"
+)
 _DYNAMIC = frozenset(("nonzero", "masked_select", "_unique2", "_unique_consecutive", "unique_dim", "repeat_interleave.Tensor"))
 _ANSWERS = frozenset(("allclose", "equal", "is_nonzero"))
 RANDOMNESS = ("error", "same", "different")
@@ -98,7 +102,7 @@ class BatchLevel(Level):
         """The operator on all examples: by its batch rule, by opening it, or example by example."""
         flags = self.flags(args)
         if flags is None:
-            if op.effect == "random" and op.decompose is not None:
+            if op.decompose is not None and (op.effect == "random" or op.opens_above_autograd):
                 return walk.opened(op, args)  # what it draws comes to `draw`
             return self.down(walk.walk, op, args)
         rule = derived.rule_of(op)
@@ -158,6 +162,8 @@ class BatchLevel(Level):
         """The write into all examples."""
         target: Tensor = args[0]
         flags = self.flags(args)
+        if op.effect == "random" and self.randomness == "error":
+            raise StateError(_RANDOM)
         if flags is None and not (op.effect == "random" and self.randomness == "different"):
             self.down(walk.inplace, op, args)
             return target
@@ -182,16 +188,18 @@ class BatchLevel(Level):
     def draw(self, take: Callable[[tuple[Any, ...]], Any], size: tuple[Any, ...]) -> Any:
         """Random numbers of this size for each example, as the randomness says. Raises StateError for "error"."""
         if self.randomness == "error":
-            raise StateError(
-                "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap or "
-                "perform the randomness operation out of vmap"
-            )
+            raise StateError(_RANDOM)
         if self.randomness == "same":
             return self.down(take, size)
         return self.wrap(self.down(take, (self.size, *size)))
 
 
 def _unbatched_target(op: Op, args: tuple[Any, ...]) -> StateError:
+    if op.effect == "random" and not any(tensors_in((v,)) for v in args[1:]):
+        return StateError(
+            f"vmap: {op.base}_ writes into a tensor that all examples share, where randomness='different' asks for other numbers for each; use an "
+            "out-of-place operator, or randomness='same'"
+        )
     other = next((a.name for a, v in zip(op.schema.arguments[1:], args[1:], strict=False) if tensors_in((v,))), "other")
     return StateError(
         f"vmap: {op.base}_(self, *extra_args) is not possible because there exists a Tensor `{other}` in extra_args that has more elements than `self`. "

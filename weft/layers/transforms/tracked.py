@@ -144,7 +144,7 @@ class GradLevel(Level):
 
         `keep`: the graph will be asked again. The level must be the top of the stack. A compiler that is installed does not take part: it sees what the formulas call, at the bottom.
         """
-        pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if self.owns(o) and o.requires_grad]
+        pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if self.owns(o) and record.gradient_edge(o) is not None]  # histories of views, while it records
         found: tuple[Any, ...] = (None,) * len(inputs)
         if pairs:
             with install(Evaluator()):
