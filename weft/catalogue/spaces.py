@@ -27,6 +27,7 @@ def _space_type(start: Any, end: Any, steps: Dim, dtype: DType | None, device: s
 def _linspace(start: Any, end: Any, steps: Dim, dtype: DType | None, device: str | None) -> Any:
     """From both ends towards the middle, so that the last element is `end` exactly."""
     target = or_default(dtype)
+    start, end = (int(v) if isinstance(v, bool) else v for v in (start, end))
     index = aten._iota(steps)
     at = aten._to_copy(index, dtype=dt.complex128 if target.is_complex else dt.float64)
     whole = aten.sub(end, start) if hasattr(type(end), "__weft_route__") or hasattr(type(start), "__weft_route__") else end - start
@@ -41,7 +42,7 @@ def _ends_type(start: Any, end: Any, steps: Dim, dtype: DType | None, device: st
     ends = [v for v in (start, end) if isinstance(v, TensorType)]
     if any(v.dims is not None and v.ndim for v in ends):
         raise ShapeError("linspace only supports 0-dimensional start and end tensors")
-    return _space_type(0, 0, steps, dtype, device or ends[0].device)
+    return _space_type(0, 0, steps, dtype, device or (ends[0].device if ends else None))
 
 
 def _between(start: Any, end: Any, steps: Dim, dtype: DType | None, device: str | None) -> Any:

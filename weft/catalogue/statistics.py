@@ -34,7 +34,7 @@ def degrees_of_freedom(dims: Dims, dim: Axes, correction: Number) -> Any:
         correction = int(correction)
     if isinstance(correction, int):
         return dm.maximum(count - correction, 0)
-    if isinstance(count, Expr) or not isinstance(correction, float):
+    if isinstance(count, Expr) or type(correction) is not float:
         return aten.clamp_min(aten.sub(aten.full((), count, dtype=dt.float64), correction), 0.0)
     return max(count - correction, 0.0)
 
@@ -50,7 +50,7 @@ def _variance(self: Any, dim: Axes, correction: Number, keepdim: bool) -> Any:
     off = _deviations(wide, dim)
     squares = aten.square(aten.abs(off)) if dtype.is_complex else off * off
     out = aten.div(aten.sum(squares, dim, keepdim), degrees_of_freedom(self.dims, dim, correction))
-    return out if wide is self else aten._to_copy(out, dtype=dtype)
+    return out if out.dtype is dtype.to_real() else aten._to_copy(out, dtype=dtype.to_real())
 
 
 def _variance_gradient(g: Any, self: Any, self_dims: Dims, dim: Axes, correction: Number, keepdim: bool) -> Any:

@@ -19,7 +19,7 @@ from weft.autograd.views import write_path
 from weft.compile.evaluator import OpaqueEvaluator
 from weft.compile.layout import is_permuted, order_like, ordered, result_orders
 from weft.compile.lifted import LiftedNumbers
-from weft.compile.numbers import SymFloat, operand_of
+from weft.compile.numbers import SymFloat, is_lifted, operand_of
 from weft.compile.state import StateSlot, choose_base, type_of_array
 from weft.compile.symbolic import Order, Path, SymbolicPayload, SymbolicStorage
 from weft.compile.wrapper_state import WrapperState
@@ -28,7 +28,7 @@ from weft.ir.graph import Value
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
-from weft.ops.route import default_route
+from weft.ops.route import call, default_route
 from weft.support.errors import CaptureError, ShapeError, WeftError
 from weft.support.locations import Location, is_internal, user_location
 from weft.tensor.modes import modes
@@ -190,7 +190,9 @@ class Capture(LiftedNumbers, WrapperState):
 
     def run_numbers(self, op: Op, args: tuple[Any, ...]) -> Any:
         """Record an operator whose only routable arguments are lifted numbers (a factory with a lifted value)."""
-        return self.run(op, args)
+        if op.base == "arange":  # how long it is hangs on the values
+            args = tuple([float(a) if type(a) is SymFloat else a for a in args])
+        return self.run(op, args) if any(is_lifted(a) for a in args) else call(op, args)
 
     def fresh(self, value: Value, order: Order | None = None) -> Tensor:
         """A tensor around a new graph value, with a storage of its own whose dims lie in this order (None: row-major)."""

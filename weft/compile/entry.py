@@ -235,9 +235,6 @@ class Entry:
                 return Miss(state_guard.describe, 5)
         for number in self.outer_numbers:
             number.refresh()
-        for number_guard in self.capture.number_guards:
-            if not number_guard.holds():
-                return Miss(f"{number_guard.where}: the answer to a question about a number changed", 5)
         return None
 
     def _bind(self, leaves: list[Any]) -> Symbols | Miss:
@@ -261,6 +258,9 @@ class Entry:
         symbols[self.random.offset] = self.random.generator.offset
         if self.shape_names and not self.shape_check(*[symbols[n] for n in self.shape_names]):
             return Miss(self._shape_miss(symbols), 6)
+        for number_guard in self.capture.number_guards:
+            if not number_guard.holds(symbols):
+                return Miss(f"{number_guard.where}: the answer to a question about a number changed", 6)
         return symbols
 
     def _shape_miss(self, symbols: Symbols) -> str:

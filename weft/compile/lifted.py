@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from weft.compile.guards.values import number_kind
-from weft.compile.numbers import SymFloat
+from weft.compile.numbers import SymFloat, Values
+from weft.support.errors import CaptureError
 from weft.support.locations import Location, user_location
 from weft.types.dims import Expr
 from weft.types.sym import SymInt
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from weft.compile.capture import Capture
     from weft.ir.builder import Builder
     from weft.types.shape_env import ShapeEnv
+
+
+T = TypeVar("T")
 
 
 @dataclass(eq=False)
@@ -37,15 +41,17 @@ class NumberInput:
 
 @dataclass(eq=False)
 class NumberGuard:
-    """A question about lifted numbers, with the answer that the program depends on."""
+    """A question about lifted numbers and the values of a call's symbols, with the answer that the program depends on."""
 
-    compute: Callable[[], float]
-    question: Callable[[float], bool]
+    question: Callable[[Values], bool]
     answer: bool
     where: Location | None
 
-    def holds(self) -> bool:
-        return bool(self.question(self.compute())) is self.answer
+    def holds(self, values: Values) -> bool:
+        try:
+            return bool(self.question(values)) is self.answer
+        except (ArithmeticError, ValueError):  # what has no answer is left to the function itself
+            return False
 
 
 @dataclass(eq=False)
@@ -107,14 +113,24 @@ class LiftedNumbers:
             value = self.root.param(FLOAT, name)
             number = NumberInput(name, getter, len(self.root.params) - 1, None, example)
             self.numbers.append(number)
-            return SymFloat(value, cast("Capture", self), lambda: float(number.current))
+            return SymFloat(value, cast("Capture", self), lambda values: float(number.current))
         symbol = self.env.fresh("i", int(example))
         assert isinstance(symbol, Expr)
         self.numbers.append(NumberInput(name, getter, None, symbol.symbol_name, example))
         return SymInt(symbol, self.env)
 
-    def ask_number(self, number: SymFloat, question: Callable[[float], bool]) -> bool:
-        """Answer a question about a lifted number from its value now, and guard the answer."""
-        answer = bool(question(number.compute()))
-        self.number_guards.append(NumberGuard(number.compute, question, answer, user_location(3)))
+    def ask_number(self, question: Callable[[Values], bool]) -> bool:
+        """Answer a question about lifted numbers from the example, and guard the answer."""
+        answer = bool(self.example_of(question))
+        self.number_guards.append(NumberGuard(question, answer, user_location(3)))
         return answer
+
+    def example_of(self, compute: Callable[[Values], T]) -> T:
+        """What is computed of lifted numbers and symbols, in the example. Raises CaptureError if it hangs on what is only known while the program runs."""
+        try:
+            return compute(self.env.examples)
+        except KeyError:
+            raise CaptureError(
+                f"{user_location(3)}: Python asks for the value of a number that hangs on a size which is only known while the program runs; keep it in a "
+                "tensor, or move the line out of the compiled function"
+            ) from None

@@ -38,10 +38,10 @@ def _recorded(name: str) -> Function:
             return python(x, *rest)
         if rest:  # log(x, base)
             return function(number) / function(rest[0])
-        python(number.compute())  # what Python refuses now is refused now
+        python(number.now())  # what Python refuses now is refused now
         number._ask(lambda v: _is_defined(python, v))
         compute = number.compute
-        return SymFloat(number.capture.builder.emit(op, (number.value,)).output, number.capture, lambda: python(compute()))
+        return SymFloat(number.capture.builder.emit(op, (number.value,)).output, number.capture, lambda values: python(compute(values)))
 
     return function
 

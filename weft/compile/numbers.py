@@ -1,10 +1,10 @@
-"""Lifted numbers: Python floats that became runtime inputs. Arithmetic is recorded, questions are answered from the example and guarded."""
+"""Lifted numbers: Python floats that became runtime inputs, or were made of sizes. Arithmetic is recorded, questions are answered from the example and guarded."""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,15 +18,17 @@ from weft.types.sym import SymInt, install_float_maker
 if TYPE_CHECKING:
     from weft.compile.capture import Capture
 
-Compute = Callable[[], float]
+Values = Mapping[str, int]  # of symbols, at a call
+Compute = Callable[[Values], float]
 
 
 class SymFloat:
-    """A float known when the program runs. `compute()` evaluates it from the current Python state."""
+    """A float known when the program runs. `compute(values)` evaluates it from the current Python state and the values of a call's symbols."""
 
     __slots__ = ("capture", "compute", "value")
     __weft_number__ = True
     __weft_number_type__ = float
+    is_number = True
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -45,17 +47,21 @@ class SymFloat:
         if isinstance(other, SymInt):
             other = float_of(other) or int(other)
         if type(other) is SymFloat:  # (to isinstance it is a float)
-            other_compute: Callable[[], Any] = other.compute
+            other_compute: Compute = other.compute
             operand: Any = other.value
         elif isinstance(other, (int, float)):
-            other_compute, operand = (lambda: other), other
+            other_compute, operand = (lambda values: other), other
         else:
             return NotImplemented
         mine = self.compute
         args = (operand, self.value) if swapped else (self.value, operand)
-        compute = (lambda: fn(other_compute(), mine())) if swapped else (lambda: fn(mine(), other_compute()))
+        compute: Compute = (lambda v: fn(other_compute(v), mine(v))) if swapped else (lambda v: fn(mine(v), other_compute(v)))
         node = self.capture.builder.emit(OPS[name], _with_defaults(OPS[name], args))
         return SymFloat(node.output, self.capture, compute)
+
+    def now(self) -> float:
+        """Its value in the example."""
+        return self.capture.example_of(self.compute)
 
     def __add__(self, other: Any) -> Any:
         return self._binary(other, "aten::add.Tensor", operator.add)
@@ -126,12 +132,13 @@ class SymFloat:
 
     def _whole(self, rounded: Callable[[float], int]) -> int:
         """A whole number made of the example's value; guarded is that it stays the same, not the value."""
-        found = rounded(self.compute())
+        found = rounded(self.now())
         self._ask(lambda v: rounded(v) == found)
         return found
 
     def _ask(self, question: Callable[[float], bool]) -> bool:
-        return self.capture.ask_number(self, question)
+        mine = self.compute
+        return self.capture.ask_number(lambda values: question(mine(values)))
 
     def __bool__(self) -> bool:
         return self._ask(lambda v: v != 0)
@@ -155,16 +162,18 @@ class SymFloat:
         return self._compare(other, operator.ge)
 
     def _compare(self, other: Any, fn: Callable[[Any, Any], bool]) -> Any:
-        if isinstance(other, SymFloat):
-            theirs = other.compute
-            return self._ask(lambda v: fn(v, theirs()))
+        if isinstance(other, SymInt):
+            other = float_of(other) or int(other)
+        if type(other) is SymFloat:
+            mine, theirs = self.compute, other.compute
+            return self.capture.ask_number(lambda values: fn(mine(values), theirs(values)))
         if isinstance(other, (int, float)):
             return self._ask(lambda v: fn(v, other))
         return NotImplemented
 
     def __float__(self) -> float:
         """The example's value, guarded: for code that cannot stay symbolic (math functions, formatting)."""
-        value = self.compute()
+        value = self.now()
         self._ask(lambda v: v == value)
         return value
 
@@ -189,18 +198,17 @@ class SymFloat:
         return str(float(self))
 
     def __repr__(self) -> str:
-        return f"SymFloat({self.compute()})"
+        return f"SymFloat({self.now()})"
 
 
 def float_of(number: SymInt) -> SymFloat | None:
-    """A lifted integer as a lifted float; None for one made of sizes, whose questions are asked elsewhere."""
+    """A symbolic integer (a size, a lifted number, or made of them) as a lifted float; None if nothing is captured."""
     capture = modes.capture
-    known = {} if capture is None else {n.symbol: n for n in capture.numbers if n.symbol is not None}
-    used = number.expr.symbols()
-    if not used or not used <= known.keys():
+    if capture is None or number.env is not capture.env:
         return None
-    node = capture.builder.emit(OPS["aten::add.Tensor"], (0.0, number.expr, 1))
-    return SymFloat(node.output, capture, lambda: float(evaluate(number.expr, {s: known[s].current for s in used})))
+    expr = number.expr
+    node = capture.builder.emit(OPS["aten::add.Tensor"], (0.0, expr, 1))
+    return SymFloat(node.output, capture, lambda values: float(evaluate(expr, values)))
 
 
 install_float_maker(float_of)

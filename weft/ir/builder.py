@@ -17,7 +17,7 @@ from weft.types import shape_env
 from weft.types.dims import Dim, Expr
 from weft.types.dtype import DType
 from weft.types.shape_env import ShapeEnv
-from weft.types.tensor_type import FLOAT, Type
+from weft.types.tensor_type import FLOAT, TensorType, Type
 
 # An equal earlier call stands for a later one: pure operators, and checks, which would have raised the first time.
 REPEATABLE = frozenset(("pure", "raises"))
@@ -31,6 +31,11 @@ class Handle(OperatorMethods):
 
     def __init__(self, value: Value, builder: Builder) -> None:
         self.value, self.builder = value, builder
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it stands for a number of Python's, not for a tensor."""
+        return not isinstance(self.value.type, TensorType)
 
     @property
     def dims(self) -> tuple[Dim, ...]:

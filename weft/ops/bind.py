@@ -62,7 +62,7 @@ def _float(value: Any, argument: Argument) -> Any:
     number = _number(value, argument)
     if isinstance(number, complex):
         raise Mismatch(f"argument '{argument.name}' must be float, not complex")
-    return float(number) if isinstance(number, (int, float)) else number
+    return float(number) if isinstance(number, (int, float)) and not hasattr(type(number), "__weft_number__") else number  # (lifted ones say they are floats)
 
 
 def _bool(value: Any, argument: Argument) -> Any:
@@ -95,9 +95,14 @@ def _any(value: Any, argument: Argument) -> Any:
 
 
 def _tensor(value: Any, argument: Argument) -> Any:
-    if is_routable(value):
+    if is_routable(value) and not _is_number(value):
         return value
     raise Mismatch(f"argument '{argument.name}' must be Tensor, not {type(value).__name__}")
+
+
+def _is_number(value: Any) -> bool:
+    """Whether something that operators accept stands for a number of Python's: no tensor argument takes it."""
+    return hasattr(type(value), "__weft_number__") and bool(value.is_number)
 
 
 def _tensor_or_number(value: Any, argument: Argument) -> Any:
@@ -234,8 +239,11 @@ def bind_plain(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
             if kind in _ROUTABLE:
                 continue
             if hasattr(kind, "__weft_route__"):
-                _ROUTABLE.add(kind)
-                continue
+                if not hasattr(kind, "__weft_number__"):
+                    _ROUTABLE.add(kind)
+                    continue
+                if op.numbers or not value.is_number:
+                    continue
         return None
     return args + tails[count]
 
@@ -243,7 +251,9 @@ def bind_plain(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
 def are_routable(values: Sequence[Any], argument: Argument) -> bool:
     """Whether all values are of classes that are known to be tensors (or None, where a list may hold that)."""
     for value in values:
-        if type(value) not in _ROUTABLE and not (value is None and argument.element_optional):
+        if type(value) in _ROUTABLE or (value is None and argument.element_optional):
+            continue
+        if not is_routable(value) or _is_number(value):
             return False
     return True
 

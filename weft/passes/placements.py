@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.ir.builder import Builder
+from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Graph, Node, Operand, Value
 from weft.ops.geometry import contiguous_strides
 from weft.ops.packet import aten
@@ -41,6 +41,10 @@ def _handled(builder: Builder, operand: Operand) -> Any:
     return builder.handle(operand) if type(operand) is Value else operand
 
 
+def _is_tensor(operand: Any) -> bool:
+    return type(operand) is Handle and not operand.is_number
+
+
 # ---- scatter
 
 
@@ -49,7 +53,7 @@ def _scatter(base: Any, dim: int, index: Any, source: Any, adds: bool = False) -
     if index.ndim != base.ndim or index.dtype not in _INTEGERS:
         return None
     axis = normalize_dim("scatter", dim, base.ndim)
-    if hasattr(source, "dims"):
+    if _is_tensor(source):
         if source.ndim != index.ndim or source.dtype is not base.dtype:
             return None
         for i, size in enumerate(index.dims):
@@ -93,7 +97,7 @@ def _index_rows(base: Any, dim: int, index: Any, source: Any, adds: bool) -> Any
     if index.ndim != 1 or index.dtype not in _INTEGERS:
         return None
     axis = normalize_dim("index", dim, base.ndim)
-    if hasattr(source, "dims") and (source.ndim != base.ndim or source.dtype is not base.dtype):
+    if _is_tensor(source) and (source.ndim != base.ndim or source.dtype is not base.dtype):
         return None
     strides = contiguous_strides(base.dims[: axis + 1])
     numbers = _checked(index, base.dims[axis]) * strides[axis]
@@ -135,7 +139,7 @@ def _written(base: Any, end: int, numbers: Any, values: Any, adds: bool) -> Any:
     """The base with values (a tensor that expands, or a number) in the rows numbered `numbers`; dims before `end` count rows."""
     rest = base.dims[end:]
     rows, columns, count = product(base.dims[:end]), product(rest), product(numbers.dims)
-    if not hasattr(values, "dims"):
+    if not _is_tensor(values):
         values = aten.full((), values, dtype=base.dtype)
     source = aten.reshape(aten.expand(values, (*numbers.dims, *rest)), (count, columns))
     table, places = aten.reshape(base, (rows, columns)), aten.reshape(numbers, (count,))

@@ -179,11 +179,13 @@ class SymInt:
 
 def _number(value: SymInt, other: Any, method: str) -> Any:
     """Arithmetic with a float: through a symbolic float where a builder offers one, else through the guarded value."""
+    return getattr(_as_float(value), method)(_as_float(other) if isinstance(other, SymInt) else other)
+
+
+def _as_float(value: SymInt) -> Any:
     make = _float_maker[0]
     lifted = make(value) if make is not None else None
-    if lifted is None:
-        lifted = float(int(value))
-    return getattr(lifted, method)(int(other) if isinstance(other, SymInt) else other)
+    return float(int(value)) if lifted is None else lifted
 
 
 _float_maker: list[Any] = [None]
