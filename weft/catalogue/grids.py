@@ -61,3 +61,5 @@ define(
     decompose=_broadcast_tensors,
     public=("weft",),
 )
+define("aten::broadcast_tensors.one(Tensor tensor) -> Tensor[]", "A tensor that broadcasts with itself.",
+       decompose=lambda tensor: (aten.expand(tensor, tensor.dims),), public=("weft",))

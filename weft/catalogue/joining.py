@@ -210,6 +210,7 @@ define("aten::column_stack(Tensor[] tensors) -> Tensor", "Tensors joined as colu
 define("aten::block_diag(Tensor[] tensors) -> Tensor", "Matrices along the diagonal of one matrix, zeros elsewhere; vectors are rows.",
        decompose=_block_diag, public=("weft",), samples=draw(case((F(2, 3), F(1), F(3, 1)))),
        reference=lambda tensors: _blocks(tensors))
+define("aten::block_diag.one(Tensor tensor) -> Tensor", "A matrix of one block.", decompose=lambda tensor: _block_diag((tensor,)), public=("weft",))
 
 
 def _blocks(tensors: Sequence[Array]) -> Array:

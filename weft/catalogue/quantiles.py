@@ -62,8 +62,9 @@ def _quantile(name: str, self: Any, q: Any, dim: int | None, keepdim: bool, inte
         ranks = steps * aten.clamp_min(aten.to(last, self.dtype), 0)
         found = _between(ordered, ranks, interpolation)
     else:
-        ranks = aten.expand(steps * (rows.dims[-1] - 1), (*rows.dims[:-1], steps.dims[0]))
-        found = aten.where(aten.any(missing, -1, True), float("nan"), _between(ordered, ranks, interpolation))
+        last = rows.dims[-1] - 1
+        ranks = aten.expand(steps * last, (*rows.dims[:-1], steps.dims[0]))
+        found = _between(ordered, aten.where(aten.any(missing, -1, True), last, ranks), interpolation)  # a NaN is sorted last, and answers for its row
     out = aten.movedim(found, -1, 0) if q.ndim else aten.squeeze(found, -1)
     if not keepdim or not rank:
         return out

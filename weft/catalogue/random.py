@@ -142,18 +142,25 @@ _factory("rand", "random numbers, uniform in [0, 1)", uniform_values)
 _factory("randn", "standard normal random numbers", normal_values)
 
 
-def _check_range(low: Any, high: Any) -> None:
-    if isinstance(low, int) and isinstance(high, int) and low >= high:
+def _check_range(low: Any, high: Any, dtype: DType) -> None:
+    if not isinstance(low, int) or not isinstance(high, int):
+        return
+    if low >= high:
         raise StateError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    if dtype.category == dt.FLOAT or dtype.is_complex:
+        return
+    greatest = 1 if dtype is dt.bool_ else 2 ** (dtype.bits - dtype.is_signed) - 1
+    least = -greatest - 1 if dtype.is_signed else 0
+    if low < least or high - 1 > greatest:
+        raise StateError(f"random_: 'from' or 'to - 1' is out of bounds for {dtype}, which holds {least} to {greatest}: got from={low}, to={high}")
 
 
 def _randint(low: Any, high: Any, size: Sequence[Dim], dtype: DType | None, device: Any, generator: Any) -> Any:
-    _check_range(low, high)
     return _integers(checked_size("randint", size), low, high, dtype or dt.int64, generator)
 
 
 def _randint_type(low: Any, high: Any, size: Sequence[Dim], dtype: DType | None, device: Any, generator: Any) -> TensorType:
-    _check_range(low, high)
+    _check_range(low, high, dtype or dt.int64)
     return tensor_type(dtype or dt.int64, checked_size("randint", size))
 
 
@@ -178,7 +185,7 @@ define(
 
 
 def whole_like(self: Any, low: Any, high: Any, dtype: DType | None, generator: Any) -> Any:
-    _check_range(low, high)
+    _check_range(low, high, dtype or self.dtype)
     return _integers(self.dims, low, high, dtype or self.dtype, generator)
 
 

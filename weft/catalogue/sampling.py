@@ -31,11 +31,21 @@ def _probability(p: Any) -> Any:
     return p
 
 
+def _probabilities(p: Any) -> Any:
+    return aten._checked_values(p, 0, 1, "bernoulli: expected every p to be in [0, 1]")
+
+
+def _bernoulli_type(self: TensorType, generator: Any) -> TensorType:
+    if self.dtype is not None and not self.dtype.is_floating_point:
+        raise NotForDType(f"bernoulli: not implemented for {self.dtype}; the probabilities are floating point numbers")
+    return self
+
+
 define(
     "aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
     "1 with the probability that self's element gives, else 0.",
-    type=lambda self, generator: self,
-    decompose=lambda self, generator: _bernoulli(self, self.dims, self.dtype, generator),
+    type=_bernoulli_type,
+    decompose=lambda self, generator: _bernoulli(_probabilities(self), self.dims, self.dtype, generator),
     effect="random",
     out=True,
 )
@@ -43,7 +53,7 @@ define(
     "aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor",
     "1 with the probability given by p's element, else 0, with self's dtype.",
     type=lambda self, p, generator: self,
-    decompose=lambda self, p, generator: _bernoulli(p, self.dims, self.dtype, generator),
+    decompose=lambda self, p, generator: _bernoulli(_probabilities(p), self.dims, self.dtype, generator),
     effect="random",
     inplace=True,
 )
@@ -70,6 +80,12 @@ def _scaled_normal(size: Dims, mean: Any, std: Any, dtype: DType, generator: Any
     if isinstance(std, float) and std < 0:
         raise StateError(f"normal expects std >= 0.0, but found std {std}")
     return aten._to_copy(normal_values(size, dtype, generator) * std + mean, dtype=dtype)
+
+
+def _exponential(self: Any, lambd: Any, generator: Any) -> Any:
+    if isinstance(lambd, float) and not lambd > 0:
+        raise StateError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    return aten.log1p(-uniform_values(self.dims, self.dtype, generator)) / -lambd
 
 
 define(
@@ -127,16 +143,16 @@ define(
     "aten::exponential(Tensor self, float lambd=1.0, *, Generator? generator=None) -> Tensor",
     "Exponentially distributed random numbers with rate `lambd`, with self's size and dtype.",
     type=lambda self, lambd, generator: self,
-    decompose=lambda self, lambd, generator: aten.log1p(-uniform_values(self.dims, self.dtype, generator)) / -lambd,
+    decompose=_exponential,
     effect="random",
     public=("Tensor",),
     inplace=True,
 )
 define(
-    "aten::random.from(Tensor self, int from, int to, *, Generator? generator=None) -> Tensor",
-    "Random integers in [from, to), with self's size and dtype.",
+    "aten::random.from(Tensor self, int from, int? to, *, Generator? generator=None) -> Tensor",
+    "Random integers in [from, to), with self's size and dtype; without `to`, up to the largest that the dtype holds exactly.",
     type=lambda self, low, high, generator: self,
-    decompose=lambda self, low, high, generator: whole_like(self, low, high, None, generator),
+    decompose=lambda self, low, high, generator: whole_like(self, low, _largest_whole(self.dtype) if high is None else high, None, generator),
     effect="random",
     public=("Tensor",),
     inplace=True,
@@ -211,7 +227,9 @@ def _multinomial_type(self: TensorType, num_samples: int, replacement: bool, gen
 def _multinomial(self: Any, num_samples: int, replacement: bool, generator: Any) -> Any:
     """Without replacement: the largest p / e with exponential noise e. With: a search in the cumulative sums."""
     dtype = dt.float64 if self.dtype is dt.float64 else dt.float32
-    weights = aten.to(self, dtype)
+    limits = np.finfo(dtype.numpy)
+    weights = aten._checked_values(aten.to(self, dtype), 0, float(limits.max), "multinomial: a probability is inf, nan or negative")
+    aten._checked_values(aten.sum(weights, -1), float(limits.tiny), None, "multinomial: the probabilities of a row sum to 0")
     if not replacement:
         noise = -aten.log1p(-uniform_values(self.dims, dtype, generator))
         return aten.topk(weights / noise, num_samples, -1)[1]

@@ -11,8 +11,9 @@ from weft.catalogue.samples import F, I, case, draw
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text, normalize_dim, normalize_dims
-from weft.support.errors import ShapeError
+from weft.support.errors import NotForDType, ShapeError
 from weft.types import dims as dm
+from weft.types import dtype as dt
 from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType, tensor_type
@@ -104,6 +105,12 @@ def run_size() -> Dim | None:
     return None if env is None else env.fresh("u")
 
 
+def _repeat_index_type(repeats: TensorType, output_size: int | None) -> TensorType:
+    if repeats.dtype not in (None, dt.int32, dt.int64):
+        raise NotForDType(f"repeat_interleave: not implemented for {repeats.dtype} repeats; give int32 or int64")
+    return tensor_type(repeats.dtype, (run_size() if output_size is None else output_size,))
+
+
 def _repeat_index(repeats: Array, output_size: int | None) -> Array:
     if repeats.ndim != 1:
         raise ShapeError("repeat_interleave only accept 1D vector as repeat")
@@ -115,7 +122,7 @@ def _repeat_index(repeats: Array, output_size: int | None) -> Array:
 define(
     "aten::repeat_interleave.Tensor(Tensor repeats, *, int? output_size=None) -> Tensor",
     "The positions 0, 1, ... each repeated as often as `repeats` says.",
-    type=lambda repeats, output_size: tensor_type(repeats.dtype, (run_size() if output_size is None else output_size,)),
+    type=_repeat_index_type,
     kernel=_repeat_index,
     vjp={},
     effect="raises",
@@ -148,7 +155,8 @@ define("aten::fliplr(Tensor self) -> Tensor", "Columns in reverse order.", decom
 define("aten::flipud(Tensor self) -> Tensor", "Rows in reverse order.", decompose=lambda self: aten.flip(self, (0,)))
 
 
-def _roll_type(self: TensorType, shifts: Sequence[int], dims: Sequence[int]) -> TensorType:
+def _roll_type(self: TensorType, shifts: Sequence[int], dims: Sequence[int] | None) -> TensorType:
+    dims = dims or ()
     if len(shifts) == 0:
         raise ShapeError("`shifts` required")
     if len(shifts) != len(dims) and not (len(dims) == 0 and len(shifts) == 1):
@@ -160,10 +168,10 @@ def _roll_type(self: TensorType, shifts: Sequence[int], dims: Sequence[int]) -> 
 
 
 define(
-    "aten::roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor",
+    "aten::roll(Tensor self, int[1] shifts, int[1]? dims=[]) -> Tensor",
     "The elements moved along dims; those that leave at one end come back at the other.",
     type=_roll_type,
-    kernel=lambda x, shifts, dims: np.roll(x, shifts, tuple(dims)) if dims else np.roll(x, shifts[0]),
+    kernel=lambda x, shifts, dims: np.roll(x, shifts, dims) if dims else np.roll(x, shifts[0]),
     vjp={"self": lambda g, shifts, dims: aten.roll(g, [-s for s in shifts], dims)},
     samples=draw(case(F(2, 3), (1,)), case(F(2, 3), (1, -2), (0, 1))),
     reference=lambda x, shifts, dims: np.roll(x, shifts, dims or None),

@@ -174,10 +174,20 @@ def _median(x: Array, dim: int, keepdim: bool, skip_nan: bool) -> tuple[Array, A
     return _pick_from_order(x, dim, keepdim, np.maximum(middle, 0))
 
 
+def _is_empty(dims: Dims) -> bool:
+    return any(type(d) is int and d == 0 for d in dims)
+
+
 def _whole_median_type(self: TensorType) -> TensorType:
-    if self.is_complete and type(self.numel) is int and self.numel == 0:
-        raise StateError("median: an empty tensor has no median")
+    if self.dims is not None and _is_empty(self.shape) and self.dtype is not None and not self.dtype.is_floating_point:
+        raise StateError(f"median: an empty tensor of {self.dtype} has no median")
     return reduced_type("median", self, None, False, self.dtype)
+
+
+def _whole_median(self: Any, name: str) -> Any:
+    if _is_empty(self.dims):
+        return aten.full((), float("nan"), dtype=self.dtype)
+    return getattr(aten, name)(aten.reshape(self, (-1,)), 0)[0]
 
 
 for _name, _skip in (("median", False), ("nanmedian", True)):
@@ -185,7 +195,7 @@ for _name, _skip in (("median", False), ("nanmedian", True)):
         f"aten::{_name}(Tensor self) -> Tensor",
         "The lower of the two middle elements" + (", NaN left out." if _skip else "."),
         type=_whole_median_type,
-        decompose=lambda self, name=_name: getattr(aten, name)(aten.reshape(self, (-1,)), 0)[0],
+        decompose=lambda self, name=_name: _whole_median(self, name),
         vjp={"self": lambda g, self, result, self_dims: shared_among_ties(g, self, result, self_dims, None, False)},
         reference=lambda x: np.sort(x, None)[(x.size - 1) // 2],
     )

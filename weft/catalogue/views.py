@@ -269,11 +269,11 @@ define("aten::mH(Tensor(a) self) -> Tensor(a)", "Each matrix's conjugate transpo
 define("aten::adjoint(Tensor(a) self) -> Tensor(a)", "Each matrix's conjugate transpose.", decompose=lambda self: aten.conj(_mT(self)))
 define("aten::numpy_T(Tensor(a) self) -> Tensor(a)", "The dims in reverse order (the property `T`).", decompose=_numpy_T, public=())
 
-for _name in ("swapaxes", "swapdims"):
+for _name, _dim in (("swapaxes", "axis"), ("swapdims", "dim")):
     define(
-        f"aten::{_name}(Tensor(a) self, int axis0, int axis1) -> Tensor(a)",
+        f"aten::{_name}(Tensor(a) self, int {_dim}0, int {_dim}1) -> Tensor(a)",
         "The tensor with two dims exchanged.",
-        decompose=lambda self, axis0, axis1: aten.transpose(self, axis0, axis1),
+        decompose=lambda self, dim0, dim1: aten.transpose(self, dim0, dim1),
     )
 
 

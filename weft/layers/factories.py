@@ -57,6 +57,8 @@ def _factory(name: str) -> Make:
             if asked is not None:
                 return handle(function, asked, args, given)
         _check_layout(name, layout)
+        if out is not None:
+            kwargs.setdefault("dtype", out.dtype)
         with on_device(device):
             made: Tensor = getattr(aten, name)(*args, **kwargs)
         return _finished(name, made, requires_grad, out)

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from weft.ops.overrides import overridable
+from weft.ops.rules import check_fits
+from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, DTypeError, StateError, ValueProblem
 from weft.tensor.device import Device
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
+from weft.types import promotion
 from weft.types.dtype import DType
 from weft.types.sym import SymInt
 
@@ -24,6 +27,8 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
     Python floats become the default dtype, integers int64, bools bool. Raises ValueProblem for ragged nesting.
     """
     where = Device(device or "cpu")
+    if modes.capture is not None and _has_symbols(data):
+        return _recorded(data, dtype).requires_grad_(requires_grad)
     out = Tensor(_copied(data, dtype))
     if where.type != "cpu":
         out = out.to(where)
@@ -32,6 +37,24 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
     for level in modes.special or ():
         out = level.lift(out)
     return out.requires_grad_() if requires_grad else out
+
+
+def _has_symbols(data: Any) -> bool:
+    """Whether sizes or lifted numbers are among the data, whose values are known when the program runs."""
+    return any(map(_has_symbols, data)) if isinstance(data, (list, tuple)) else type(data) is SymInt or hasattr(type(data), "__weft_number__")
+
+
+def _recorded(data: Any, dtype: DType | None) -> Tensor:
+    """A tensor of numbers that a graph is recorded for: one operator for each, then a stack of them."""
+    flat = [data]
+    sizes: list[int] = []
+    while isinstance(flat[0], (list, tuple)):
+        sizes.append(len(flat[0]))
+        if any(not isinstance(row, (list, tuple)) or len(row) != sizes[-1] for row in flat):
+            raise ValueProblem(f"weft.tensor: {_ragged_text(data)}")
+        flat = [x for row in flat for x in row]
+    made = [aten.scalar_tensor(x, dtype=dtype or _dtype_of(data)) for x in flat]
+    return aten.stack(made).reshape(sizes) if sizes else made[0]  # type: ignore[no-any-return]
 
 
 def _copied(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
@@ -43,33 +66,52 @@ def _copied(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
         wanted = dt.from_numpy(array.dtype) if dtype is None else dtype
         return np.array(array, dtype=wanted.numpy, order="C")
     plain = _plain(data)
-    if dtype is None:
-        dtype = _dtype_of_numpy(data) or _natural_dtype(plain)
+    dtype = dtype or _dtype_of(data)
     try:
         with np.errstate(all="ignore"):
             if dtype.category == dt.INT:
-                return np.array(plain, dtype=np.int64).astype(dtype.numpy)
+                found = np.array(plain, dtype=np.int64)
+                for extreme in (found.min(), found.max()) if found.size and dtype is not dt.int64 else ():
+                    check_fits(int(extreme), dtype)
+                return found.astype(dtype.numpy)
             return np.array(plain, dtype=np.float64 if dtype is dt.bfloat16 else dtype.numpy).astype(dtype.numpy, copy=False)
     except OverflowError:
         raise ValueProblem("Overflow when unpacking long long") from None
     except (ValueError, TypeError) as problem:
+        if "to integer" in str(problem):
+            raise StateError(f"weft.tensor: a value cannot be converted to {dtype}: {problem}") from None
         if "inhomogeneous" in str(problem):
             raise ValueProblem(f"weft.tensor: {_ragged_text(plain)}") from None
         raise ArgumentError(f"weft.tensor: cannot make a tensor of {type(data).__name__}: {problem}") from None
 
 
-def _dtype_of_numpy(data: Any) -> DType | None:
-    """The dtype of sequences of NumPy arrays or numbers: theirs, as their first one says."""
-    while isinstance(data, (list, tuple)) and data:
-        data = data[0]
-    return dt.from_numpy(data.dtype) if isinstance(data, (np.ndarray, np.generic)) else None
+def _dtype_of(data: Any) -> DType:
+    held: set[DType] = set()
+    _gather_dtypes(data, held)
+    return promotion.result_type(tuple(held), (), ()) if held else dt.get_default()
 
 
-def _unknown(data: Any) -> StateError:
-    """What to say of data that are no numbers: the type of the first such thing."""
-    while isinstance(data, list):
-        data = next((d for d in data if isinstance(d, list) or not isinstance(d, (bool, int, float, complex))), None)
-    return StateError(f"Could not infer dtype of {type(data).__name__}")
+def _gather_dtypes(data: Any, held: set[DType]) -> None:
+    """The dtypes of everything in nested sequences: tensors and arrays say theirs, numbers their category's. Raises StateError for anything else."""
+    kind = type(data)
+    if kind is list or kind is tuple:
+        kinds = set(map(type, data))
+        if kinds <= _NUMBERS:
+            held.update(map(promotion.number_dtype, kinds))
+            return
+        for item in data:
+            _gather_dtypes(item, held)
+    elif isinstance(data, (Tensor, np.ndarray, np.generic)):
+        held.add(data.dtype if isinstance(data, Tensor) else dt.from_numpy(data.dtype))
+    elif isinstance(data, Sequence):
+        _gather_dtypes(list(data), held)
+    elif isinstance(data, (int, float, complex, SymInt)):
+        held.add(promotion.number_dtype(next((k for k in (bool, float, complex) if isinstance(data, k)), int)))
+    else:
+        raise StateError(f"Could not infer dtype of {kind.__name__}")
+
+
+_NUMBERS = frozenset((bool, int, float, complex))
 
 
 def _plain(data: Any) -> Any:
@@ -88,28 +130,6 @@ def _plain(data: Any) -> Any:
     if isinstance(data, (str, bytes)):
         raise ArgumentError(f"weft.tensor: invalid data type '{type(data).__name__}'")
     return data
-
-
-def _natural_dtype(data: Any) -> DType:
-    probe = np.array(data) if not _is_ragged(data) else np.zeros(0)
-    kind = probe.dtype.kind
-    if kind == "b":
-        return dt.bool_
-    if kind in "iu":
-        return dt.int64
-    if kind == "c":
-        return dt.get_default().to_complex()
-    if kind == "O":
-        raise _unknown(data)
-    return dt.get_default()
-
-
-def _is_ragged(data: Any) -> bool:
-    try:
-        np.array(data)
-    except ValueError:
-        return True
-    return False
 
 
 def _ragged_text(data: Any) -> str:

@@ -1,0 +1,121 @@
+"""What eager operators do at their edges: dtypes of nested data, empty tensors, NaN in quantiles, arguments by name, values that must be refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype"),
+    [
+        ([weft.tensor(1, dtype=weft.int8), weft.tensor(2, dtype=weft.int8)], weft.int8),
+        ([weft.tensor(1.5, dtype=weft.float64), 2], weft.float64),
+        ([[1, True], [2, False]], weft.int64),
+        (((7, 5), (9, np.array(5.0))), weft.float64),
+        ([np.float32(1), np.float64(2)], weft.float64),
+        ([np.float32(1), 2], weft.float32 if weft.get_default_dtype() is weft.float32 else None),
+        ([1, 2.5], weft.get_default_dtype()),
+        ([1, 2j], weft.complex64),
+        ([[], []], weft.get_default_dtype()),
+    ],
+)
+def test_nested_data_have_their_joint_dtype(data: Any, dtype: Any) -> None:
+    assert weft.tensor(data).dtype is (dtype or weft.result_type(weft.tensor(1.0, dtype=weft.float32), 2))
+
+
+def test_an_integer_beyond_64_bits() -> None:
+    with pytest.raises(ValueError, match="Overflow"):
+        weft.tensor([2**64])
+
+
+def test_one_tensor_is_enough(rng: np.random.Generator) -> None:
+    x = weft.from_numpy(rng.standard_normal(3))
+    assert weft.broadcast_tensors(x)[0].shape == (3,)
+    assert weft.equal(weft.block_diag(x), x.view(1, 3))
+
+
+def test_arguments_by_their_names(rng: np.random.Generator) -> None:
+    x = weft.from_numpy(rng.standard_normal((2, 3)))
+    assert weft.equal(x.swapdims(dim0=0, dim1=1), x.t())
+    assert weft.equal(x.swapaxes(axis0=0, axis1=1), x.t())
+    assert weft.equal(x.roll(2, dims=None), x.roll(2))
+
+
+def test_median_of_nothing_is_nan() -> None:
+    assert weft.empty(0).median().isnan().item()
+    assert weft.empty(0, 3).nanmedian().isnan().item()
+    with pytest.raises(RuntimeError, match="median"):
+        weft.empty(0, dtype=weft.int64).median()
+
+
+def test_gradient_of_a_quantile_goes_to_the_nan() -> None:
+    x = weft.tensor([[1.0, NAN, 3.0], [2.0, 1.0, 0.0]], requires_grad=True)
+    y = x.quantile(0.5, dim=1)
+    assert y[0].isnan().item()
+    y.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[0, 1, 0], [0, 1, 0]]
+
+
+REFUSED: dict[str, Callable[[], Any]] = {
+    "repeats of floats": lambda: weft.repeat_interleave(weft.tensor([1.0, 2.0])),
+    "uint8 up to 300": lambda: weft.zeros(2, dtype=weft.uint8).random_(0, 300),
+    "int8 from -300": lambda: weft.zeros(2, dtype=weft.int8).random_(-300, 3),
+    "randint of uint8": lambda: weft.randint(0, 300, (2,), dtype=weft.uint8),
+    "bernoulli above 1": lambda: weft.bernoulli(weft.tensor([0.5, 1.5])),
+    "bernoulli of NaN": lambda: weft.bernoulli(weft.tensor([NAN])),
+    "bernoulli of integers": lambda: weft.bernoulli(weft.tensor([1, 0])),
+    "a negative rate": lambda: weft.zeros(2).exponential_(-1.0),
+    "weights all zero": lambda: weft.multinomial(weft.zeros(2, 3), 1),
+    "a negative weight": lambda: weft.multinomial(weft.tensor([1.0, -1.0]), 1),
+    "weights with NaN": lambda: weft.multinomial(weft.tensor([1.0, NAN]), 1, replacement=True),
+    "weights with infinity": lambda: weft.multinomial(weft.tensor([1.0, float("inf")]), 1, replacement=True),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    with pytest.raises(RuntimeError):
+        REFUSED[name]()
+
+
+def test_a_compiled_draw_refuses_too() -> None:
+    @weft.compile
+    def pick(p: weft.Tensor) -> weft.Tensor:
+        return weft.multinomial(p, 1)
+
+    assert pick(weft.tensor([0.0, 1.0])).item() == 1
+    with pytest.raises(RuntimeError, match="multinomial"):
+        pick(weft.tensor([0.0, NAN]))
+
+
+def test_random_without_an_upper_end() -> None:
+    drawn = weft.zeros(100, dtype=weft.int8).random_(100, None)
+    assert drawn.min().item() >= 100
+
+
+@pytest.mark.parametrize("name", ["ones", "zeros", "arange", "full", "linspace", "eye"])
+def test_a_factory_computes_in_the_dtype_of_out(name: str) -> None:
+    arguments: dict[str, tuple[Any, ...]] = {"arange": (3.0,), "full": ((3,), 1.0), "linspace": (0, 2, 3)}
+    out = weft.empty(0, dtype=weft.int64)
+    made = getattr(weft, name)(*arguments.get(name, (3,)), out=out)
+    assert made is out
+    assert out.dtype is weft.int64
+    assert weft.equal(out, getattr(weft, name)(*arguments.get(name, (3,)), dtype=weft.int64))
+
+
+def test_numbers_that_a_dtype_does_not_hold() -> None:
+    for value, dtype in ((300, weft.uint8), (-300, weft.uint8), (128, weft.int8), (-129, weft.int8), (NAN, weft.int32), (float("inf"), weft.int64)):
+        with pytest.raises(RuntimeError):
+            weft.tensor([0, value], dtype=dtype)
+    assert weft.tensor([-1, 127, -128], dtype=weft.int8).tolist() == [-1, 127, -128]
+    assert weft.tensor([-1], dtype=weft.uint8).item() == 255
+    assert weft.linspace(False, True, 3).tolist() == [0, 0.5, 1]
