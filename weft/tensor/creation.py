@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from weft.ops.overrides import overridable
-from weft.ops.rules import check_fits
 from weft.ops.packet import aten
+from weft.ops.rules import check_fits
 from weft.support.errors import ArgumentError, DTypeError, StateError, ValueProblem
 from weft.tensor.device import Device
 from weft.tensor.modes import modes
@@ -75,9 +75,9 @@ def _copied(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
                     check_fits(int(extreme), dtype)
                 return found.astype(dtype.numpy)
             return np.array(plain, dtype=np.float64 if dtype is dt.bfloat16 else dtype.numpy).astype(dtype.numpy, copy=False)
-    except OverflowError:
-        raise ValueProblem("Overflow when unpacking long long") from None
-    except (ValueError, TypeError) as problem:
+    except (OverflowError, ValueError, TypeError) as problem:
+        if "too large" in str(problem):
+            raise ValueProblem("Overflow when unpacking long long") from None
         if "to integer" in str(problem):
             raise StateError(f"weft.tensor: a value cannot be converted to {dtype}: {problem}") from None
         if "inhomogeneous" in str(problem):
