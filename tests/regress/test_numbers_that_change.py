@@ -72,6 +72,7 @@ def test_a_step_of_arange_is_asked_for() -> None:
 
 OF_SIZES: dict[str, Callable[[Tensor], Any]] = {
     "reciprocal": lambda x: x.sum() * (1 / x.shape[0]),
+    "length": lambda x: x.sum() / len(x) + 1 / len(x),
     "ratio": lambda x: x.sum() * (x.shape[0] / x.shape[1]),
     "root": lambda x: x.sum() / math.sqrt(x.shape[0]),
     "power": lambda x: x.sum() * x.shape[0] ** -0.5,

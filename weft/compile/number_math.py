@@ -1,7 +1,11 @@
-"""Python's math module on lifted numbers: while a function is captured, `math.cos(self.n / total)` is recorded instead of answered once and for all."""
+"""Python's math module on lifted numbers: while a function is captured, `math.cos(self.n / total)` is recorded instead of answered once and for all.
+
+And `len` of a tensor, which Python's own makes a plain integer of.
+"""
 
 from __future__ import annotations
 
+import builtins
 import functools
 import math
 import threading
@@ -10,7 +14,9 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from weft.compile.numbers import SymFloat, float_of
+from weft.compile.symbolic import SymbolicPayload
 from weft.ops.op import OPS
+from weft.tensor.tensor import Tensor
 from weft.types.sym import SymInt
 
 Function = Callable[..., Any]
@@ -18,6 +24,7 @@ _RECORDED: Final = tuple(str.split(
     "sqrt exp expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc"
 ))
 _PYTHONS: Final[dict[str, Function]] = {name: getattr(math, name) for name in (*_RECORDED, "pow", "fabs", "isnan", "isinf", "isfinite")}
+_PYTHONS_LEN: Final = len
 _lock = threading.Lock()
 _depth = [0]
 
@@ -75,6 +82,10 @@ def _fabs(x: Any) -> Any:
     return _PYTHONS["fabs"](x) if number is None else abs(number)
 
 
+def _len(x: Any) -> Any:
+    return x.shape[0] if type(x) is Tensor and type(x._data) is SymbolicPayload and x.shape else _PYTHONS_LEN(x)
+
+
 _OURS: Final[dict[str, Function]] = {
     **{name: _recorded(name) for name in _RECORDED},
     **{name: _question(name) for name in ("isnan", "isinf", "isfinite")},
@@ -85,7 +96,7 @@ _OURS: Final[dict[str, Function]] = {
 
 @contextmanager
 def recorded_math() -> Iterator[None]:
-    """Let math's functions take lifted numbers within a block; for all others, also on other threads, they are Python's own."""
+    """Let math's functions and `len` take what is symbolic within a block; for all else, also on other threads, they are Python's own."""
     _exchange(1)
     try:
         yield
@@ -101,3 +112,4 @@ def _exchange(step: int) -> None:
             return
         for name, function in (_OURS if _depth[0] else _PYTHONS).items():
             setattr(math, name, function)
+        builtins.len = _len if _depth[0] else _PYTHONS_LEN
