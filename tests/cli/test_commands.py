@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import weft
 from tests.cli.command import SMALL, weft_command
 
 COMMANDS = ("train", "generate", "explain", "knobs")
@@ -34,6 +35,11 @@ def test_every_option_is_explained(name: str) -> None:
         words = re.sub(r"\{.*?\}|\[.*?\]|\b[A-Z]+\b|--?[\w-]+,?", " ", text).split()
         assert len(words) > 2, option
         assert not re.search(r"\([\d.]+\)", text), f"{option}: a default says that it is one"
+
+
+def test_the_version_is_said() -> None:
+    done = weft_command("--version")
+    assert (done.returncode, done.stdout.strip()) == (0, f"weft {weft.__version__}")
 
 
 def test_an_unknown_command_is_refused() -> None:

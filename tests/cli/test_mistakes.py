@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.cli.command import SMALL, weft_command
+from tests.cli.command import SMALL, command_line, environment, weft_command
+from weft.cli.checkpoint import load_checkpoint
 
 
 def refused(*arguments: object, cwd: Path | None = None) -> str:
@@ -81,6 +84,12 @@ def test_a_run_goes_on_only_as_it_began(tmp_path: Path) -> None:
         (("train", "--learning-rate", "nan"), "--learning-rate"),
         (("train", "--seed", -1), "--seed"),
         (("train", "--prompt", ""), "--prompt"),
+        (("train", "--prompt", os.fsdecode(b"a\xff")), "--prompt: not UTF-8 text"),
+        (("train", "--batch", 10**12), "needs at least"),
+        (("train", "--width", 10**9, "--heads", 1), "needs at least"),
+        (("train", "--learning-rate", "inf"), "--learning-rate inf"),
+        (("explain", "--width", 10**9, "--heads", 1), "needs at least"),
+        (("explain", "--context", 10**9), "too short"),
         (("train", "--threads", 0), "--threads"),
         (("generate", "--prompt", ""), "--prompt"),
         (("generate", "--length", 0), "--length"),
@@ -91,3 +100,20 @@ def test_a_run_goes_on_only_as_it_began(tmp_path: Path) -> None:
 def test_numbers_that_make_no_sense(tmp_path: Path, arguments: tuple[object, ...], message: str) -> None:
     assert message in refused(*arguments, cwd=tmp_path)
     assert not os.listdir(tmp_path)
+
+
+def test_training_that_diverges_says_so_and_keeps_the_checkpoint(tmp_path: Path) -> None:
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.write_bytes(b"one text, and a good one. " * 20)
+    options = ("train", *SMALL, "--data", data, "--steps", 200, "--mode", "eager", "--learning-rate", 1e30, "--out", out)
+    done = weft_command(*options, "--save-every", 1)
+    assert done.returncode == 2 and "training has diverged" in done.stderr and "Traceback" not in done.stderr
+    assert all(np.isfinite(load_checkpoint(out).losses))
+
+
+def test_output_that_takes_only_some_characters_gets_those(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.write_text("one tëxt, and a göod one. " * 20, encoding="utf-8")
+    line = command_line("train", *SMALL, "--data", data, "--steps", 1, "--mode", "eager", "--out", tmp_path, "--prompt", "ö")
+    done = subprocess.run(line, capture_output=True, env={**environment(), "PYTHONIOENCODING": "ascii"}, timeout=110)
+    assert done.returncode == 0 and b"continues '?'" in done.stdout, done.stderr

@@ -47,7 +47,7 @@ def test_modes_train_alike(tmp_path: Path, text: Path) -> None:
     assert abs(losses["interpret"] - losses["eager"]).max() < 1e-5
 
 
-@pytest.mark.parametrize("mode", ["compiled", "eager"])
+@pytest.mark.parametrize("mode", ["compiled", "eager", "interpret"])
 def test_a_resumed_run_is_the_same_run(tmp_path: Path, text: Path, mode: str) -> None:
     options = ("--data", text, "--mode", mode, "--dropout", 0.2, "--seed", 5, *SMALL)
     assert weft_command("train", *options, "--steps", STEPS, "--out", tmp_path / "whole").returncode == 0
@@ -65,16 +65,17 @@ def test_a_finished_run_can_be_opened_again(tmp_path: Path, text: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
-def test_ctrl_c_saves_and_says_so(tmp_path: Path, text: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_says_so(tmp_path: Path, text: Path, number: signal.Signals) -> None:
     line = command_line("train", *SMALL, "--data", text, "--steps", 10**6, "--mode", "eager", "--out", tmp_path)
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
     assert process.stdout is not None
     for printed in process.stdout:
         if printed.startswith("step"):
             break
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+    assert process.returncode == 128 + number, err
     assert "stopping after this step" in err and "Traceback" not in err
     checkpoint = load_checkpoint(tmp_path)
     assert f"stopped after step {checkpoint.step}; saved {tmp_path / 'checkpoint.safetensors'}" in out

@@ -7,7 +7,8 @@ Tensors are named model.<parameter>, optimizer.<index>.<state> and losses. Every
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+import math
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ FILE_NAME = "checkpoint.safetensors"
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run was asked to do. Together with the text it determines every number of the run."""
+    """What a run was asked to do. Together with the text it determines every number of the run. Raises ValueError, which begins
+    with the field's name, for a value that none can have."""
 
     size: recipe.GPTSize = field(default_factory=recipe.GPTSize)
     steps: int = 1000
@@ -37,6 +39,26 @@ class Settings:
     dropout: float = 0.0
     data: tuple[str, ...] = ()  # files, none for the default text
     text_sha256: str = ""
+
+    def __post_init__(self) -> None:
+        _check_whole("steps", self.steps, 1)
+        _check_whole("batch", self.batch, 1)
+        _check_whole("seed", self.seed, 0)
+        if not _is_number(self.learning_rate) or not 0 < self.learning_rate < math.inf:
+            raise ValueError(f"learning_rate {self.learning_rate!r}: must be more than 0 and finite")
+        if not _is_number(self.dropout) or not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout {self.dropout!r}: must be at least 0 and less than 1")
+        if not isinstance(self.text_sha256, str) or not all(isinstance(file, str) for file in self.data):
+            raise ValueError("data and text_sha256: must be names of files and a digest")
+
+
+def _check_whole(name: str, value: object, least: int) -> None:
+    if type(value) is not int or value < least:
+        raise ValueError(f"{name} {value!r}: must be a whole number, at least {least}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -84,8 +106,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise CommandError(f"{path}: a safetensors file, but not a checkpoint that `weft train` wrote")
     try:
         checkpoint = _parse(tensors, json.loads(metadata[KEY]))
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise CommandError(f"{path}: a damaged checkpoint ({type(error).__name__}: {error})") from None
+    except KeyError as error:
+        raise CommandError(f"{path}: a damaged checkpoint (it lacks {error})") from None
+    except (IndexError, TypeError, ValueError, AttributeError) as error:
+        raise CommandError(f"{path}: a damaged checkpoint ({error})") from None
     return checkpoint
 
 
@@ -107,26 +131,50 @@ def _parse(tensors: dict[str, Array], about: dict[str, Any]) -> Checkpoint:
     if about["format"] != FORMAT:
         raise ValueError(f"format {about['format']!r}; this version reads format {FORMAT}")
     settings = _parse_settings(about["settings"])
+    if settings.size.blocks > len(tensors):  # said before that many names are listed
+        raise ValueError(f"{len(tensors)} tensors for {settings.size.blocks} blocks")
     shapes = recipe.parameter_shapes(settings.size)
     model = {name: tensors[f"model.{name}"] for name in shapes}
     for name, shape in shapes.items():
         if model[name].shape != shape or model[name].dtype.kind != "f":
             raise ValueError(f"{name} is {model[name].dtype}{list(model[name].shape)}, not {list(shape)}")
+    step, losses = about["step"], tensors["losses"]
+    _check_whole("step", step, 0)
+    if losses.shape != (step,) or losses.dtype != np.float64:
+        raise ValueError(f"{losses.dtype}{list(losses.shape)} losses after {step} steps")
+    return Checkpoint(settings, step, model, _parse_optimizer(tensors, about["optimizer"], shapes), losses, _parse_random(about["random"]))
+
+
+def _parse_optimizer(tensors: dict[str, Array], numbers: dict[str, Any], shapes: dict[str, tuple[int, ...]]) -> list[dict[str, Array | float]]:
+    """Each parameter's state, whose arrays have the parameter's shape or are single numbers."""
     optimizer: list[dict[str, Array | float]] = [{} for _ in shapes]
-    states: dict[str, Any] = {**tensors, **about["optimizer"]}
+    known = list(shapes.values())
+    states: dict[str, Any] = {**tensors, **numbers}
     for key, value in states.items():
-        if key.startswith("optimizer."):
-            _, index, name = key.split(".", 2)
-            optimizer[int(index)][name] = value
-    step, losses = int(about["step"]), tensors["losses"]
-    if losses.shape != (step,):
-        raise ValueError(f"{losses.shape} losses after {step} steps")
-    return Checkpoint(settings, step, model, optimizer, losses, dict(about["random"]))
+        if not key.startswith("optimizer."):
+            continue
+        _, index, name = key.split(".", 2)
+        if not (index.isdecimal() and int(index) < len(known)):
+            raise ValueError(f"{key}: there are {len(known)} parameters")
+        floats = value.dtype.kind == "f" if isinstance(value, np.ndarray) else _is_number(value)
+        if not floats or np.shape(value) not in ((), known[int(index)]):
+            raise ValueError(f"{key} does not fit its parameter, {list(known[int(index)])}")
+        optimizer[int(index)][name] = value
+    return optimizer
+
+
+def _parse_random(stored: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(stored["state"], list) or not all(type(byte) is int and 0 <= byte < 256 for byte in stored["state"]):
+        raise ValueError("random: state must be a list of bytes")
+    return stored
 
 
 def _parse_settings(stored: dict[str, Any]) -> Settings:
-    size = recipe.GPTSize(**{name: int(value) for name, value in stored["size"].items()})
-    settings = Settings(**{**stored, "size": size, "data": tuple(stored["data"])})
-    if min(settings.steps, settings.batch) < 1:
-        raise ValueError("steps and batch must be at least 1")
-    return settings
+    for part, kind in ((stored, Settings), (stored["size"], recipe.GPTSize)):
+        for entry in fields(kind):
+            part[entry.name]  # none may be left to a default, which another version may have changed
+    for name, value in stored["size"].items():
+        _check_whole(name, value, 1)
+    if not isinstance(stored["data"], list):
+        raise ValueError("data: must be a list of files")
+    return Settings(**{**stored, "size": recipe.GPTSize(**stored["size"]), "data": tuple(stored["data"])})

@@ -8,6 +8,7 @@ from typing import Any
 from weft.cli import recipe
 from weft.cli.checkpoint import Settings
 from weft.cli.failure import CommandError
+from weft.cli.memory import check_memory
 
 SUMMARY = "summary"
 
@@ -34,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the summary or the stage."""
     import weft
     from weft.cli.run import Run  # weft.nn is not needed to print help
-    from weft.cli.text import load_text
+    from weft.cli.text import check_length, load_text
 
     try:
         size = recipe.GPTSize(options.blocks, options.width, options.heads, options.context)
@@ -42,8 +43,11 @@ def run(options: argparse.Namespace) -> int:
         raise CommandError(str(error)) from None
     if options.batch < 1:
         raise CommandError("--batch must be at least 1")
-    tokens, _ = recipe.split(load_text(()).content)
-    training = Run(Settings(size, batch=options.batch), tokens, "compiled")
+    settings = Settings(size, batch=options.batch)
+    text = load_text(())
+    check_length(text, size.context)
+    check_memory(settings)
+    training = Run(settings, recipe.split(text.content)[0], "compiled")
     batch = training.next_batch()
     if options.stage == SUMMARY:
         print(weft.explain(training.compiled, *batch))

@@ -9,6 +9,7 @@ from typing import Any
 
 from weft.cli.checkpoint import load_checkpoint
 from weft.cli.failure import CommandError
+from weft.cli.text import check_prompt
 
 
 def add_command(commands: Any) -> None:
@@ -47,8 +48,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    if not options.prompt:
-        raise CommandError("--prompt: give at least one character to continue")
+    check_prompt(options.prompt)
     if options.length < 1 or options.top < 1:
         raise CommandError("--length and --top must be at least 1")
     if not 0 <= options.temperature < float("inf"):

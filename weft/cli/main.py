@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 
+from weft import __version__
 from weft.cli import explain, generate, knobs, train
 from weft.cli.failure import CommandError
 
 INTERRUPTED = 130  # the exit code that shells give a program stopped by Ctrl-C
+LEFT = 141  # and one whose output nobody reads
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Returns the exit code: 0, 2 after a mistake, 130 after Ctrl-C."""
+    """Run one command. Returns the exit code: 0, 2 after a mistake, 130 after Ctrl-C, 141 when the reader of the output has left."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a model may write any character, also where the output takes only some
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.command is None:
@@ -24,12 +29,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CommandError as error:
         print(f"weft {options.command}: {error}", file=sys.stderr)
         return 2
+    except MemoryError as error:
+        print(f"weft {options.command}: this machine has not enough memory ({error or 'none is left'})", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print(f"weft {options.command}: stopped", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output (head, less) has left
         sys.stderr.close()
-        return 0
+        return LEFT
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -37,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m weft",
         description="Train and run a small GPT, look inside the compiler, and list its switches.",
     )
+    parser.add_argument("--version", action="version", version=f"weft {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for module in (train, generate, explain, knobs):
         module.add_command(commands)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import weft
+from weft.cli.failure import CommandError
 from weft.cli.gpt import GPT, KeyValues
 
 Array = NDArray[Any]
@@ -29,7 +30,10 @@ def continue_text(model: GPT, prompt: str, count: int, temperature: float, top: 
 
 
 def choose(logits: Array, temperature: float, top: int, rng: np.random.Generator) -> int:
-    """A byte drawn from softmax(logits / temperature) over the `top` likeliest; the likeliest if temperature is 0."""
+    """A byte drawn from softmax(logits / temperature) over the `top` likeliest; the likeliest if temperature is 0.
+    Raises CommandError for logits that are not finite."""
+    if not np.isfinite(logits).all():
+        raise CommandError("the model's predictions are not finite numbers: its training has diverged, or its file is damaged")
     if temperature == 0:
         return int(logits.argmax())
     candidates = np.argsort(-logits, kind="stable")[:top]

@@ -55,6 +55,16 @@ def _read(path: Path) -> bytes:
     return content
 
 
+def check_prompt(prompt: str) -> None:
+    """Raise CommandError unless the prompt has a character and can be written in UTF-8."""
+    if not prompt:
+        raise CommandError("--prompt: give at least one character to continue")
+    try:
+        prompt.encode()
+    except UnicodeEncodeError as error:  # bytes of the command line that were no text
+        raise CommandError(f"--prompt: not UTF-8 text (at character {error.start})") from None
+
+
 def check_length(text: Text, context: int) -> None:
     """Raise CommandError unless both the training part and the held-out part hold a window of context + 1 bytes."""
     held_out = len(recipe.split(text.content)[1])

@@ -11,7 +11,8 @@ from weft.cli import recipe
 from weft.cli.checkpoint import Checkpoint, Settings, load_checkpoint
 from weft.cli.failure import CommandError
 from weft.cli.files import make_folder
-from weft.cli.text import Text, check_length, load_text
+from weft.cli.memory import check_memory
+from weft.cli.text import Text, check_length, check_prompt, load_text
 
 MODES = ("compiled", "interpret", "eager")
 OF_THE_RUN = ("batch", "seed", "learning_rate", "dropout")  # options that a checkpoint answers
@@ -49,12 +50,13 @@ def run(options: argparse.Namespace) -> int:
     """Check everything that can be checked at once, then train."""
     if options.save_every < 1 or (options.threads is not None and options.threads < 1):
         raise CommandError("--save-every and --threads must be at least 1")
-    if options.prompt == "":
-        raise CommandError("--prompt: give at least one character to continue")
+    if options.prompt is not None:
+        check_prompt(options.prompt)
     resumed = load_checkpoint(options.resume) if options.resume else None
     settings = _settings(options, resumed)
     text = load_text(settings.data)
     check_length(text, settings.size.context)
+    check_memory(settings)
     settings = replace(settings, text_sha256=_check_same(text, resumed))
     out = _out_folder(options)
     make_folder(out)
@@ -71,12 +73,11 @@ def _settings(options: argparse.Namespace, resumed: Checkpoint | None) -> Settin
     try:
         settings = replace(base, size=replace(base.size, **size), **given)
     except ValueError as error:
-        raise CommandError(str(error)) from None
+        raise CommandError(_as_option(str(error))) from None
     if resumed and settings != base:
         changed = {**given, **size}
         stored = {name: getattr(base.size if name in OF_THE_SIZE else base, name) for name in changed}
         raise CommandError(f"{options.resume}: was trained with {_as_options(stored)}; a run cannot go on with {_as_options(changed)}")
-    _check_numbers(settings)
     steps = base.steps if options.steps is None else options.steps
     if steps < (resumed.step if resumed else 1):
         raise CommandError(f"--steps {steps}: must be at least {resumed.step if resumed else 1}")
@@ -85,16 +86,13 @@ def _settings(options: argparse.Namespace, resumed: Checkpoint | None) -> Settin
 
 
 def _as_options(values: dict[str, Any]) -> str:
-    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in values.items())
+    return " ".join(_as_option(f"{name} {value}") for name, value in values.items())
 
 
-def _check_numbers(settings: Settings) -> None:
-    if settings.batch < 1 or settings.seed < 0:
-        raise CommandError("--batch must be at least 1 and --seed at least 0")
-    if not 0 <= settings.dropout < 1:
-        raise CommandError("--dropout must be at least 0 and less than 1")
-    if not 0 < settings.learning_rate < float("inf"):
-        raise CommandError("--learning-rate must be more than 0")
+def _as_option(text: str) -> str:
+    """A text that begins with a setting's name, as the user gave it: learning_rate 3 -> --learning-rate 3."""
+    name, rest = text.split(" ", 1)
+    return f"--{name.replace('_', '-')} {rest}" if name in (*OF_THE_RUN, *OF_THE_SIZE) else text
 
 
 def _check_same(text: Text, resumed: Checkpoint | None) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 import weft
 from weft.cli import recipe
 from weft.cli.checkpoint import FILE_NAME, Checkpoint, Settings, save_checkpoint
+from weft.cli.failure import CommandError
 from weft.cli.files import write_file
 from weft.cli.first_step import describe_first_step
 from weft.cli.interrupt import StopRequest
@@ -30,7 +33,6 @@ Array = NDArray[Any]
 CURVE_NAME = "loss.png"
 SHOWN = 400  # bytes of text at the end
 PROMPT = 60  # bytes of the held-out part that it continues
-INTERRUPTED = 130  # the exit code that shells give a program stopped by Ctrl-C
 
 
 def train(settings: Settings, text: Text, resumed: Checkpoint | None, out: Path, options: argparse.Namespace) -> int:
@@ -45,15 +47,15 @@ def train(settings: Settings, text: Text, resumed: Checkpoint | None, out: Path,
     checkpoint = out / FILE_NAME
     with StopRequest() as stop:
         _train_steps(run, checkpoint, options.save_every, stop)
-    save_checkpoint(checkpoint, run.checkpoint())
-    if stop.asked and run.steps_done < settings.steps:
+        save_checkpoint(checkpoint, run.checkpoint())
+    if stop.asked:
         print(f"stopped after step {run.steps_done}; saved {checkpoint}")
-        print(f"go on with: python -m weft train --resume {checkpoint}")
-        return INTERRUPTED
+        print(f"go on with: python -m weft train --resume {shlex.quote(str(checkpoint))}")
+        return stop.exit_code
+    print(f"wrote {checkpoint}", flush=True)
     held_out = run.held_out_loss(tail)
     levels = dict(zip(("bigram", "trigram"), ngram_losses(tokens, tail)[1:], strict=True))
     _report(run, text, held_out, levels)
-    print(f"wrote {checkpoint}")
     _write_curve(out / CURVE_NAME, np.array(run.losses), held_out, levels)
     _show_text(run, options.prompt or opening(tail))
     return 0
@@ -65,17 +67,25 @@ def _train_steps(run: Run, checkpoint: Path, save_every: int, stop: StopRequest)
         return
     first, start = run.steps_done, time.perf_counter()
     weft.counters.reset()
-    loss = run.train_step()
+    loss = _train_step(run, checkpoint, save_every)
     print(describe_first_step(run, time.perf_counter() - start), flush=True)
     with show_progress(first, steps) as progress:
         progress.step_done(run.steps_done, loss, tokens)
         while run.steps_done < steps and not stop.asked:
-            loss = run.train_step()
+            loss = _train_step(run, checkpoint, save_every)
             progress.step_done(run.steps_done, loss, tokens)
-            if run.steps_done % save_every == 0:
-                save_checkpoint(checkpoint, run.checkpoint())
     seconds, done = time.perf_counter() - start, run.steps_done - first
     print(f"{done:,} steps in {seconds:.1f} s, {done * tokens / seconds:,.0f} tokens/s with the first step")
+
+
+def _train_step(run: Run, checkpoint: Path, save_every: int) -> float:
+    """The next step's loss; every so often a checkpoint. Raises CommandError if training has diverged, so that none is overwritten by what it left."""
+    loss = run.train_step()
+    if not math.isfinite(loss):
+        raise CommandError(f"the loss of step {run.steps_done} is {loss}: training has diverged, and what came of it is not saved; try a smaller --learning-rate")
+    if run.steps_done % save_every == 0 and run.steps_done < run.settings.steps:  # the last is saved by the caller
+        save_checkpoint(checkpoint, run.checkpoint())
+    return loss
 
 
 def _introduce(run: Run, text: Text, tail: Array) -> None:

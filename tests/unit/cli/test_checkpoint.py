@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 from weft.cli.checkpoint import FILE_NAME, KEY, Checkpoint, Settings, load_checkpoint, save_checkpoint
 from weft.cli.failure import CommandError
@@ -23,7 +24,7 @@ def some_checkpoint(rng: np.random.Generator) -> Checkpoint:
         {"step": np.array(3, np.float32), "rate": 0.1, "exp_avg": rng.standard_normal(value.shape[::-1]).astype(value.dtype).T}
         for value in model.values()
     ]
-    return Checkpoint(settings, 3, model, optimizer, rng.standard_normal(3), {"seed": 4, "offset": 2**60 + 1})
+    return Checkpoint(settings, 3, model, optimizer, rng.standard_normal(3), {"state": [4, 255, 0]})
 
 
 def test_everything_comes_back_bit_for_bit(tmp_path: Path, rng: np.random.Generator) -> None:
@@ -81,6 +82,30 @@ def test_metadata_that_makes_no_sense_is_refused(tmp_path: Path, damage: str) ->
         load_checkpoint(path)
 
 
+@pytest.mark.parametrize("entry", ["steps", "batch", "seed", "learning_rate", "dropout", "data", "text_sha256", "size.blocks", "size.context", "step", "random", "optimizer"])
+@pytest.mark.parametrize("value", [None, "x", -1, 1.5, [1], {}, True, 10**30, float("nan"), float("inf")])
+def test_entries_of_another_kind_are_refused_or_harmless(tmp_path: Path, rng: np.random.Generator, entry: str, value: object) -> None:
+    path = tmp_path / FILE_NAME
+    save_checkpoint(path, some_checkpoint(rng))
+    about = json.loads(stored_metadata(path))
+    part = about if entry in about else about["settings"]["size"] if "." in entry else about["settings"]
+    part[entry.split(".")[-1]] = value
+    save_file(load_file(path), path, metadata={KEY: json.dumps(about)})
+    harmless = {("steps", 10**30), ("batch", 10**30), ("seed", 10**30), ("learning_rate", 1.5), ("learning_rate", 10**30), ("text_sha256", "x")}
+    if value in [kept for name, kept in harmless if name == entry] and not isinstance(value, bool):
+        load_checkpoint(path)
+    elif entry == "optimizer" and value == {}:
+        assert all("rate" not in state for state in load_checkpoint(path).optimizer)
+    else:
+        with pytest.raises(CommandError, match="a damaged checkpoint"):
+            load_checkpoint(path)
+
+
+def stored_metadata(path: Path) -> str:
+    with safe_open(path, framework="numpy") as file:
+        return str(file.metadata()[KEY])
+
+
 def test_tensors_that_do_not_fit_the_settings_are_refused(tmp_path: Path, rng: np.random.Generator) -> None:
     good, path = some_checkpoint(rng), tmp_path / "x"
     size = good.settings.size
@@ -90,6 +115,9 @@ def test_tensors_that_do_not_fit_the_settings_are_refused(tmp_path: Path, rng: n
         replace(good, model={name: value.astype(np.int32) for name, value in good.model.items()}),
         replace(good, settings=replace(good.settings, size=replace(size, context=size.context + 1))),
         replace(good, losses=good.losses[1:]),
+        replace(good, losses=good.losses.astype(np.int64)),
+        replace(good, optimizer=[*good.optimizer, {"step": 3.0}]),
+        replace(good, optimizer=[{**good.optimizer[0], "exp_avg": np.zeros(7, np.float32)}, *good.optimizer[1:]]),
     ]
     for checkpoint in damaged:
         save_checkpoint(path, checkpoint)

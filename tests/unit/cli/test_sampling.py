@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import weft
+from weft.cli.failure import CommandError
 from weft.cli.gpt import GPT
 from weft.cli.recipe import GPTSize, initial_weights
 from weft.cli.run import fill
@@ -66,3 +67,11 @@ def test_the_likeliest_bytes_are_drawn_by_their_probability(rng: np.random.Gener
 def test_any_bytes_come_out_as_text(model: GPT) -> None:
     text = "".join(continue_text(model, "é", 50, temperature=5.0, top=256, seed=1))
     assert 0 < len(text) <= 50 and text.encode()
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_predictions_that_are_no_numbers_are_told(rng: np.random.Generator, temperature: float) -> None:
+    logits = rng.standard_normal(256).astype(np.float32)
+    logits[rng.integers(256)] = rng.choice([np.nan, np.inf])
+    with pytest.raises(CommandError, match="not finite"):
+        choose(logits, temperature, 40, rng)
