@@ -22,7 +22,8 @@ from weft.catalogue.slicing import along
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text, normalize_dim
-from weft.support.errors import DTypeError, ShapeError
+from weft.support.errors import DTypeError, IndexBoundsError, ShapeError
+from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
 from weft.types.tensor_type import TensorType
@@ -227,3 +228,82 @@ index_put = define(
     out=True,
     samples=draw(case(F(3, 4), (I(5, high=3), None), F(5, 4), True), case(F(3, 4), (np.array([2, 0]), np.array([1, 1])), F(2)), case(F(3, 4), (None, I(6, high=4)), F(6), True)),
 )
+
+
+def _flat(x: Any) -> Any:
+    return aten.reshape(x, (-1,))
+
+
+def _put(self: Any, index: Any, source: Any, accumulate: bool) -> Any:
+    if index.dtype is not dt.int64:
+        raise DTypeError(f"put_(): Expected a long tensor for index, but got {index.dtype}")
+    if self.dtype is not source.dtype:
+        raise DTypeError(f"put_(): self and source expected to have the same dtype, but got self.dtype = {self.dtype} and source.dtype = {source.dtype}")
+    if not shape_env.equal(dm.product(source.dims), dm.product(index.dims)):
+        raise IndexBoundsError(f"put_(): Expected source and index to have the same number of elements, but got {source.dims} and {index.dims}")
+    return aten.reshape(aten.index_put(_flat(self), (_flat(index),), _flat(source), accumulate), self.dims)
+
+
+define(
+    "aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
+    "A copy of self with the source's elements at these places of the flattened tensor (added there, if accumulating).",
+    decompose=_put,
+    inplace=True,
+    samples=draw(case(F(3, 4), np.array([7, 0]), F(2)), case(F(3, 4), I(5, high=12), F(5), True)),
+)
+
+
+def _index_reduce(self: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool) -> Any:
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise ShapeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}")
+    if index.ndim > 1:
+        raise ShapeError(f"index_reduce(): Index is supposed to be a vector, but got {index.ndim} dims")
+    if not self.ndim:
+        return _index_reduce(_flat(self), dim, _flat(index), _flat(source), reduce, include_self).reshape(())
+    at = normalize_dim("index_reduce", dim, self.ndim)
+    lined = aten.reshape(index, tuple(-1 if i == at else 1 for i in range(self.ndim)))
+    return aten.scatter_reduce(self, at, aten.expand(lined, source.dims), source, reduce, include_self=include_self)
+
+
+define(
+    "aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
+    "A copy of self whose slices along dim that index lists are combined with those of source: prod, mean, amax or amin.",
+    decompose=_index_reduce,
+    inplace=True,
+    out=True,
+    samples=draw(case(F(3, 4), 0, I(5, high=3), F(5, 4), "amax"), case(F(3, 4), 1, I(2, high=4), F(3, 2), "mean", include_self=False)),
+)
+
+
+def _fill_diagonal(self: Any, fill_value: Any, wrap: bool) -> Any:
+    if self.ndim < 2:
+        raise ShapeError("dimensions must larger than 1")
+    rows, columns = self.dims[0], self.dims[1]
+    if self.ndim > 2 and any(not shape_env.equal(d, rows) for d in self.dims):
+        raise ShapeError("all dimensions of input must be of equal length")
+    place = aten._iota(dm.product(self.dims))
+    step: Any = 1
+    for i in range(1, self.ndim):
+        step = step + dm.product(self.dims[i:])
+    chosen = aten.eq(aten.remainder(place, step), 0)
+    if not wrap and self.ndim == 2:
+        chosen = aten.logical_and(chosen, aten.lt(place, columns * columns))
+    return aten.masked_fill(self, aten.reshape(chosen, self.dims), fill_value)
+
+
+define(
+    "aten::fill_diagonal(Tensor self, Scalar fill_value, bool wrap=False) -> Tensor",
+    "A copy of self with a number on the main diagonal; `wrap` starts it again below the square part of a tall matrix.",
+    decompose=_fill_diagonal,
+    inplace=True,
+    public=("Tensor",),
+    samples=draw(case(F(3, 4), 1.5), case(F(7, 3), 2.0, True), case(F(3, 3, 3), 0.5)),
+    reference=lambda x, value, wrap: _filled_diagonal(x, value, wrap),
+)
+
+
+def _filled_diagonal(x: Array, value: Any, wrap: bool) -> Array:
+    """An oracle for fill_diagonal."""
+    out = x.copy()
+    np.fill_diagonal(out, value, wrap)
+    return out

@@ -165,6 +165,8 @@ def _joined(name: str, tensors: Sequence[Any], ndim: int, dim: int) -> Any:
 define("aten::hstack(Tensor[] tensors) -> Tensor", "Tensors joined along dim 1 (dim 0 for vectors).", decompose=_hstack, public=("weft",), out=True)
 define("aten::vstack(Tensor[] tensors) -> Tensor", "Tensors joined as rows, along dim 0.",
        decompose=lambda tensors: _joined("vstack", tensors, 2, 0), public=("weft",), out=True)
+define("aten::row_stack(Tensor[] tensors) -> Tensor", "Another name of `vstack`.",
+       decompose=lambda tensors: _joined("row_stack", tensors, 2, 0), public=("weft",), out=True)
 define("aten::dstack(Tensor[] tensors) -> Tensor", "Tensors joined along dim 2.",
        decompose=lambda tensors: _joined("dstack", tensors, 3, 2), public=("weft",), out=True)
 

@@ -72,6 +72,7 @@ atan2 = pointwise(
     },
     reference=np.arctan2,
 )
+alias("aten::arctan2(Tensor self, Tensor other) -> Tensor", atan2)
 
 hypot = pointwise(
     "aten::hypot(Tensor self, Tensor other) -> Tensor",
@@ -135,12 +136,13 @@ def _power_base_gradient(g: Any, self: Any, exponent: Any) -> Any:
 
 def _power_exponent_gradient(g: Any, self: Any, exponent: Any, result: Any) -> Any:
     """g * self^exponent * log(self), and 0 where the base is 0 and the exponent not negative."""
-    slope = g * conjugate(result * aten.log(self))
+    base = aten._to_copy(self, result.dtype) if result.dtype.is_complex and not self.dtype.is_complex else self  # a negative one has a complex logarithm
+    slope = g * conjugate(result * aten.log(base))
     return aten.where(aten.logical_and(self == 0, _not_negative(exponent)), 0, slope)
 
 
 def _not_negative(exponent: Any) -> Any:
-    return exponent >= 0 if not exponent.dtype.is_complex else aten.real(exponent) >= 0
+    return exponent >= 0 if not exponent.dtype.is_complex else aten.logical_and(aten.imag(exponent) == 0, aten.real(exponent) >= 0)
 
 
 def _scalar_power_gradient(g: Any, self: Any, exponent: Any, result: Any) -> Any:
@@ -210,6 +212,7 @@ def _rounding(name: str, doc: str, body: Callable[[Any, Any], Any], reference: C
 floor = _rounding("floor", "The greatest integer not above each element.", lambda s, x: s.floor(x), np.floor)
 ceil = _rounding("ceil", "The least integer not below each element.", lambda s, x: s.ceil(x), np.ceil)
 trunc = _rounding("trunc", "Each element without its fraction.", lambda s, x: s.trunc(x), np.trunc)
+alias("aten::fix(Tensor self) -> Tensor", trunc)
 round_ = _rounding("round", "The nearest integer, halves to even.", lambda s, x: s.round(x), np.rint)
 
 

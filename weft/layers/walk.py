@@ -186,6 +186,9 @@ def write(op: Op, args: tuple[Any, ...]) -> None:
     """The bytes of an in-place operator, below autograd."""
     capture = modes.capture
     if capture is not None:
+        if op.decompose is not None and op.type is None:  # only its opening says what the result is
+            value = op.decompose(*args)
+            op, args = OPS["aten::copy"], (args[0], value, False)
         if dispatch.concerns(op, args):
             dispatch.write_captured(op, args)
         else:
