@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.catalogue.row_norms import limit_rows
 from weft.catalogue.widening import cast, widened
 from weft.ops.op import define
 from weft.ops.packet import aten
@@ -11,12 +12,13 @@ from weft.ops.rules import dims_text, same_dims
 from weft.support.errors import DTypeError, ShapeError, Unsupported, ValueProblem
 from weft.types import dims as dm
 from weft.types import dtype as dt
+from weft.types import shape_env
 from weft.types.dims import Dim
 
 _MODES = ("sum", "mean", "max")
 
 
-def _check(input: Any, weight: Any, offsets: Any, max_norm: Any, mode: str, scale_grad_by_freq: bool, sparse: bool, per_sample_weights: Any) -> None:
+def _check(input: Any, weight: Any, offsets: Any, mode: str, scale_grad_by_freq: bool, sparse: bool, per_sample_weights: Any) -> None:
     if weight.ndim != 2:
         raise ShapeError("'weight' must be 2-D")
     if input.dtype not in (dt.int64, dt.int32):
@@ -34,8 +36,8 @@ def _check(input: Any, weight: Any, offsets: Any, max_norm: Any, mode: str, scal
         raise ValueProblem("offsets has to be a 1D Tensor")
     if input.ndim not in (1, 2):
         raise ValueProblem(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
-    if offsets is not None and offsets.dtype is not input.dtype:
-        raise DTypeError(f"expected input and offsets to have the same dtype, but got {input.dtype} and {offsets.dtype}")
+    if offsets is not None and offsets.dtype not in (dt.int64, dt.int32):
+        raise DTypeError(f"Expected tensor for argument #3 'offsets' to have one of the following scalar types: Long, Int; but got {offsets.dtype} instead")
     if mode not in _MODES:
         raise ValueProblem("mode has to be one of sum, mean or max")
     if mode == "max" and scale_grad_by_freq:
@@ -49,8 +51,6 @@ def _check(input: Any, weight: Any, offsets: Any, max_norm: Any, mode: str, scal
         )
     if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:
         raise DTypeError(f"expected weight and per_sample_weights to have the same dtype, but got {weight.dtype} and {per_sample_weights.dtype}")
-    if max_norm is not None:
-        raise Unsupported("embedding_bag: max_norm renormalizes the weight in place; call renorm on it first")
 
 
 def _bags(input: Any, offsets: Any, include_last_offset: bool) -> tuple[Any, Any, Dim]:
@@ -69,9 +69,13 @@ def _embedding_bag(
     input: Any, weight: Any, offsets: Any, max_norm: Any, norm_type: Any, scale_grad_by_freq: bool, mode: str, sparse: bool,
     per_sample_weights: Any, include_last_offset: bool, padding_idx: int | None,
 ) -> Any:
-    _check(input, weight, offsets, max_norm, mode, scale_grad_by_freq, sparse, per_sample_weights)
-    if padding_idx is not None and padding_idx < 0:
-        padding_idx = weight.dims[0] + padding_idx
+    _check(input, weight, offsets, mode, scale_grad_by_freq, sparse, per_sample_weights)
+    if padding_idx is not None:
+        if shape_env.less(padding_idx, -weight.dims[0]) or not shape_env.less(padding_idx, weight.dims[0]):
+            raise ShapeError(f"padding_idx must be within the number of embeddings, but got {padding_idx} for {weight.dims[0]} rows")
+        padding_idx = weight.dims[0] + padding_idx if padding_idx < 0 else padding_idx
+    if max_norm is not None:
+        limit_rows(weight, input, max_norm, norm_type)
     flat, bag, count = _bags(input, offsets, include_last_offset)
     rows = widened(aten.embedding(weight, flat, -1 if padding_idx is None else padding_idx, scale_grad_by_freq))
     empty = aten.zeros((count, weight.dims[1]), dtype=rows.dtype)

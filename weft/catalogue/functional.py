@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft.catalogue.activations  # noqa: F401  (the operators that this file shows)
+from weft.catalogue.row_norms import limit_rows
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
@@ -34,7 +35,7 @@ def _embedding(
         if padding_idx < 0:
             padding_idx = rows + padding_idx
     if max_norm is not None:
-        raise Unsupported("embedding: max_norm renormalizes the weight in place; nn.Embedding does it")
+        limit_rows(weight, input, max_norm, norm_type)
     return aten.embedding(weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq, sparse)
 
 

@@ -14,8 +14,11 @@ from weft.types import shape_env
 from weft.types.dims import Dim
 
 
-def _each(value: Any, rank: int) -> tuple[int, ...]:
-    return (value,) * rank if isinstance(value, int) else tuple(value) * (rank if len(value) == 1 else 1)
+def _each(name: str, what: str, value: Any, rank: int) -> tuple[int, ...]:
+    values = (value,) * rank if isinstance(value, int) else tuple(value) * (rank if len(value) == 1 else 1)
+    if len(values) != rank:
+        raise ShapeError(f"{name}: There should be exactly {rank} elements in {what}, but got {list(values)}")
+    return values
 
 
 def _sizes(input: Any, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...], given: Any) -> tuple[Dim, ...]:
@@ -34,8 +37,8 @@ def _sizes(input: Any, kernel: tuple[int, ...], stride: tuple[int, ...], padding
 
 def _unpool(rank: int, input: Any, indices: Any, kernel_size: Any, stride: Any, padding: Any, output_size: Any) -> Any:
     name = f"max_unpooling{rank}d"
-    kernel, pads = _each(kernel_size, rank), _each(padding, rank)
-    steps = kernel if stride is None or stride == () else _each(stride, rank)
+    kernel, pads = _each(name, "kernel_size", kernel_size, rank), _each(name, "padding", padding, rank)
+    steps = kernel if stride is None or stride == () else _each(name, "stride", stride, rank)
     if indices.dtype is not dt.int64:
         raise DTypeError(f"elements in indices should be type int64 but got: {indices.dtype}")
     if input.ndim not in (rank + 1, rank + 2):

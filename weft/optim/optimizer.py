@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from weft.autograd.node import RemovableHandle
+from weft.layers.watching import unwatched
 from weft.ops.packet import aten
 from weft.optim import state_dict as saving
 from weft.optim.clock import Clock, advance
 from weft.optim.facts import group_facts, state_facts
 from weft.support import registry
 from weft.support.errors import ArgumentError, StateError, ValueProblem
+from weft.support.locations import is_internal
 from weft.tensor.modes import enable_grad, modes, no_grad, set_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -101,6 +103,8 @@ class Optimizer:
                 raise ArgumentError(f"optimizer can only optimize Tensors, but one of the params is {_type_name(p)}")
             if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):
                 raise ValueProblem("can't optimize a non-leaf Tensor")
+            if hasattr(type(p), "materialize"):
+                raise ValueProblem("can't optimize an uninitialized parameter: call the lazy module once with an input before its optimizer is made")
         if len({id(p) for p in params}) != len(params):
             warnings.warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error", stacklevel=4)
         return params
@@ -132,10 +136,17 @@ class Optimizer:
                 if any(p.dtype.is_complex for p in active):
                     update_as_real(self, group, active)
                 elif active:
-                    self._update_group(group, active)
+                    self._update_watched(group, active)
         self._after_step(args, kwargs)
         self._guard_state()
         return loss
+
+    def _update_watched(self, group: Group, params: list[Tensor]) -> None:
+        """The update; a capture need not watch the code of weft's own algorithms."""
+        if modes.capture is not None and is_internal(type(self)._update_group.__code__.co_filename):
+            unwatched(self._update_group, group, params)
+        else:
+            self._update_group(group, params)
 
     def _update_group(self, group: Group, params: list[Tensor]) -> None:
         """Update the parameters of a group that have gradients. Runs under no_grad."""

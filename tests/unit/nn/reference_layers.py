@@ -160,6 +160,16 @@ LAYERS: list[tuple[str, list[str]]] = [
     ("nn.PoissonNLLLoss(log_input=False,full=True)", ["p:4", "I:4:5"]),
     ("nn.Sequential(nn.Linear(3,4),nn.ReLU(),nn.Linear(4,2))", ["2,3"]),
     ("nn.Sequential(nn.Conv2d(1,2,3),nn.BatchNorm2d(2),nn.Flatten())", ["2,1,5,5"]),
+    ("nn.AdaptiveMaxPool3d((2,3,2),return_indices=True)", ["2,3,5,4,7"]),
+    ("nn.AdaptiveMaxPool2d((5,None))", ["3,3,4"]),
+    ("nn.LPPool3d(2,2,stride=1)", ["1,2,3,4,3"]),
+    ("nn.MultiLabelMarginLoss()", ["3,4", "i:3,4:4"]),
+    ("nn.MultiLabelMarginLoss(reduction='none')", ["4", "i:4:4"]),
+    ("nn.EmbeddingBag(7,3)", ["i:4,3:7"]),
+    ("nn.EmbeddingBag(7,3,mode='sum',padding_idx=2,max_norm=1.0)", ["i:4,3:7"]),
+    ("nn.EmbeddingBag(7,3,mode='max')", ["i:4,3:7"]),
+    ("nn.AdaptiveLogSoftmaxWithLoss(6,9,[3,5],div_value=2.,head_bias=True)", ["5,6", "i:5:9"]),
+    ("nn.RNNCell(3,4,nonlinearity='relu')", ["2,3", "2,4"]),
 ]
 
 

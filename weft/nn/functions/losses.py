@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 from weft.nn.functions.distances import pairwise_distance
 from weft.ops.packet import aten
+from weft.ops.rules import dims_text, same_dims
 from weft.support.errors import ShapeError, ValueProblem
 from weft.tensor.tensor import Tensor
 
 __all__ = [
     "cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
-    "multilabel_soft_margin_loss", "poisson_nll_loss", "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
+    "multilabel_margin_loss", "multilabel_soft_margin_loss", "poisson_nll_loss", "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
 ]
 
 
@@ -120,6 +121,21 @@ def multi_margin_loss(
         gap = gap * aten.reshape(aten.index_select(weight, 0, aten.reshape(classes, (-1,))), (-1, 1))
     others = aten.ne(aten.arange(rows.dims[1]), classes)
     loss = aten.sum(gap * others, 1) / rows.dims[1]
+    return reduced(aten.squeeze(loss, 0) if input.ndim < 2 else loss, reduction)
+
+
+def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """The sum over the classes y of a row of target (those before its first -1) and the other classes i of max(0, 1 - input[y] + input[i]),
+    divided by the number of classes. input, target: [n, c] or [c].
+    """
+    if input.ndim > 2 or not same_dims(input.dims, target.dims):
+        raise ShapeError(f"multilabel_margin_loss: Expected target of the size of the input, {dims_text(input.dims)}, but got {dims_text(target.dims)}")
+    rows, wanted = (aten.reshape(t, (1, -1)) if input.ndim < 2 else t for t in (input, target))
+    counts = aten.cumprod(aten.ge(wanted, 0).to(input.dtype), 1)
+    places = aten.clamp_min(wanted, 0)
+    others = aten.eq(aten.scatter_add(aten.zeros_like(counts), 1, places, counts), 0)
+    gap = aten.clamp_min(1 - aten.unsqueeze(aten.gather(rows, 1, places), 2) + aten.unsqueeze(rows, 1), 0)
+    loss = aten.sum(gap * aten.unsqueeze(counts, 2) * aten.unsqueeze(others, 1), (1, 2)) / rows.dims[1]
     return reduced(aten.squeeze(loss, 0) if input.ndim < 2 else loss, reduction)
 
 

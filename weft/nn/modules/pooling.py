@@ -151,6 +151,12 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     _rank = 2
 
 
+class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+    """The greatest elements of windows that divide [n, c, d, h, w] into output_size places."""
+
+    _rank = 3
+
+
 class _LPPool(Module):
     _rank = 0
 
@@ -175,3 +181,9 @@ class LPPool2d(_LPPool):
     """The p-norm of each window of [n, c, h, w]."""
 
     _rank = 2
+
+
+class LPPool3d(_LPPool):
+    """The p-norm of each window of [n, c, d, h, w]."""
+
+    _rank = 3

@@ -97,6 +97,9 @@ class RNNCell(_Cell):
         super().__init__(input_size, hidden_size, bias, dtype)
         self.nonlinearity = nonlinearity
 
+    def extra_repr(self) -> str:
+        return super().extra_repr() + ("" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}")
+
     @overridable
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         gates, is_single, (hidden,) = self._prepared(input, (hx,))
