@@ -17,6 +17,7 @@ from weft.compile.program_io import (
     NumberWrite,
     StateSource,
 )
+from weft.compile.random_state import RandomState
 from weft.compile.state import base_like
 from weft.ir.graph import Graph
 from weft.support.counters import counters
@@ -117,7 +118,9 @@ def _is_private(gradient: Tensor) -> bool:
 class Effects:
     """What a call does besides the bytes: versions, .grad objects, copied arguments, numbers, the generator."""
 
-    def __init__(self, graph: Graph, sources: list[Any], grad_effects: list[GradEffect], number_writes: list[NumberWrite], random: Any) -> None:
+    def __init__(
+        self, graph: Graph, sources: list[Any], grad_effects: list[GradEffect], number_writes: list[NumberWrite], random: list[RandomState]
+    ) -> None:
         self.storages: list[Any] = []
         self.moving: list[Any] = []
         self.arguments: list[tuple[int, int, Any]] = []
@@ -132,8 +135,7 @@ class Effects:
                 else:
                     self.moving.append(slot)
         self.grad_effects, self.number_writes = grad_effects, number_writes
-        self.generator, self.offset, self.after = random.generator, random.offset, random.after
-        self.draws = str(random.after) != random.offset
+        self.random = [state for state in random if state.is_moved()]
 
     def apply(self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: Grads) -> None:
         """Make them visible."""
@@ -150,8 +152,8 @@ class Effects:
             _apply_grad(effect, target_of(effect, leaves), inputs, grads)
         for write in self.number_writes:
             write.set(results[write.position] if write.position is not None else number_of(write.dim, symbols))
-        if self.draws:
-            self.generator.offset = dm.evaluate(self.after, symbols)
+        for state in self.random:
+            state.settle(symbols)
 
 
 def _apply_grad(effect: GradEffect, tensor: Tensor, inputs: list[Any], grads: Grads) -> None:

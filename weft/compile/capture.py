@@ -20,6 +20,7 @@ from weft.compile.evaluator import OpaqueEvaluator
 from weft.compile.layout import is_permuted, order_like, ordered, result_orders
 from weft.compile.lifted import LiftedNumbers
 from weft.compile.numbers import SymFloat, is_lifted, operand_of
+from weft.compile.random_state import RandomState
 from weft.compile.state import StateSlot, choose_base, type_of_array
 from weft.compile.symbolic import Order, Path, SymbolicPayload, SymbolicStorage
 from weft.compile.wrapper_state import WrapperState
@@ -88,6 +89,7 @@ class Capture(LiftedNumbers, WrapperState):
         self._hooked: dict[int, tuple[Tensor, Any, Location | None]] = {}
         self._undo: list[Callable[[], None]] = []
         self._keep: list[Any] = []
+        self.random: list[RandomState] = []
         LiftedNumbers.__init__(self)
         WrapperState.__init__(self)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from weft.autograd.node import InputMetadata, Node
 from weft.autograd.record import gradient_edge
+from weft.compile.random_state import go_to, places
 from weft.ir.builder import Handle
 from weft.ir.graph import Block, Value
 from weft.ir.graph import Node as GraphNode
@@ -20,7 +21,6 @@ from weft.ir.structure import IF, LOOP
 from weft.layers.transforms.level import top
 from weft.ops.packet import aten
 from weft.passes.differentiate import pull_back
-from weft.runtime.generator import default_generator
 from weft.support import pytree
 from weft.support.errors import ArgumentError, CaptureError, Unsupported
 from weft.support.locations import user_location
@@ -53,15 +53,15 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     blocks: list[Block] = []
     specs: list[pytree.TreeSpec] = []
     orders: list[list[Any]] = []
-    start, drawn = default_generator.offset, []
+    start, drawn = places(capture.random), []
     for fn in (true_fn, false_fn):
-        default_generator.offset = start  # only one branch runs: both draw from here
+        go_to(capture.random, start)  # only one branch runs: both draw from here
         with capture.block() as (inner, mine):
             leaves, spec = pytree.flatten(fn(*operands))
             blocks.append(inner.block([_value(capture, leaf) for leaf in leaves]))
             specs.append(spec)
             orders.append([capture.order_of(leaf) for leaf in leaves])
-        drawn.append(default_generator.offset)
+        drawn.append(places(capture.random))
         reads |= mine
     if drawn[0] != drawn[1]:
         raise capture.refuse("cond: the branches draw different amounts of random numbers; draw them before it and pass them in")
@@ -115,7 +115,7 @@ def _record_loop(capture: Capture, cond_fn: Callable[..., Any], body_fn: Callabl
     first = _condition(capture, cond_fn, start)
     initial = (*(capture.operand(c) for c in start), capture.builder.constant(np.array(0)))
     types = tuple(v.type for v in initial)
-    drawn = default_generator.offset
+    drawn = places(capture.random)
     with capture.block() as (inner, reads):
         inner.param(INT, "step")
         params = [inner.param(t) for t in types]
@@ -125,7 +125,7 @@ def _record_loop(capture: Capture, cond_fn: Callable[..., Any], body_fn: Callabl
         with inner.active():
             steps = aten.add(Handle(params[-1], inner), 1).value
         block = inner.block((_condition(capture, cond_fn, following), *values, steps))
-    if default_generator.offset != drawn:
+    if places(capture.random) != drawn:
         raise capture.refuse("while_loop: the body draws random numbers, whose amount hangs on the number of steps; draw them before it and pass them in")
     node = capture.builder.emit_raw(LOOP, (ENDLESS, first, initial, (), False), types, (block,), user_location(3))
     outputs = [capture.fresh(v) for v in node.outputs[:-1]]

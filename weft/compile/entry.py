@@ -32,6 +32,7 @@ from weft.compile.program_io import (
     Shown,
 )
 from weft.compile.quick_match import quick_match
+from weft.compile.random_state import RandomState
 from weft.compile.state import base_like
 from weft.ir.graph import Graph
 from weft.runtime.storage import root_of
@@ -80,7 +81,7 @@ class Entry:
     shape_names: tuple[str, ...]
     inputs: Inputs
     effects: Effects
-    random: Any
+    random: list[RandomState]
     joint: JointProgram | None = None
     sharing: tuple[tuple[int, int], ...] = ()
     shared: list[int] | None = None  # positions of results to copy, known once the program has run
@@ -93,7 +94,7 @@ class Entry:
     def build(
         cls, owner: CompiledFunction, graph: Graph, capture: Capture, outcome: Any, facts: list[Any], leaves: list[Any], spec: pytree.TreeSpec,
         guards: Any, returns: list[tuple[Return, int]], result_spec: pytree.TreeSpec, grad_effects: list[GradEffect],
-        number_writes: list[NumberWrite], random: Any, backend: str | None, joint: Any = None,
+        number_writes: list[NumberWrite], random: list[RandomState], backend: str | None, joint: Any = None,
     ) -> Entry:
         """Compile the graph and put the guards together (passes may add questions about sizes, so the check is made last)."""
         program = None
@@ -254,8 +255,8 @@ class Entry:
         """The sizes of a call with its other symbols; or a Miss, if the program does not hold for them."""
         for number in self.integers:
             symbols[number.symbol] = number.current  # type: ignore[index]
-        symbols[self.random.key] = self.random.generator.key
-        symbols[self.random.offset] = self.random.generator.offset
+        for state in self.random:
+            state.bind(symbols)
         if self.shape_names and not self.shape_check(*[symbols[n] for n in self.shape_names]):
             return Miss(self._shape_miss(symbols), 6)
         for number_guard in self.capture.number_guards:

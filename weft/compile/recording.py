@@ -20,6 +20,7 @@ from weft.compile.gradients import GradSlot
 from weft.compile.joint import JointRecord, record_backward, unfinished
 from weft.compile.leaks import held_symbol
 from weft.compile.number_math import recorded_math
+from weft.compile.random_state import symbolic_generators
 from weft.compile.numbers import SymFloat, operand_of
 from weft.compile.program_io import (
     ArgumentSource,
@@ -47,7 +48,8 @@ from weft.ops.geometry import Geometry
 from weft.ops.op import OPS
 from weft.ops.overrides import armed
 from weft.ops.packet import aten
-from weft.runtime.generator import Generator, default_generator
+from weft.passes.partition import partition
+from weft.runtime.generator import Generator
 from weft.runtime.storage import root_of
 from weft.support import pytree, registry
 from weft.support.errors import CaptureError
@@ -112,7 +114,7 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
     stand_ins, facts = _stand_ins(owner, outcome, leaves)
     args, kwargs = pytree.unflatten(stand_ins, spec)
     substitution = _substitution(owner, capture)
-    with capture.active(), _settings(outcome), _groups() as groups, _symbolic_generator(capture, default_generator) as random:  # noqa: SIM117  the substitution ends first
+    with capture.active(), _settings(outcome), _groups() as groups, symbolic_generators(capture) as random:  # noqa: SIM117  the substitution ends first
         with substitution:  # also while the records are put back: they hold the stand-ins
             if wrapper_classes or armed:
                 args, kwargs = opened((args, kwargs))
@@ -130,7 +132,7 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
                 returns, carriers, result_spec = _returns(outcome, result, stand_ins)
                 _state_writes(outcome, stand_ins)
                 grad_effects = _grad_effects(outcome)
-                _bind_late(outcome, [r for r, _ in returns], number_writes, default_generator.offset)
+                _bind_late(outcome, [r for r, _ in returns], number_writes, [state.stream.offset for state in random])
                 joint = _joint(outcome, carriers)
             finally:
                 recorded.rollback()
@@ -151,6 +153,8 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
     fixed = len(outcome.results)
     record, gradients = record_backward(outcome.capture, outputs, outcome.leaves)
     outcome.results.extend(gradients)
+    if outcome.capture.env.counts.get("u"):
+        fixed += _bind_sizes(outcome, fixed, record.tangents)
     positions = [next(i for i, carrier in enumerate(carriers) if carrier is out) for out in outputs]
     return record, fixed, positions
 
@@ -232,7 +236,7 @@ def _put(sources: list[Any], at: int, source: Source) -> None:
     sources[at] = source
 
 
-# ---- numbers and random state
+# ---- numbers
 def _substitution(owner: CompiledFunction, capture: Capture) -> guards.Substitution:
     pairs = []
     for slot in owner.lifted_slots():
@@ -242,30 +246,6 @@ def _substitution(owner: CompiledFunction, capture: Capture) -> guards.Substitut
         stand_in = capture.lift_number(str(slot.text), slot.get, value, type(value) is float)
         pairs.append((slot, stand_in))
     return guards.Substitution(pairs)
-
-
-@dataclass
-class RandomState:
-    """A generator as input and output of a program: symbols of its key and offset, and the offset afterwards."""
-
-    generator: Generator
-    key: str
-    offset: str
-    after: Dim
-
-
-@contextmanager
-def _symbolic_generator(capture: Capture, generator: Generator) -> Iterator[RandomState]:
-    key, offset = generator.key, generator.offset
-    assert isinstance(key, int) and isinstance(offset, int)
-    key_symbol, offset_symbol = capture.env.fresh("i", key), capture.env.fresh("i", offset)
-    generator.key, generator.offset = key_symbol, offset_symbol
-    state = RandomState(generator, str(key_symbol), str(offset_symbol), offset_symbol)
-    try:
-        yield state
-        state.after = generator.offset
-    finally:
-        generator.key, generator.offset = key, offset
 
 
 @contextmanager
@@ -425,18 +405,31 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
     return ReturnFresh(positions[id(storage)], _shown(data) if data.path or storage.order is not None else None)
 
 
-def _bind_late(outcome: Outcome, returns: list[Return], writes: list[NumberWrite], offset: Dim) -> None:
+def _bind_late(outcome: Outcome, returns: list[Return], writes: list[NumberWrite], offsets: list[Dim]) -> None:
     """Numbers that outlive the program's run and hang on sizes that it finds: their symbols come out as results."""
-    found = [offset, *(w.dim for w in writes), *(r.dim for r in returns if isinstance(r, ReturnNumber))]
+    found = [*offsets, *(w.dim for w in writes), *(r.dim for r in returns if isinstance(r, ReturnNumber))]
     for r in returns:
         if isinstance(r, (ReturnFresh, ReturnState, ReturnArgument)) and r.shown is not None:
             found += [*r.shown.geometry.dims, *r.shown.geometry.strides, r.shown.geometry.offset]
     capture = outcome.capture
     for name in sorted({s for d in found if isinstance(d, Expr) for s in d.symbols() if s not in capture.env.examples}):
-        value = capture.run_time.get(name)
-        if value is None:
-            value = capture.operand(aten.full((), SymInt(dims.symbol(name), capture.env), dtype=dtypes.int64))
-        outcome.late.append((name, outcome.result(value)))
+        outcome.late.append((name, outcome.result(_size_value(capture, name))))
+
+
+def _size_value(capture: Capture, name: str) -> Operand:
+    """A size that the program finds, as a number that it can return."""
+    value = capture.run_time.get(name)
+    return value if value is not None else capture.operand(aten.full((), SymInt(dims.symbol(name), capture.env), dtype=dtypes.int64))
+
+
+def _bind_sizes(outcome: Outcome, fixed: int, tangents: int) -> int:
+    """Sizes that the forward finds and the backward goes by come out as results too, before the gradients. Returns how many these are."""
+    capture, known = outcome.capture, {name for name, _ in outcome.late}
+    halves = partition(capture.builder.graph(outcome.results, outcome.writes), fixed, tangents)
+    names = sorted(set(halves.sizes.values()) - known)
+    outcome.results[fixed:fixed] = [_size_value(capture, name) for name in names]
+    outcome.late += [(name, fixed + i) for i, name in enumerate(names)]
+    return len(names)
 
 
 def _shown(data: SymbolicPayload) -> Shown:

@@ -1,14 +1,14 @@
 """Random generators: a seed, the key made of it, and an offset that counts the numbers drawn so far.
 
 A draw is a pure function of (key, counter), so a generator hands out ranges of counters and never makes a number itself. While a step
-is captured, key and offset may be symbolic (dims.Expr): the program then takes them as inputs.
+is captured, key and offset are symbolic (dims.Expr): the program takes them as inputs.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from weft.types.dims import Dim
@@ -49,66 +49,115 @@ def key_of_seed(seed: int) -> int:
     return key - (1 << 64) if key >> 63 else key
 
 
+class Stream:
+    """Where a generator stands: what its seed makes of every counter, and the first counter that is not used yet; symbols during a capture."""
+
+    __slots__ = ("key", "offset", "seed")
+
+    def __init__(self, seed: int, key: Dim, offset: Dim) -> None:
+        self.seed, self.key, self.offset = seed, key, offset
+
+
+class Captured(threading.local):
+    """What a thread that captures a function takes for the stream of a generator from outside: the generators themselves are left alone meanwhile."""
+
+    stream: Callable[[Generator], Stream] | None = None
+
+
+captured = Captured()
+
+
 class Generator:
     """A stream of random numbers: seed, key and offset.
 
     Attributes:
-        key: what the seed makes of every counter; symbolic during a capture.
-        offset: the first counter that is not used yet; symbolic during a capture.
+        stream: where it stands. While a function is captured, `key` and `offset` are those of the captured stream, which are symbols.
     """
 
     def __init__(self, device: object = "cpu", seed: int | None = None) -> None:
         self.device = device
         self._lock = threading.Lock()
-        self._seed = 0
-        self.key: Dim = 0
-        self.offset: Dim = 0
-        self.manual_seed(int.from_bytes(os.urandom(7), "little") if seed is None else seed)
+        self._is_inner = captured.stream is not None  # made by the captured function itself: the same at each of its calls
+        self.stream = _stream_of(_unforeseen() if seed is None else seed)
+
+    def _here(self) -> Stream:
+        take = captured.stream
+        return self.stream if take is None or self._is_inner else take(self)
+
+    @property
+    def key(self) -> Dim:
+        """What the seed makes of every counter."""
+        return self._here().key
+
+    @key.setter
+    def key(self, key: Dim) -> None:
+        self._here().key = key
+
+    @property
+    def offset(self) -> Dim:
+        """The first counter that is not used yet."""
+        return self._here().offset
+
+    @offset.setter
+    def offset(self, offset: Dim) -> None:
+        self._here().offset = offset
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of `seed` (any integer, taken modulo 2**64) from its beginning."""
+        return self._go_to(_stream_of(seed))
+
+    def _go_to(self, place: Stream) -> Generator:
         with self._lock:
-            self._seed = int(seed) & _WORD
-            self.key, self.offset = key_of_seed(self._seed), 0
+            here = self._here()
+            here.seed, here.key, here.offset = place.seed, place.key, place.offset
         return self
 
     def seed(self) -> int:
         """Start a stream that nobody can foresee; returns its seed."""
-        self.manual_seed(int.from_bytes(os.urandom(7), "little"))
-        return self._seed
+        self.manual_seed(_unforeseen())
+        return self._here().seed
 
     def initial_seed(self) -> int:
         """The seed of the current stream."""
-        return self._seed
+        return self._here().seed
 
     def advance(self, numel: Dim) -> tuple[Dim, Dim]:
         """Take `numel` counters: (key, first counter)."""
         with self._lock:
-            first = self.offset
-            self.offset = first + numel
-            return self.key, first
+            here = self._here()
+            first = here.offset
+            here.offset = first + numel
+            return here.key, first
 
     def get_state(self) -> tuple[int, Dim]:
         """(seed, offset): all there is to know."""
         with self._lock:
-            return self._seed, self.offset
+            here = self._here()
+            return here.seed, here.offset
 
     def set_state(self, state: tuple[int, Dim]) -> Generator:
         """Go to a state that `get_state` gave."""
-        seed, offset = state
-        with self._lock:
-            self._seed = int(seed) & _WORD
-            self.key, self.offset = key_of_seed(self._seed), offset
-        return self
+        seed, offset = int(state[0]) & _WORD, state[1]
+        here = self._here()
+        return self._go_to(Stream(seed, here.key if seed == here.seed else key_of_seed(seed), offset))
 
     def clone_state(self) -> Generator:
         """Another generator at the same place of the same stream."""
-        twin = Generator(self.device, self._seed)
-        twin.offset = self.offset
-        return twin
+        here, twin = self._here(), Generator(self.device, 0)
+        return twin._go_to(Stream(here.seed, here.key, here.offset))
 
     def __repr__(self) -> str:
-        return f"Generator(seed={self._seed}, offset={self.offset})"
+        here = self._here()
+        return f"Generator(seed={here.seed}, offset={here.offset})"
+
+
+def _stream_of(seed: int) -> Stream:
+    word = int(seed) & _WORD
+    return Stream(word, key_of_seed(word), 0)
+
+
+def _unforeseen() -> int:
+    return int.from_bytes(os.urandom(7), "little")
 
 
 default_generator = Generator()
