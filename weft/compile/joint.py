@@ -167,7 +167,8 @@ class JointProgram:
                 stand_in_of = capture.stand_ins.get(id(primal))
                 real = primal if stand_in_of is None else _argument(capture, sources, primal, leaves)
             edges.append(gradient_edge(real))
-        node = CompiledFunctionBackward(tuple(edges), self, self._saved(sources, leaves, inputs, results), dict(symbols))
+        sizes = {name: symbols[found] for name, found in self.halves.sizes.items()}
+        node = CompiledFunctionBackward(tuple(edges), self, self._saved(sources, leaves, inputs, results), {**symbols, **sizes})
         for i, tensor in enumerate(returned):
             node.metadata_of_inputs.append(InputMetadata(tensor.dims, tensor.dtype))
             state = AutogradState(False, node, i)

@@ -20,7 +20,6 @@ from weft.compile.gradients import GradSlot
 from weft.compile.joint import JointRecord, record_backward, unfinished
 from weft.compile.leaks import held_symbol
 from weft.compile.number_math import recorded_math
-from weft.compile.random_state import symbolic_generators
 from weft.compile.numbers import SymFloat, operand_of
 from weft.compile.program_io import (
     ArgumentSource,
@@ -41,6 +40,7 @@ from weft.compile.program_io import (
     Source,
     StateSource,
 )
+from weft.compile.random_state import symbolic_generators
 from weft.compile.symbolic import Path, SymbolicPayload, SymbolicStorage
 from weft.compile.wrappers import opened, sealed
 from weft.ir.graph import Operand, Value

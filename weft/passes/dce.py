@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
 from weft.ir.structure import IF
+from weft.passes.run_time_sizes import found_sizes, mentioned_by, symbols_in
 
 KEPT = frozenset(("raises", "io", "python"))
 
 
 def dce(graph: Graph) -> Graph:
     """The graph without dead nodes. Values keep their identity, but for results of control flow that gives fewer than before."""
-    live: set[Value] = set(values_in(graph.results))
+    live = _Live(values_in(graph.results))
+    if graph.env.counts.get("u"):
+        live.finders = found_sizes(graph.walk())
+        live.update(live.finders[s] for s in symbols_in(graph.results) if s in live.finders)
     kept: set[Node] = set()
     _mark(graph.nodes, live, kept)
     block = _swept(graph.block, live, kept, {})
@@ -21,12 +25,20 @@ def dce(graph: Graph) -> Graph:
 
 
 # ---- what lives
-def _mark(nodes: tuple[Node, ...], live: set[Value], kept: set[Node]) -> None:
+class _Live(set[Value]):
+    """The values that are read. finders: where sizes that the program finds come from; one that is mentioned reads that value."""
+
+    finders: dict[str, Value] = {}  # noqa: RUF012  most programs have none, and share this
+
+
+def _mark(nodes: tuple[Node, ...], live: _Live, kept: set[Node]) -> None:
     """Find the nodes to keep, from the last to the first, and the values that they need."""
     for node in reversed(nodes):
         if not _has_effect(node) and not any(v in live for v in node.outputs):
             continue
         kept.add(node)
+        if live.finders:
+            live.update(live.finders[s] for s in mentioned_by(node) if s in live.finders)
         if not node.blocks:
             live.update(node.inputs())
         elif node.op is IF:
@@ -39,7 +51,7 @@ def _has_effect(node: Node) -> bool:
     return node.op.effect in KEPT or any(inner.op.effect in KEPT for block in node.blocks for inner in block.walk())
 
 
-def _mark_if(node: Node, live: set[Value], kept: set[Node]) -> None:
+def _mark_if(node: Node, live: _Live, kept: set[Node]) -> None:
     live.update(node.inputs())
     for block in node.blocks:
         for output, result in zip(node.outputs, block.results, strict=True):
@@ -48,7 +60,7 @@ def _mark_if(node: Node, live: set[Value], kept: set[Node]) -> None:
         _mark(block.nodes, live, kept)
 
 
-def _mark_loop(node: Node, live: set[Value], kept: set[Node]) -> None:
+def _mark_loop(node: Node, live: _Live, kept: set[Node]) -> None:
     """What a step reads of the step before lives too, so the block is looked at until nothing is added."""
     (block,) = node.blocks
     trip, condition, carried, xs, _ = node.args

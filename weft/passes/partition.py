@@ -6,10 +6,12 @@ intermediates inside a formula are computed where they are used, never stored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
 from weft.passes.dce import dce
+from weft.passes.entry_sizes import bind_on_entry
+from weft.passes.run_time_sizes import found_sizes
 
 
 @dataclass(frozen=True)
@@ -17,11 +19,13 @@ class Halves:
     """forward: inputs -> results, then the saved values that are not inputs. backward: saved values, then tangents -> gradients.
 
     saved: the forward graph's values in the order of the backward graph's parameters (inputs of the program among them).
+    sizes: symbols of the backward graph that stand for sizes which the forward finds while it runs: name -> the forward's name.
     """
 
     forward: Graph
     backward: Graph
     saved: tuple[Value, ...]
+    sizes: dict[str, str] = field(default_factory=dict)
 
 
 def partition(joint: Graph, results: int, tangents: int) -> Halves:
@@ -36,7 +40,8 @@ def partition(joint: Graph, results: int, tangents: int) -> Halves:
     forward = dce(Graph(joint.name, Block(primals, tuple(n for n in joint.nodes if n not in late), (*joint.results[:results], *kept)), joint.env,
                         joint.writes))
     backward = dce(Graph(f"{joint.name}_backward", Block((*saved, *seeds), tuple(n for n in joint.nodes if n in needed), gradients), joint.env))
-    return Halves(forward, backward, saved)
+    backward, sizes = bind_on_entry(backward, found_sizes(forward.nodes))
+    return Halves(forward, backward, saved, sizes)
 
 
 def _depending_on(nodes: tuple[Node, ...], values: set[Value]) -> set[Node]:

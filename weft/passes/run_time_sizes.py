@@ -2,12 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from weft.ir.graph import Node, Operand, Value
+from weft.ir.graph import Block, Node, Operand, Value
 from weft.passes.alias import Aliases, dims_of
 from weft.types.dims import Expr
 from weft.types.shape_env import ShapeEnv
+from weft.types.tensor_type import TensorType, Type
+
+
+def found_sizes(nodes: Iterable[Node]) -> dict[str, Value]:
+    """The first result that has each size which no program's caller knows."""
+    found: dict[str, Value] = {}
+    for node in nodes:
+        for value in node.outputs:
+            for symbol in symbols_of(value.type):
+                if symbol[0] == "u":
+                    found.setdefault(symbol, value)
+    return found
+
+
+def mentioned(block: Block) -> Iterator[str]:
+    """Every symbol in a block, repeats included."""
+    for value in block.params:
+        yield from symbols_of(value.type)
+    for node in block.nodes:
+        yield from mentioned_by(node)
+    for operand in block.results:
+        yield from symbols_in(operand)
+
+
+def mentioned_by(node: Node) -> Iterator[str]:
+    """Every symbol in a node's arguments, blocks and results' types, repeats included."""
+    for operand in node.args:
+        yield from symbols_in(operand)
+    for inner in node.blocks:
+        yield from mentioned(inner)
+    for value in node.outputs:
+        yield from symbols_of(value.type)
+
+
+def symbols_in(operand: Operand) -> Iterator[str]:
+    """The symbols of an immediate operand; those of a Value's type are not looked at."""
+    if type(operand) is tuple:
+        for part in operand:
+            yield from symbols_in(part)
+    elif type(operand) is Expr:
+        yield from operand.symbols()
+
+
+def symbols_of(kind: Type) -> Iterator[str]:
+    """The symbols in a tensor type's dims."""
+    if isinstance(kind, TensorType) and kind.dims is not None:
+        for d in kind.dims:
+            if type(d) is Expr:
+                yield from d.symbols()
 
 
 class RunTimeSizes:
@@ -57,4 +106,4 @@ class RunTimeSizes:
     def _unknown(self, dims: tuple[object, ...]) -> Iterator[str]:
         for d in dims:
             if type(d) is Expr:
-                yield from (s for s in d.symbols() if s not in self.env.examples)
+                yield from (s for s in d.symbols() if s[0] == "u")

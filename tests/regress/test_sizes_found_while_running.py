@@ -1,0 +1,52 @@
+"""Sizes that a program finds (nonzero, repeats): the node that finds one stays though only its size is read, and a backward that is a second program
+learns it. Before, both took such a size for 0, and gave zeros."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+
+BACKENDS = ("llvm", "numpy", "interpret")
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]
+    with weft.knobs(backend=request.param):
+        yield
+
+
+@pytest.mark.usefixtures("backend")
+def test_a_mask_of_which_only_the_count_is_read(rng: np.random.Generator) -> None:
+    x = weft.from_numpy(rng.standard_normal((1, 3)))
+    spread = weft.compile(lambda x, mask: x.expand(mask.nonzero().size(0), 3) * 2)
+    for count in rng.permutation(5):
+        mask = weft.arange(4) < int(count)
+        assert spread(x, mask).tolist() == (x.expand(int(count), 3) * 2).tolist()
+
+
+@pytest.mark.usefixtures("backend")
+def test_the_gradient_of_a_sum_over_a_size_that_was_found(rng: np.random.Generator) -> None:
+    x = weft.from_numpy(rng.standard_normal((1, 3))).requires_grad_()
+    total = weft.compile(lambda x, mask: (x.exp().expand(mask.nonzero().size(0), 3) * 2).sum())
+    for count in rng.permutation(5):
+        x.grad = None
+        total(x, weft.arange(4) < int(count)).backward()
+        np.testing.assert_allclose(x.grad.numpy(), 2 * int(count) * np.exp(x.detach().numpy()))
+
+
+@pytest.mark.usefixtures("backend")
+@pytest.mark.parametrize("dim", [0, 1])
+def test_the_gradient_of_repeats(rng: np.random.Generator, dim: int) -> None:
+    x = weft.from_numpy(rng.standard_normal((3, 3))).requires_grad_()
+    spread = weft.compile(lambda x, repeats: weft.repeat_interleave(x, repeats, dim=dim).sin())
+    for _ in range(3):
+        repeats = rng.integers(0, 4, 3)
+        y = spread(x, weft.from_numpy(repeats))
+        cotangent = rng.standard_normal(tuple(y.shape))
+        (found,) = weft.autograd.grad(y, x, weft.from_numpy(cotangent))
+        rows = np.repeat(np.arange(3), repeats)
+        expected = np.zeros((3, 3))
+        np.add.at(expected, rows if dim == 0 else (slice(None), rows), cotangent)
+        np.testing.assert_allclose(found.numpy(), expected * np.cos(x.detach().numpy()))
