@@ -38,7 +38,9 @@ class Evaluator:
         """The gradients of a node's edges."""
         return node.apply(grads, needs)
 
-    quietly: Callable[[Callable[[Node], None], Node], None] | None = None  # how a step is taken, where not simply called
+    def stepper(self, step: Callable[[Node], None]) -> Callable[[Node], None]:
+        """How one backward call takes its steps."""
+        return step
 
     def validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:
         """The gradient made to fit the tensor it belongs to (`index` is the edge's number)."""
@@ -219,13 +221,9 @@ class _Walk:
         for node in dict.fromkeys(n for n, _ in self.roots):
             if self.dependencies.get(node, 0) == 0:
                 self._push(node)
-        quietly = self.evaluator.quietly
+        step = self.evaluator.stepper(self._step)
         while self.queue:
-            node = heapq.heappop(self.queue)[2]
-            if quietly is None:
-                self._step(node)
-            else:
-                quietly(self._step, node)
+            step(heapq.heappop(self.queue)[2])
         if self.wanted is None or self.accumulate:
             return ()
         return tuple(self.captured.get(edge) for edge in self.wanted)

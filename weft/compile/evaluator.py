@@ -30,12 +30,22 @@ class OpaqueEvaluator(Evaluator):
         self.capture = capture
         self.ran: set[Node] = set()
 
-    def quietly(self, step: Callable[[Node], None], node: Node) -> None:
-        """A step that calls nothing of the user's is not watched: half of a backward's cost would be the profile hook's."""
-        if _calls_users(node):
-            step(node)
-        else:
-            unwatched(step, node)
+    def stepper(self, step: Callable[[Node], None]) -> Callable[[Node], None]:
+        """A step that calls nothing of the user's is not watched (half of a backward's cost would be the profile hook's), and stands at the line of the call."""
+        where = user_location()
+
+        def take(node: Node) -> None:
+            if _calls_users(node):
+                step(node)
+                return
+            builder = self.capture.builder
+            before, builder.where = builder.where, where
+            try:
+                unwatched(step, node)
+            finally:
+                builder.where = before
+
+        return take
 
     def run(self, node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         """One opaque call; with create_graph, or for nodes that are not an operator's, the formulas run as ordinary operators."""
@@ -53,7 +63,7 @@ class OpaqueEvaluator(Evaluator):
         counts = node.argument_counts
         total = sum(c for c, n in zip(counts, needed, strict=True) if n)
         args = (capture.operand(grads), needed, capture.operand(node.unpack()))
-        made = capture.builder.emit_raw(opaque_op(node.plan.op), args, (TENSOR,) * total, where=node.where or user_location(2))
+        made = capture.builder.emit_raw(opaque_op(node.plan.op), args, (TENSOR,) * total, where=node.where or capture.builder.where or user_location(2))
         results = iter(made.outputs)
         out: list[Any] = []
         for count, wanted in zip(counts, needed, strict=True):

@@ -63,7 +63,7 @@ def _fast_binary(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
             return with_number(self, other) if type(other) in plain_numbers else slow(self, other)
         a, b = self._data, other._data
         if type(a) is not ndarray or type(b) is not ndarray or a.dtype is not b.dtype or a.dtype not in _FAST_DTYPES or local.special is not None:
-            return slow(self, other)
+            return slow(self, other) if local.capture is None else walk(op, (self, other, *rest))  # a capture watches every frame
         records = (self._autograd is not None or other._autograd is not None or self._view is not None or other._view is not None) and local.grad
         if local.capture is not None or (records and (self._view is not None or other._view is not None or default_hooks.stack or anomaly.enabled)):
             return walk(op, (self, other, *rest))

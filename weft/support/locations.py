@@ -37,7 +37,7 @@ def user_mark(depth: int = 1) -> Mark | None:
     frame = sys._getframe(depth)
     while frame is not None:
         code = frame.f_code
-        if not is_internal(code.co_filename):
+        if not (_KNOWN.get(code.co_filename) or is_internal(code.co_filename)):
             return (code, frame.f_lasti)
         frame = frame.f_back  # type: ignore[assignment]
     return None
@@ -60,7 +60,7 @@ def user_location(depth: int = 1) -> Location | None:
     frame = sys._getframe(depth)
     while frame is not None:
         filename = frame.f_code.co_filename
-        if not is_internal(filename):
+        if not (_KNOWN.get(filename) or is_internal(filename)):
             return Location(filename, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return None

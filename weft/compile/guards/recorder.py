@@ -69,11 +69,12 @@ class Recorder:
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Run something unseen."""
+        hook = sys.getprofile()
         sys.setprofile(self._previous)
         try:
             yield
         finally:
-            sys.setprofile(self._hook)
+            sys.setprofile(hook)
 
     def start(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Make the function and its arguments known; the code of `fn` counts as the user's wherever its file lies."""
@@ -124,10 +125,10 @@ class Recorder:
                 if codes(id(frame.f_code)) is not False and arg.__name__ in SUSPECTS:
                     self._suspect(frame, arg)
             elif event == "return":
-                own, back = codes(id(frame.f_code)), frame.f_back
+                own = codes(id(frame.f_code))
                 if own and isinstance(own, Plan) and own.store_names and own.code.co_name != "__init__":
-                    self._stored_by(own, back)
-                if arg is None or back is None:
+                    self._stored_by(own, frame.f_back)
+                if arg is None or (back := frame.f_back) is None:
                     return
                 caller = codes(id(back.f_code))
                 if caller and isinstance(caller, Plan) and caller.names and boring_of(arg) not in BORING:
