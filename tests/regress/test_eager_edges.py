@@ -119,3 +119,27 @@ def test_numbers_that_a_dtype_does_not_hold() -> None:
     assert weft.tensor([-1, 127, -128], dtype=weft.int8).tolist() == [-1, 127, -128]
     assert weft.tensor([-1], dtype=weft.uint8).item() == 255
     assert weft.linspace(False, True, 3).tolist() == [0, 0.5, 1]
+
+
+def test_a_complex_number_is_no_real_one() -> None:
+    x = weft.zeros(2)
+    for refused in (lambda: x.fill_(1j), lambda: x.__setitem__(0, 1j), lambda: weft.add(x, 1, alpha=2j)):
+        with pytest.raises(RuntimeError, match="2j|1j"):
+            refused()
+
+
+def test_bits_of_floats_are_refused() -> None:
+    for _ in range(2):  # the second call takes the way that the first one found
+        with pytest.raises(NotImplementedError, match="bitwise_not"):
+            weft.bitwise_not(weft.ones(2))
+
+
+def test_heaviside_of_nan() -> None:
+    assert weft.heaviside(weft.tensor([NAN, 0.0, -1.0, 2.0]), weft.tensor(0.5)).tolist() == [0, 0.5, 0, 1]
+
+
+def test_halves_keep_their_dtype_in_ldexp() -> None:
+    for dtype in (weft.float16, weft.bfloat16):
+        x = weft.tensor([1.0, 3.0], dtype=dtype)
+        assert weft.ldexp(x, weft.tensor([1, 2])).dtype is dtype
+        assert weft.nextafter(x, x + 1).gt(x).all()

@@ -14,6 +14,7 @@ from weft.ops.rules import Pointwise
 from weft.ops.schema import parse_schema
 from weft.support.errors import NotForDType
 from weft.types import dtype as dt
+from weft.types import promotion
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType
 
@@ -22,10 +23,6 @@ Array = Any
 
 def _is_whole(d: DType) -> bool:
     return d.category == dt.INT
-
-
-def _is_exact_float(d: DType) -> bool:
-    return d in (dt.float32, dt.float64)
 
 
 def _of_two(name: str, doc: str, ufunc: Any, accepts: Any, wants: str, samples: Any) -> None:
@@ -41,7 +38,7 @@ def _of_two(name: str, doc: str, ufunc: Any, accepts: Any, wants: str, samples: 
 
 _of_two("gcd", "The greatest common divisor, never negative.", np.gcd, _is_whole, "integers", draw(case(I(3, 4, high=30), I(4, high=30))))
 _of_two("lcm", "The least common multiple, never negative.", np.lcm, _is_whole, "integers", draw(case(I(3, 4, high=30), I(4, high=30))))
-_of_two("nextafter", "The next number that the dtype holds from self towards other.", np.nextafter, _is_exact_float, "float32 and float64",
+_of_two("nextafter", "The next number that the dtype holds from self towards other.", np.nextafter, lambda d: d.is_floating_point, "floating point numbers",
         draw(case(F(3, 4), F(4))))
 
 
@@ -66,10 +63,17 @@ define(
     samples=draw(case(F(3, 4))),
     reference=np.frexp,
 )
+def _ldexp(self: Any, other: Any) -> Any:
+    dtype = self.dtype if self.dtype.is_differentiable else dt.get_default()
+    if other.dtype.is_floating_point:
+        dtype = promotion.promote(dtype, other.dtype)
+    return self * aten.pow(2.0, aten.to(other, dtype.to_real() if dtype.is_complex else dtype))
+
+
 define(
     "aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
     "self * 2**other.",
-    decompose=lambda self, other: self * aten.pow(2.0, other),
+    decompose=_ldexp,
     inplace=True,
     out=True,
     samples=draw(case(F(3, 4), F(4))),

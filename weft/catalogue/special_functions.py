@@ -214,9 +214,9 @@ class _SameDtype(Pointwise):
 
 heaviside = pointwise(
     "aten::heaviside(Tensor self, Tensor values) -> Tensor",
-    "0 where self is negative, 1 where it is positive, values where it is 0.",
+    "0 where self is negative (or NaN), 1 where it is positive, values where it is 0.",
     scalar=lambda s, x, v: s.where(
-        s.eq(x, s.const(0, s.dtype(x))), v, s.where(s.lt(x, s.const(0, s.dtype(x))), s.const(0, s.dtype(x)), s.const(1, s.dtype(x)))),
+        s.eq(x, s.const(0, s.dtype(x))), v, s.where(s.gt(x, s.const(0, s.dtype(x))), s.const(1, s.dtype(x)), s.const(0, s.dtype(x)))),
     rule=_SameDtype,
     numbers=False,
     vjp=NOT_DIFFERENTIABLE,

@@ -88,9 +88,10 @@ def _fast_binary(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _shortcut(op: Op, kinds: tuple[type, ...]) -> Callable[[Op, tuple[Any, ...]], Any] | None:
-    if kinds != (Tensor,) or len(op.schema.arguments) != 1 or op.schema.namespace != "aten" or compute.single_ufunc(op) is None:
+    if kinds != (Tensor,) or len(op.schema.arguments) != 1 or op.schema.namespace != "aten":
         return None
-    return _short_unary(op)
+    ufunc = compute.single_ufunc(op)
+    return _short_unary(op) if ufunc is not None and {"d->d", "d->?"} & set(ufunc.types) else None  # bits of floats: the walk has the words
 
 
 def _short_unary(op: Op) -> Callable[[Op, tuple[Any, ...]], Any]:
