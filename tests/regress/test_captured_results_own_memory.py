@@ -53,3 +53,16 @@ def test_nothing_is_shared(name: str, backend: str, rng: np.random.Generator) ->
             np.testing.assert_allclose(a, b.numpy(), rtol=1e-6)
         arrays = [t.numpy() for t in (*found, x, BUFFER)]
         assert not any(np.shares_memory(arrays[i], arrays[j]) for i in range(len(found)) for j in range(len(arrays)) if i != j)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "interpret", "llvm"])
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_a_copy_of_a_view_with_one_element(size: int, backend: str) -> None:
+    def step(x: weft.Tensor) -> list[weft.Tensor]:
+        y = x * 2
+        view = y[::2]
+        return [y, view, view.clone()]
+
+    y, view, copied = (t.numpy() for t in weft.compile(step, backend=backend)(weft.ones(size)))
+    assert np.shares_memory(y, view)
+    assert not np.shares_memory(view, copied) and not np.shares_memory(y, copied)

@@ -280,8 +280,9 @@ def _pad_type(self: TensorType, pad: Sequence[Dim], value: Any) -> TensorType:
     dims = list(self.shape)
     for i in range(len(pad) // 2):
         at = -1 - i
-        dims[at] = dims[at] + pad[2 * i] + pad[2 * i + 1]
-        if shape_env.less(dims[at], 0):
+        cut = sum(p for p in pad[2 * i : 2 * i + 2] if isinstance(p, int) and p < 0)
+        left, dims[at] = dims[at] + cut, dims[at] + pad[2 * i] + pad[2 * i + 1]
+        if shape_env.less(dims[at], 0) or (cut and shape_env.less(left, 0)):  # one side may not cut off what the other adds
             raise ShapeError(
                 f"The input size {self.shape[at]}, plus negative padding {pad[2 * i]} and {pad[2 * i + 1]} resulted in a negative output size, "
                 f"which is invalid. Check dimension {self.ndim + at} of your input."

@@ -158,9 +158,9 @@ class Program:
     def _add_results(self, results: list[Any], frame: Frame) -> None:
         made: dict[Any, Array] = {}
         for position, result in self._other_results:
-            results.insert(position, self._result(result, frame, made))
+            results.insert(position, self._result(result, frame, made, results))
 
-    def _result(self, result: Result, frame: Frame, made: dict[Any, Array]) -> Any:
+    def _result(self, result: Result, frame: Frame, made: dict[Any, Array], others: list[Any]) -> Any:
         kind, slot = result.kind, result.slot
         if isinstance(slot, NumberSlot):
             return frame.read(slot)
@@ -170,13 +170,13 @@ class Program:
             return frame.held[slot.root]
         if slot not in made:
             must_copy = kind == "copied" or any(s.root == slot.root for s in made)  # type: ignore[union-attr]
-            made[slot] = self._escaping(frame.read(slot), frame, must_copy)  # type: ignore[arg-type]
+            made[slot] = self._escaping(frame.read(slot), frame, must_copy, others)  # type: ignore[arg-type]
         return made[slot]
 
-    def _escaping(self, value: Array, frame: Frame, must_copy: bool) -> Array:
-        """The array itself if nobody else sees its memory, else a copy; always row-major."""
+    def _escaping(self, value: Array, frame: Frame, must_copy: bool, others: list[Any]) -> Array:
+        """The array itself if nobody else sees its memory, else a copy; always row-major. others: results that are handed out already."""
         inputs = frame.held[: len(self.layout.params)]
-        if must_copy or not value.flags.c_contiguous or _shares(value, inputs):
+        if must_copy or not value.flags.c_contiguous or _shares(value, inputs) or _shares(value, others):
             counters.allocations += 1
             value = value.copy(order="C")
         return value
