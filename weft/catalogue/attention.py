@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from weft.catalogue.samples import F, case, draw
-from weft.catalogue.slicing import known_count
 from weft.catalogue.widening import cast, widened
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.support.errors import DTypeError, ShapeError
 from weft.types import dtype as dt
+from weft.types import shape_env
 
 _MINUS_INFINITY = float("-inf")
 
@@ -54,7 +54,7 @@ def _attention(
 
 
 def _factor(size: Any) -> float:
-    return 1 / math.sqrt(known_count(size))
+    return 1 / math.sqrt(shape_env.fixed(size))
 
 
 def _check(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool) -> None:

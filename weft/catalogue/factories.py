@@ -149,12 +149,7 @@ def range_size(start: Any, end: Any, step: Any) -> Dim:
 
 def _known(value: Any) -> Any:
     """A symbol's value, guarded: steps of a fraction leave no formula for how many there are."""
-    env = shape_env.current_env()
-    if not isinstance(value, Expr) or env is None:
-        return value
-    found = env.hint(value)
-    env.equal(value, found)
-    return found
+    return shape_env.fixed(value) if isinstance(value, Expr) else value
 
 
 def _integer_range_size(start: Dim, end: Dim, step: Dim) -> Dim:

@@ -18,7 +18,7 @@ from weft.catalogue.samples import B, F, I, case, draw
 from weft.catalogue.shaping import run_size
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
-from weft.ops.rules import dims_text, normalize_dim
+from weft.ops.rules import broadcast_dims, dims_text, normalize_dim
 from weft.support.errors import DTypeError, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -133,10 +133,8 @@ def _take_along_dim(self: Any, indices: Any, dim: int | None) -> Any:
             f"but got {self.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
         )
     at = normalize_dim("take_along_dim", dim, self.ndim)
-    joint = [
-        b if i == at or (isinstance(a, int) and a == 1) else a for i, (a, b) in enumerate(zip(self.dims, indices.dims, strict=True))
-    ]
-    wide = [self.dims[i] if i == at else d for i, d in enumerate(joint)]
+    rest = broadcast_dims("take_along_dim", [(*x.dims[:at], *x.dims[at + 1 :]) for x in (self, indices)])
+    wide, joint = ((*rest[:at], x.dims[at], *rest[at:]) for x in (self, indices))
     wrapped = aten.remainder(indices, self.dims[at])  # negative ones count from the end
     return aten.gather(aten.expand(self, wide), at, aten.expand(wrapped, joint))
 

@@ -13,6 +13,7 @@ from weft.ops.rules import dims_text
 from weft.support.errors import ShapeError, Unsupported, ValueProblem
 from weft.types import dims as dm
 from weft.types import dtype as dt
+from weft.types import shape_env
 from weft.types.dims import Dim, Expr
 
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
@@ -84,7 +85,7 @@ def _scaled(size: Dim, factor: float) -> Dim:
         inverse = 1 / factor
         if inverse.is_integer():
             return dm.floordiv(size, int(inverse))
-        raise Unsupported(f"interpolate: a scale factor of {factor} on a symbolic size; give size=")
+        size = shape_env.fixed(size)
     return int(size * factor)
 
 

@@ -332,10 +332,6 @@ define("aten::trace(Tensor self) -> Tensor", "The sum of a matrix's diagonal.", 
 )
 
 
-def _is_one(size: Dim) -> bool:
-    return isinstance(size, int) and size == 1
-
-
 def _tensordot(self: Any, other: Any, dims_self: Sequence[int], dims_other: Sequence[int]) -> Any:
     if len(dims_self) != len(dims_other):
         raise ShapeError(
@@ -344,11 +340,13 @@ def _tensordot(self: Any, other: Any, dims_self: Sequence[int], dims_other: Sequ
     a = [normalize_dim("tensordot", d, self.ndim) for d in dims_self]
     b = [normalize_dim("tensordot", d, other.ndim) for d in dims_other]
     for i, j in zip(a, b, strict=True):
-        if _is_one(self.dims[i]) and not _is_one(other.dims[j]):
+        if shape_env.equal(self.dims[i], other.dims[j]):
+            continue
+        if shape_env.equal(self.dims[i], 1):
             other = aten.sum(other, j, True, dtype=other.dtype)
-        elif _is_one(other.dims[j]) and not _is_one(self.dims[i]):
+        elif shape_env.equal(other.dims[j], 1):
             self = aten.sum(self, i, True, dtype=self.dtype)
-        elif not shape_env.equal(self.dims[i], other.dims[j]):
+        else:
             raise ShapeError(
                 f"contracted dimensions need to match, but first has size {self.dims[i]} in dim {i} and second has size {other.dims[j]} in dim {j}"
             )

@@ -23,7 +23,7 @@ def _update(running: Any, found: Any, momentum: float) -> None:
 def _batch_norm(
     input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
 ) -> Any:
-    if any(isinstance(d, int) and d == 0 for d in input.dims):
+    if any(isinstance(d, int) and d == 0 for d in input.dims) or (input.ndim < 2 and any(shape_env.equal(d, 0) for d in input.dims)):
         return aten.clone(input)
     if input.ndim < 2:
         raise ShapeError(f"batch_norm: expected at least 2D input, got {dims_text(input.dims)}")

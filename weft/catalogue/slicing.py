@@ -147,17 +147,6 @@ define(
 # ---- several views at once
 
 
-def known_count(count: Dim) -> int:
-    """A number of results as a Python integer; a symbolic one is fixed to the example's value, with a guard."""
-    if isinstance(count, int):
-        return count
-    env = shape_env.current_env()
-    assert env is not None, "a symbolic size outside of a graph"
-    value = env.hint(count)
-    env.equal(count, value)
-    return value
-
-
 def _pieces(g: Geometry, at: int, sizes: Sequence[Dim]) -> tuple[Geometry, ...]:
     parts, start = [], g.offset
     for size in sizes:
@@ -176,7 +165,7 @@ def split_sizes(size: Dim, split_size: Dim) -> list[Dim]:
         raise ShapeError(f"split: expects split_size be non-negative, but got split_size={split_size}")
     if split_size == size:
         return [size]
-    count = max(1, known_count(dm.floordiv(size + (split_size - 1), split_size)))
+    count = max(1, shape_env.fixed(dm.floordiv(size + (split_size - 1), split_size)))
     return [split_size] * (count - 1) + [size - split_size * (count - 1)]
 
 
@@ -269,7 +258,7 @@ def _tensor_split(self: Any, sections: int, dim: int) -> Any:
     if sections <= 0:
         raise ShapeError(f"number of sections must be larger than 0, got {sections}")
     at = normalize_dim("tensor_split", dim, self.ndim)
-    least, longer = divmod(known_count(self.dims[at]), sections)
+    least, longer = divmod(shape_env.fixed(self.dims[at]), sections)
     return aten.split_with_sizes(self, [least + (i < longer) for i in range(sections)], at)
 
 
@@ -312,7 +301,7 @@ def _unbind(g: Geometry, dim: int) -> tuple[Geometry, ...]:
     if g.ndim == 0:
         raise IndexBoundsError("Dimension specified as 0 but tensor has no dimensions")
     at = normalize_dim("unbind", dim, g.ndim)
-    return tuple(_select(g, at, i) for i in range(known_count(g.dims[at])))
+    return tuple(_select(g, at, i) for i in range(shape_env.fixed(g.dims[at])))
 
 
 def _unbind_back(gs: Sequence[Any], self_dims: tuple[Dim, ...], dim: int) -> Any:

@@ -39,7 +39,7 @@ def lower_index_add(block: BlockLowering, node: Node) -> list[KernelCall] | None
         return None
     if dtype_of(source) is not dtype_of(base):
         return None
-    return _accumulate(block, node, base, source, index, dims_of(base)[0], -1)
+    return _accumulate(block, node, base, source, index, (*dims_of(base), 1)[0], -1)
 
 
 def lower_index_copy(block: BlockLowering, node: Node) -> list[KernelCall] | None:
@@ -47,7 +47,7 @@ def lower_index_copy(block: BlockLowering, node: Node) -> list[KernelCall] | Non
     base, dim, index, source = node.args
     if dim not in (0, -len(dims_of(base))) or len(dims_of(index)) != 1 or len(dims_of(source)) != len(dims_of(base)):
         return None
-    return _accumulate(block, node, base, source, index, dims_of(base)[0], -1, adds=False)
+    return _accumulate(block, node, base, source, index, (*dims_of(base), 1)[0], -1, adds=False)
 
 
 def _accumulate(

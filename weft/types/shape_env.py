@@ -209,6 +209,16 @@ def less(a: Dim, b: Dim) -> bool:
     return _required(a, b).less(a, b)
 
 
+def fixed(d: Dim) -> int:
+    """The dim as a Python integer, where no formula says what follows from it; a symbolic one is fixed to the example's value, with a guard."""
+    if isinstance(d, int):
+        return d
+    env = _required(d, d)
+    value = env.hint(d)
+    env.equal(d, value)
+    return value
+
+
 def is_repeated(d: Dim, other: Dim) -> bool:
     """Whether broadcasting repeats `d` to be `other`, in an example that tells the two apart. The one question asked then is `d == 1`: not that the
     two differ, which would refuse a later call whose `other` is 1 as well."""

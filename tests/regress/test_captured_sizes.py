@@ -1,0 +1,45 @@
+"""Operators that looked at a size as a plain number and saw a symbol when captured: broadcasts by a size of 1, 0-dim bases of row writes, fractions of a size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.nn import functional as F
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
+    "tensordot of sizes of 1": (lambda a, b: weft.tensordot(a, b, dims=([0, 1], [2, 0])), ((1, 1, 3), (2, 4, 5))),
+    "tensordot, the other way": (lambda a, b: weft.tensordot(a, b, dims=([0], [1])), ((3, 2), (4, 1))),
+    "take_along_dim of one row": (lambda a, b: weft.take_along_dim(a, (b * 0 + 1).long(), 1), ((1, 5), (4, 2))),
+    "take_along_dim by one row": (lambda a, b: weft.take_along_dim(a, (b * 0 - 1).long(), 1), ((4, 5), (1, 2))),
+    "index_select of a number": (lambda a, b: weft.index_select(a, 0, (b * 0).long()), ((), (1,))),
+    "index_copy into a number": (lambda a, b: weft.index_copy(a, 0, weft.zeros(1, dtype=weft.int64), b[0]), ((), (1,))),
+    "interpolate by a fraction": (lambda a, b: F.interpolate(a, scale_factor=1.7) * b, ((2, 2, 5), (1,))),
+    "interpolate, two fractions": (lambda a, b: F.interpolate(a, scale_factor=(0.6, 1.7), mode="bilinear") * b, ((2, 2, 5, 4), (1,))),
+    "batch norm of nothing": (lambda a, b: F.batch_norm(a, None, None, None, None, training=True) * b, ((0,), (1,))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_captured_as_eager(rng: np.random.Generator, name: str) -> None:
+    function, shapes = CASES[name]
+    arrays = [rng.standard_normal(shape) for shape in shapes]
+    found = []
+    for run in (function, weft.compile(function)):
+        leaves = [weft.from_numpy(a.copy()).requires_grad_() for a in arrays]
+        result = run(*leaves)
+        cotangent = weft.from_numpy(np.random.default_rng(1).standard_normal(tuple(result.shape)))
+        gradients = weft.autograd.grad(result, leaves, cotangent, allow_unused=True, materialize_grads=True)
+        found.append([result.detach().numpy(), *(g.numpy() for g in gradients)])
+    for eager, captured in zip(*found, strict=True):
+        np.testing.assert_allclose(captured, eager, rtol=1e-12, atol=1e-12)
+
+
+def test_a_fraction_of_another_size_is_another_program(rng: np.random.Generator) -> None:
+    grown = weft.compile(lambda x: F.interpolate(x, scale_factor=1.7))
+    for size in (5, 6, 5):
+        assert grown(weft.zeros(1, 1, size)).shape[2] == int(size * 1.7)
