@@ -124,7 +124,7 @@ def test_numbers_that_a_dtype_does_not_hold() -> None:
 def test_a_complex_number_is_no_real_one() -> None:
     x = weft.zeros(2)
     for refused in (lambda: x.fill_(1j), lambda: x.__setitem__(0, 1j), lambda: weft.add(x, 1, alpha=2j)):
-        with pytest.raises(RuntimeError, match="2j|1j"):
+        with pytest.raises(RuntimeError, match=r"[12]j"):
             refused()
 
 

@@ -64,6 +64,8 @@ define(
     reference=np.frexp,
 )
 def _ldexp(self: Any, other: Any) -> Any:
+    if other.dtype.is_complex:
+        return self * aten.pow(2.0, other)
     dtype = self.dtype if self.dtype.is_differentiable else dt.get_default()
     if other.dtype.is_floating_point:
         dtype = promotion.promote(dtype, other.dtype)
