@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -26,7 +25,7 @@ _CONSTANTS: dict[str, Any] = {"True": True, "False": False, "None": None, "inf":
 def parse_graph(text: str) -> Graph:
     """The graph that a text describes. Raises ParseError with line, column and the line itself."""
     parser = _Parser(text)
-    graph = parser.graph()
+    graph = parser.whole_graph()
     parser.scanner.expect_end()
     return graph
 
@@ -36,7 +35,7 @@ def parse_graphs(text: str) -> list[Graph]:
     parser = _Parser(text)
     found = []
     while parser.scanner.next.kind != "end":
-        found.append(parser.graph())
+        found.append(parser.whole_graph())
     return found
 
 
@@ -51,12 +50,19 @@ class _Parser:
         self.env = ShapeEnv()
 
     # ---- graphs
+    def whole_graph(self) -> Graph:
+        """One graph. Raises ParseError, also for brackets and blocks in each other by the hundreds."""
+        try:
+            return self.graph()
+        except RecursionError:
+            self.scanner.fail("nested too deeply")
+
     def graph(self) -> Graph:
         scanner = self.scanner
         self.env = ShapeEnv()
         scanner.expect("graph")
-        name = scanner.expect_kind("graph", "the graph's name, such as @step").text[1:]
-        builder = Builder(json.loads(name) if name.startswith('"') else name, self.env)
+        token = scanner.expect_kind("graph", "the graph's name, such as @step")
+        builder = Builder(scanner.unquoted(token, 1) if token.text[1] == '"' else token.text[1:], self.env)
         scope: Scope = {}
         scanner.expect("(")
         self._params(builder, scope)
@@ -113,7 +119,7 @@ class _Parser:
                 name = self.scanner.expect_kind("word", "a symbol, such as s0").text
                 self.scanner.expect("=")
                 sign = -1 if self.scanner.take("-") else 1
-                self.env.examples[name] = sign * int(self.scanner.expect_kind("int", "an integer").text)
+                self.env.examples[name] = sign * self.scanner.read_int()
                 if not self.scanner.take(","):
                     break
 
@@ -225,7 +231,7 @@ class _Parser:
         if token.kind == "value":
             return self._value(scope)
         if token.kind == "string":
-            return json.loads(scanner.read().text)
+            return scanner.read_string()
         if scanner.take("["):
             return self._list(scope)
         return self._immediate()
@@ -262,11 +268,18 @@ class _Parser:
     def _complex(self) -> complex:
         self.scanner.read()
         self.scanner.expect("(")
-        real = float(self._immediate())
+        real = self._part()
         self.scanner.expect(",")
-        imaginary = float(self._immediate())
+        imaginary = self._part()
         self.scanner.expect(")")
         return complex(real, imaginary)
+
+    def _part(self) -> float:
+        token = self.scanner.next
+        part = self._immediate()
+        if not isinstance(part, (int, float)):
+            self.scanner.fail(f"a part of a complex number must be a number, is {token.text!r}", token)
+        return float(part)
 
 
 def _location(comment: str | None) -> Location | None:

@@ -103,11 +103,19 @@ def _read_term(scanner: Scanner) -> Dim:
         if scanner.take("*"):
             product = product * _read_factor(scanner)
         elif scanner.take("//"):
-            product = dm.floordiv(product, _read_factor(scanner))
+            product = dm.floordiv(product, _read_divisor(scanner))
         elif scanner.take("%"):
-            product = dm.mod(product, _read_factor(scanner))
+            product = dm.mod(product, _read_divisor(scanner))
         else:
             return product
+
+
+def _read_divisor(scanner: Scanner) -> Dim:
+    token = scanner.next
+    divisor = _read_factor(scanner)
+    if isinstance(divisor, int) and divisor == 0:
+        scanner.fail("a size divided by zero", token)
+    return divisor
 
 
 def _read_factor(scanner: Scanner) -> Dim:
@@ -119,7 +127,7 @@ def _read_factor(scanner: Scanner) -> Dim:
         scanner.expect(")")
         return inner
     if token.kind == "int":
-        return int(scanner.read().text)
+        return scanner.read_int()
     if token.kind == "word" and token.text in ("max", "min"):
         scanner.read()
         return _read_choice(scanner, token.text)

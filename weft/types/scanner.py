@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import NamedTuple, NoReturn
 
 from weft.support.errors import ParseError
 
+MOST_DIGITS = 4000  # Python itself stops at 4300
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+)
     | (?P<comment>\#[^\n]*)
@@ -108,6 +110,24 @@ class Scanner:
         if self.next.kind != kind:
             self.fail(f"expected {what}, found {self._found()}")
         return self.read()
+
+    def read_int(self) -> int:
+        """Read an integer. Raises ParseError for anything else, and for more digits than any number here has."""
+        token = self.expect_kind("int", "an integer")
+        if len(token.text) > MOST_DIGITS:
+            self.fail(f"an integer of {len(token.text)} digits", token)
+        return int(token.text)
+
+    def read_string(self) -> str:
+        """Read text in double quotes, with JSON's escapes."""
+        return self.unquoted(self.expect_kind("string", "text in double quotes"), 0)
+
+    def unquoted(self, token: Token, start: int) -> str:
+        """The text that a token quotes from its character `start` on."""
+        try:
+            return str(json.loads(token.text[start:]))
+        except ValueError as problem:
+            self.fail(f"not a text that JSON knows: {problem}", token)
 
     def expect_end(self) -> None:
         """Nothing may follow. Raises ParseError."""

@@ -175,6 +175,12 @@ WRONG = {
     "graph @g(%x: f32[2]) {\n  %1: f32[2] = aten::relu(%x, speed=3)\n  return %1\n}": ("line 2, column 31", "has no argument 'speed'"),
     "graph @g(%x: f32[2]) {\n  %1: f32[2] = aten::relu(x)\n  return %1\n}": ("line 2, column 27", "written %x"),
     "graph @g(%x: f32[2]) {\n  %1: f32[2] = aten::relu(%x)\n  return %1 -> %1\n}": ("line 3, column 16", "no parameter"),
+    "graph @g(%x: f32[4 // 0]) {\n  return %x\n}": ("line 1, column 23", "divided by zero"),
+    "graph @g(%x: f32[2]) {\n  return \"\\x\"\n}": ("line 2, column 10", "not a text that JSON knows"),
+    "graph @\"\\x\"(%x: f32[2]) {\n  return %x\n}": ("line 1, column 7", "not a text that JSON knows"),
+    "graph @g(%x: f32[2]) {\n  return complex(f32, 1.0)\n}": ("line 2, column 18", "must be a number"),
+    "graph @g(%x: f32[2]) {\n  return %x, " + "9" * 5000 + "\n}": ("line 2, column 14", "an integer of 5000 digits"),
+    "graph @g(%x: f32[2]) {\n  return " + "[" * 5000 + "\n}": ("line 2", "nested too deeply"),
     "graph @g(%x: f32[2]) {\n  return %x\n": ("line 3, column 1", "the end of the text"),
     "graph @g(%x: f32[2]) {\n  return %x\n} §": ("line 3, column 3", "starts nothing"),
 }
