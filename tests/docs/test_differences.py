@@ -152,6 +152,24 @@ def test_sorting_is_stable(rng: RNG) -> None:
     assert x.topk(20, largest=False).indices.tolist() == order[:20].tolist()
 
 
+def test_writes_that_overlap() -> None:
+    x = weft.arange(5.0)
+    x[1:].add_(x[:-1])
+    assert x.tolist() == [0, 1, 3, 5, 7]
+    weft.add(x[:3], 1, out=x[2:])
+    assert x.tolist() == [0, 1, 1, 2, 4]
+    repeated = weft.zeros(1).expand(3)
+    mask, places = weft.tensor([True, False, True]), weft.tensor([0, 1])
+    for write in (
+        lambda: repeated.add_(1), lambda: repeated.copy_(weft.ones(3)), lambda: repeated.masked_fill_(mask, 1), lambda: repeated.index_fill_(0, places, 1),
+        lambda: repeated.index_put_((places,), weft.ones(2)), lambda: repeated.scatter_(0, places, weft.ones(2)), lambda: repeated.index_add_(0, places, weft.ones(2)),
+        lambda: weft.add(weft.ones(3), 1, out=repeated),
+    ):
+        with pytest.raises(RuntimeError, match="single memory location"):
+            write()
+    assert repeated.fill_(2).tolist() == [2, 2, 2]
+
+
 def test_half_precision_rounds_once() -> None:
     a, b = weft.tensor([3.046875], dtype=weft.bfloat16), weft.tensor([-0.06103515625], dtype=weft.bfloat16)
     assert a.div(b, rounding_mode="trunc").item() == -49  # the quotient is -49.92, in bfloat16 -50
