@@ -52,7 +52,7 @@ PAGES: dict[str, Page] = {
     "linear-algebra": Page("Linear algebra", "Products, norms, factorizations and solutions. Leading dims are batches.",
                            ("linear", "einsum", "linalg", "singular", "factorizations", "pseudoinverse", "matrix_functions", "vector_norms", "distances"),
                            ("weft.catalogue.linalg",)),
-    "fft": Page("Fourier transforms", "Discrete transforms along dims.", ("fft",)),
+    "fft": Page("Fourier transforms", "Discrete transforms along dims.", ("fft", "spectra", "short_time")),
     "special": Page("Special functions", "Functions beyond the elementary ones.", ("special_functions", "gamma")),
     "random": Page("Random numbers", "Counter-based: a number depends on the seed, the call's place in the program and the element, and not on threads or on how the "
                    "program runs.", ("random", "sampling", "distributions"), ("weft.random", "weft.runtime.generator")),
@@ -66,7 +66,7 @@ PAGES: dict[str, Page] = {
     "nn-utils": Page("nn.init and nn.utils", "Filling parameters, clipping gradients, sequences of unequal lengths.", (), ("weft.nn.init", "weft.nn.utils")),
     "optim": Page("Optimizers", "Every optimizer has the methods of `weft.optim.Optimizer`.", (), ("weft.optim",)),
     "schedulers": Page("Learning rate schedulers", "Call `step()` once an epoch (or batch), after the optimizer's.", (),
-                       ("weft.optim.lr_scheduler", "weft.optim.scheduler", "weft.optim.schedules", "weft.optim.plateau", "weft.optim.cycles")),
+                       ("weft.optim.lr_scheduler", "weft.optim.scheduler", "weft.optim.schedules", "weft.optim.plateau", "weft.optim.cycles", "weft.optim.swa_utils")),
     "autograd": Page("Gradients", "Recording, backward, hooks, custom functions, checks.", (),
                      ("weft.autograd", "weft.tensor.modes", "weft.layers.inference", "weft.utils.checkpoint")),
     "func": Page("Transforms of functions", "Functions of functions; they nest in any order.", (), ("weft.func",)),

@@ -4,13 +4,20 @@ optimizer.py is the base (groups, hooks, capture), clock.py the step counters; e
 tensor operators only, so that the same lines run eagerly and become part of a captured step.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from weft.optim import lr_scheduler
 from weft.optim.adadelta import Adadelta
+from weft.optim.adafactor import Adafactor
 from weft.optim.adagrad import Adagrad
 from weft.optim.adam import Adam, AdamW
 from weft.optim.adamax import Adamax
 from weft.optim.asgd import ASGD
 from weft.optim.lbfgs import LBFGS
+from weft.optim.muon import Muon
 from weft.optim.nadam import NAdam
 from weft.optim.optimizer import Optimizer
 from weft.optim.radam import RAdam
@@ -19,5 +26,15 @@ from weft.optim.rprop import Rprop
 from weft.optim.sgd import SGD
 
 __all__ = [
-    "ASGD", "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler",
+    "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop",
+    "lr_scheduler", "swa_utils",
 ]
+
+if TYPE_CHECKING:
+    from weft.optim import swa_utils
+
+
+def __getattr__(name: str) -> Any:
+    if name != "swa_utils":
+        raise AttributeError(f"module 'weft.optim' has no attribute {name!r}")
+    return importlib.import_module("weft.optim.swa_utils")  # it loads weft.nn, which optimizers do without

@@ -28,11 +28,12 @@ class ASGD(Optimizer):
         lr, lambd, alpha, start, decay = (self._number(group, key) for key in ("lr", "lambd", "alpha", "t0", "weight_decay"))
         for clock in self._clocks(group, params):
             for p in clock.params:
-                state = self._state_of(p, ("ax",))
-                if "eta" not in state:
+                if "eta" not in self.state[p]:
                     self._add_state(p, lambda p: {
                         "eta": aten.full((), float(group["lr"]), dtype=dt.float32), "mu": aten.ones((), dtype=dt.float32)})
-                eta, mu = before_write(state["eta"], group), before_write(state["mu"], group)
+                state = self._state_of(p, ("ax",))
+                eta = before_write(state["eta"], group).to(dt.float64)  # 1 - lambd * eta loses too much in float32
+                mu = before_write(state["mu"], group)
                 grad = descent(p, group["maximize"], decay)
                 p.mul_(1 - lambd * eta)
                 p.add_(-eta * grad)

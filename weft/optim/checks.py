@@ -18,7 +18,11 @@ def check_at_least_zero(**options: Any) -> None:
 
 
 def check_betas(betas: Any) -> None:
-    """Both betas must lie in [0, 1). Raises ValueProblem."""
+    """Both betas must lie in [0, 1), and be two numbers or two tensors of one element. Raises ValueProblem."""
+    if isinstance(betas[0], Tensor) != isinstance(betas[1], Tensor):
+        raise ValueProblem("betas must be either both floats or both Tensors")
     for i in (0, 1):
+        if isinstance(betas[i], Tensor) and betas[i].numel() != 1:
+            raise ValueProblem(f"Tensor betas[{i}] must be 1-element")
         if not 0.0 <= betas[i] < 1.0:
             raise ValueProblem(f"Invalid beta parameter at index {i}: {betas[i]}")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.ops.packet import aten
+from weft.optim.checks import check_at_least_zero
 from weft.optim.line_search import strong_wolfe
 from weft.optim.optimizer import Optimizer, Params
 from weft.support.errors import StateError, ValueProblem
@@ -21,6 +22,7 @@ class LBFGS(Optimizer):
         self, params: Params, lr: float = 1, max_iter: int = 20, max_eval: int | None = None, tolerance_grad: float = 1e-7,
         tolerance_change: float = 1e-9, history_size: int = 100, line_search_fn: str | None = None,
     ) -> None:
+        check_at_least_zero(lr=lr)
         if line_search_fn not in (None, "strong_wolfe"):
             raise ValueProblem("only 'strong_wolfe' is supported")
         super().__init__(params, {
@@ -36,11 +38,12 @@ class LBFGS(Optimizer):
         return params
 
     def _gradient(self) -> Tensor:
-        return aten.cat(tuple(aten.reshape(aten.zeros_like(p) if p.grad is None else p.grad, (-1,)) for p in self._params), 0)
+        """All gradients in one row; complex ones as pairs of real numbers."""
+        return aten.cat(tuple(aten.reshape(_as_real(aten.zeros_like(p) if p.grad is None else p.grad), (-1,)) for p in self._params), 0)
 
     def _move(self, t: float, direction: Tensor) -> None:
         at = 0
-        for p in self._params:
+        for p in map(_as_real, self._params):
             size = int(p.numel())
             p.add_(aten.view(aten.narrow(direction, 0, at, size), tuple(p.dims)), alpha=t)
             at += size
@@ -108,6 +111,10 @@ class LBFGS(Optimizer):
         loss, gradient = float(closure()), self._gradient()
         self._put(start)
         return loss, gradient
+
+
+def _as_real(x: Tensor) -> Tensor:
+    return aten.view_as_real(x) if x.dtype.is_complex else x
 
 
 def _direction(state: dict[str, Any], gradient: Tensor, history: int) -> Tensor:

@@ -34,6 +34,10 @@ OPTIMIZERS: list[tuple[str, dict[str, Any]]] = [
     ("RAdam", {"lr": 0.01}),
     ("RAdam", {"lr": 0.01, "weight_decay": 0.1}),
     ("RAdam", {"lr": 0.01, "weight_decay": 0.1, "decoupled_weight_decay": True, "betas": (0.9, 0.95)}),
+    ("Rprop", {"lr": 0.01, "etas": (0.4, 1.3)}),
+    ("ASGD", {"lr": 0.1, "lambd": 0.01, "t0": 5, "weight_decay": 0.1}),
+    ("Adafactor", {"lr": 0.05}),
+    ("Adafactor", {"lr": 0.5, "weight_decay": 0.1, "eps": (1e-5, 1e-2), "d": 2.0, "beta2_decay": -0.5, "maximize": True}),
 ]
 LBFGS: list[dict[str, Any]] = [
     {"lr": 0.1, "max_iter": 10},

@@ -88,7 +88,7 @@ class BatchNorm(_RunningNorm):
         mean, variance = aten.zeros_like(self.running_mean), aten.zeros_like(self.running_var)
         out = F.batch_norm(input, mean, variance, self.weight, self.bias, True, 1.0, self.eps)
         with no_grad():
-            share = 1.0 / self.num_batches_tracked
+            share = 1.0 / self.num_batches_tracked.to(dt.float64)
             for running, found in ((self.running_mean, mean), (self.running_var, variance)):
                 running.copy_(running * (1 - share) + found * share)
         return out
