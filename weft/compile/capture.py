@@ -19,6 +19,7 @@ from weft.autograd.views import write_path
 from weft.compile.evaluator import OpaqueEvaluator
 from weft.compile.layout import is_permuted, order_like, ordered, result_orders
 from weft.compile.lifted import LiftedNumbers
+from weft.compile.miss_text import LOCATED
 from weft.compile.numbers import SymFloat, is_lifted, operand_of
 from weft.compile.random_state import RandomState
 from weft.compile.state import StateSlot, choose_base, type_of_array
@@ -43,7 +44,6 @@ ndarray = np.ndarray
 _SELECT_AT = OPS["aten::select_at"]
 
 
-_LOCATED = re.compile(r"(<[^>]*>|[^\s:]+):\d+\b")  # a text that begins with a line
 
 
 _LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python\d[\d.]*)[/\\]|^<frozen")
@@ -470,7 +470,7 @@ class Capture(LiftedNumbers, WrapperState):
 
     def _explain(self, error: WeftError, where: Location | None) -> None:
         text = str(error)
-        if where is None or not error.args or not isinstance(error.args[0], str) or _LOCATED.match(text):
+        if where is None or not error.args or not isinstance(error.args[0], str) or LOCATED.match(text):
             return
         named = [f"{s} = {n}" for s, n in self.env.examples.items() if re.search(rf"\b{s}\b|{s}x|x{s}", text)]
         meaning = f" (here {', '.join(named)})" if named else ""

@@ -10,6 +10,7 @@ from typing import Any
 
 from weft.compile import recording
 from weft.compile.entry import Entry, Miss
+from weft.compile.miss_text import miss_text, takes_keywords
 from weft.compile.wrappers import opened, sealed
 from weft.ops.overrides import armed, current_modes
 from weft.support import pytree
@@ -39,6 +40,7 @@ class CompiledFunction:
         self.lifted: dict[Any, Any] = {}
         self.static: set[int] = set()
         self.misses: list[str] = []
+        self.is_order_free = not takes_keywords(function)
         self._lock = threading.RLock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -49,6 +51,8 @@ class CompiledFunction:
             if current_modes():
                 return self.function(*args, **kwargs)
             args, kwargs = sealed((args, kwargs))
+        if len(kwargs) > 1 and self.is_order_free:
+            kwargs = dict(sorted(kwargs.items()))
         leaves, spec = _flatten(args, kwargs)
         misses: list[Miss] = []
         for entry in self.entries:
@@ -61,7 +65,7 @@ class CompiledFunction:
     def _capture_and_run(self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, misses: list[Miss]) -> Any:
         with self._lock:
             if misses:
-                self._note(misses)
+                self._note(misses, spec)
             entry = self.capture(args, kwargs, leaves, spec)
             call = entry.match(leaves, spec)
             if type(call) is Miss:
@@ -71,16 +75,20 @@ class CompiledFunction:
             del self.entries[MAX_ENTRIES:]
             return opened(result)
 
-    def _note(self, misses: list[Miss]) -> None:
+    def _nearness(self, miss: Miss) -> tuple[bool, int, int, bool]:
+        """How far a check came; a number that a newer program takes as an input is the last thing to name."""
+        return miss.lift is None or miss.lift[0] not in self.lifted, miss.depth, miss.leaf or 0, miss.lift is not None
+
+    def _note(self, misses: list[Miss], spec: pytree.TreeSpec) -> None:
         counters.guard_misses += 1
-        nearest = max(misses, key=lambda m: m.depth)
-        self.misses.append(nearest.text)
+        nearest = max(misses, key=self._nearness)
+        self.misses.append(miss_text(nearest, self.function, spec))
         if nearest.lift is not None:
             self.lifted[nearest.lift[0]] = nearest.lift[1]
         if "guards" in knobs.debug:
             import sys  # only when asked to print
 
-            print(f"{self.name}: guard missed: {nearest.text}", file=sys.stderr)
+            print(f"{self.name}: guard missed: {self.misses[-1]}", file=sys.stderr)
 
     def capture(self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None = None) -> Entry:
         """Capture one program for these arguments, without running it."""

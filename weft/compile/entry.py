@@ -53,11 +53,13 @@ ndarray = np.ndarray
 @final
 @dataclass
 class Miss:
-    """Why a program does not fit a call. `depth` orders misses by how far the check came; `lift` is the number that changed."""
+    """Why a program does not fit a call. `depth` orders misses by how far the check came; `lift` is the number that changed; `leaf` is the argument's leaf
+    that the text is about."""
 
     text: str
     depth: int
     lift: tuple[Any, Any] | None = None
+    leaf: int | None = None
 
 
 @dataclass(eq=False)
@@ -150,11 +152,11 @@ class Entry:
     def match(self, leaves: list[Any], spec: pytree.TreeSpec) -> Symbols | Miss:
         """The values of the program's symbols for this call, or why it does not fit."""
         if spec is not self.spec and spec != self.spec:
-            return Miss(f"the structure of the arguments changed: {self.spec!r} -> {spec!r}", 0)
+            return Miss(f"the structure of the arguments was {self.spec!r}, is now {spec!r}", 0)
         if modes.grad is not self.grad_mode:
-            return Miss(f"grad mode changed: {self.grad_mode} -> {modes.grad}", 1)
+            return Miss(f"grad mode was {self.grad_mode}, is now {modes.grad}", 1)
         if dt.get_default() is not self.default_dtype:
-            return Miss(f"the default dtype changed: {self.default_dtype} -> {dt.get_default()}", 1)
+            return Miss(f"the default dtype was {self.default_dtype}, is now {dt.get_default()}", 1)
         sizes = self.quick(leaves) if self.quick is not None else None
         if sizes is not None and self.guards.check() and self._match_state(leaves) is None:
             return self._bound(sizes)
@@ -172,15 +174,15 @@ class Entry:
         for i, (leaf, fact) in enumerate(zip(leaves, self.facts, strict=True)):
             if type(fact) is TensorFacts:
                 if not isinstance(leaf, Tensor):
-                    return Miss(f"argument {i} was a {fact.describe()}, is now {type(leaf).__name__}", 2)
+                    return Miss(f"was a {fact.describe()}, is now {type(leaf).__name__}", 2, leaf=i)
                 if not fits(leaf, fact):
-                    return Miss(f"argument {i} was a {fact.describe()}, is now a {facts_of(leaf, fact.layout is not None).describe()}", 2)
+                    return Miss(f"was a {fact.describe()}, is now a {facts_of(leaf, fact.layout is not None).describe()}", 2, leaf=i)
             elif fact is not None:
                 if type(leaf) is not fact:
-                    return Miss(f"argument {i} was {fact.__name__}, is now {type(leaf).__name__}", 2)
+                    return Miss(f"was {fact.__name__}, is now {type(leaf).__name__}", 2, leaf=i)
             elif not same_constant(leaf, self.constants[i]):
                 lift = (("leaf", i), None) if type(leaf) in (int, float) and type(leaf) is type(self.constants[i]) else None
-                return Miss(f"argument {i} was {self.constants[i]!r}, is now {leaf!r}", 3, lift)
+                return Miss(f"was {self.constants[i]!r}, is now {leaf!r}", 3, lift, i)
         return self._match_sharing(leaves)
 
     def _match_sharing(self, leaves: list[Any]) -> Miss | None:
@@ -193,9 +195,9 @@ class Entry:
         for slot in self.by_argument:
             leaf = leaves[slot.leaf]
             if slot.is_fixed and leaf.storage() is not slot.storage:
-                return Miss(f"argument {slot.leaf} is another tensor, and the function also reaches the first one from elsewhere", 3)
+                return Miss("is another tensor, and the function also reaches the first one from elsewhere", 3, leaf=slot.leaf)
             if base_like(leaf, slot) is None:
-                return Miss(f"argument {slot.leaf} lies in its memory in another way", 3)
+                return Miss("lies in its memory in another way", 3, leaf=slot.leaf)
         return None
 
     def _python_miss(self) -> Miss:
@@ -210,33 +212,41 @@ class Entry:
     def _match_state(self, leaves: list[Any]) -> Miss | None:
         for tensor, array in self.fixed:
             if tensor._data is not array:
-                return Miss("a tensor that the function uses holds other memory now", 5)
+                return Miss(f"{self._where(tensor)}the memory of a tensor was {_form(array)}, is now other memory, {_form(tensor._data)}", 5)
         for slot in self.provided:
             current = slot.provider()
             if current is None or current._data.shape != slot.tensor._data.shape or current._data.dtype != slot.tensor._data.dtype:
-                return Miss("a gradient that the function reads has changed its form", 5)
+                now = None if current is None else _form(current._data)
+                return Miss(f"{self._where(slot.tensor)}a .grad was {_form(slot.tensor._data)}, is now {now}", 5)
         for at, tensor, present in self.presence:
             if at is not None and leaves[at] is not tensor:
                 if present:
-                    return Miss(f"argument {at}, whose .grad the function reads, is another tensor", 5)
+                    return Miss("was a tensor whose .grad the function reads, is now another tensor", 5, leaf=at)
                 tensor = leaves[at]
             if (present_grad(tensor) is not None) is not present:
-                return Miss(f"a .grad that the function reads was {'present' if present else 'None'} and is not any more", 5)
+                was, now = ("there", None) if present else (None, "there")
+                return Miss(f"{self._where(tensor)}.grad of a tensor of shape {list(tensor.dims)} was {was}, is now {now}", 5)
         for tensor, wanted, where in self.capture.wants_grad.values():
             state = tensor._autograd
             if (state is not None and state.requires_grad) is not wanted and tensor.requires_grad is not wanted:
                 return Miss(f"{where}: requires_grad of a tensor of shape {list(tensor.dims)} was {wanted}, is now {not wanted}", 5)
         if RemovableHandle.changes != self.hook_changes:
-            changed = next((tensor for tensor, known in self.hooks if hooks_on(tensor) != known), None)
-            if changed is not None:
-                return Miss(f"a hook of a tensor of shape {list(changed.dims)} was added or removed", 5)
+            for tensor, known in self.hooks:
+                found = hooks_on(tensor)
+                if found != known:
+                    return Miss(f"{self._where(tensor)}the number of hooks of a tensor of shape {list(tensor.dims)} {_counted(known, found)}", 5)
             self.hook_changes = RemovableHandle.changes
         for state_guard in self.capture.state_guards.values():
             if not state_guard.check():
-                return Miss(state_guard.describe, 5)
+                return Miss(state_guard.miss(), 5)
         for number in self.outer_numbers:
             number.refresh()
         return None
+
+    def _where(self, tensor: Tensor) -> str:
+        """The line at which the function used a tensor, before a text."""
+        used = self.capture.wants_grad.get(id(tensor))
+        return "" if used is None or used[2] is None else f"{used[2]}: "
 
     def _bind(self, leaves: list[Any]) -> Symbols | Miss:
         symbols: Symbols = {}
@@ -261,7 +271,7 @@ class Entry:
             return Miss(self._shape_miss(symbols), 6)
         for number_guard in self.capture.number_guards:
             if not number_guard.holds(symbols):
-                return Miss(f"{number_guard.where}: the answer to a question about a number changed", 6)
+                return Miss(number_guard.miss(symbols), 6)
         return symbols
 
     def _shape_miss(self, symbols: Symbols) -> str:
@@ -395,8 +405,13 @@ def shape_check(env: ShapeEnv) -> tuple[Callable[..., bool], tuple[str, ...]]:
 
 
 
+def _form(array: Any) -> str:
+    return f"{array.dtype}{list(array.shape)}"
 
 
+def _counted(known: Any, found: Any) -> str:
+    was, now = sum(map(len, known)), sum(map(len, found))
+    return f"was {was}, is now {now}{' (others)' if was == now else ''}"
 
 
 def _same_memory(base: Tensor) -> Tensor:

@@ -46,6 +46,9 @@ class NumberGuard:
     question: Callable[[Values], bool]
     answer: bool
     where: Location | None
+    name: str
+    value: Callable[[Values], Any]
+    example: Any
 
     def holds(self, values: Values) -> bool:
         try:
@@ -53,13 +56,26 @@ class NumberGuard:
         except (ArithmeticError, ValueError):  # what has no answer is left to the function itself
             return False
 
+    def miss(self, values: Values) -> str:
+        """What changed."""
+        answer = "" if type(self.example) is bool else ", for which a question has another answer"
+        try:
+            return f"{self.where}: {self.name} was {self.example}, is now {self.value(values)}{answer}"
+        except (ArithmeticError, ValueError) as problem:
+            return f"{self.where}: {self.name} was {self.example}, is now not there: {problem}"
+
 
 @dataclass(eq=False)
 class StateGuard:
-    """A fact about Python state inside weft (an optimizer's groups) that the program depends on."""
+    """A fact about Python state inside weft (an optimizer's groups) that the program depends on; `describe` says what changed."""
 
-    describe: str
+    describe: Callable[[], str]
     check: Callable[[], bool]
+    where: Location | None
+
+    def miss(self) -> str:
+        """What changed."""
+        return f"{self.where}: {self.describe()}"
 
 
 class LiftedNumbers:
@@ -99,9 +115,9 @@ class LiftedNumbers:
             self._keep.append(container)
         return found
 
-    def guard(self, key: Any, describe: str, check: Callable[[], bool]) -> None:
-        """The program holds only while `check()` does. A later guard under the same key takes the place of an earlier one."""
-        self.state_guards[key] = StateGuard(describe, check)
+    def guard(self, key: Any, describe: Callable[[], str], check: Callable[[], bool]) -> None:
+        """The program holds only while `check()` does; `describe()` then says what was and what is. A later guard under the same key takes an earlier one's place."""
+        self.state_guards[key] = StateGuard(describe, check, user_location(2))
 
     def keep(self, value: Any) -> None:
         """Keep objects alive as long as the program, so that nothing else takes an identity that its guards compare."""
@@ -119,10 +135,11 @@ class LiftedNumbers:
         self.numbers.append(NumberInput(name, getter, None, symbol.symbol_name, example))
         return SymInt(symbol, self.env)
 
-    def ask_number(self, question: Callable[[Values], bool]) -> bool:
-        """Answer a question about lifted numbers from the example, and guard the answer."""
+    def ask_number(self, question: Callable[[Values], bool], name: str = "the answer to a question about numbers", value: Callable[[Values], Any] | None = None) -> bool:
+        """Answer a question about a lifted number (its name and value, for the message) from the example, and guard the answer."""
         answer = bool(self.example_of(question))
-        self.number_guards.append(NumberGuard(question, answer, user_location(3)))
+        value = question if value is None else value
+        self.number_guards.append(NumberGuard(question, answer, user_location(3), name, value, self.example_of(value)))
         return answer
 
     def example_of(self, compute: Callable[[Values], T]) -> T:

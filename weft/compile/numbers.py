@@ -138,7 +138,7 @@ class SymFloat:
 
     def _ask(self, question: Callable[[float], bool]) -> bool:
         mine = self.compute
-        return self.capture.ask_number(lambda values: question(mine(values)))
+        return self.capture.ask_number(lambda values: question(mine(values)), self.value.name or "a number", mine)
 
     def __bool__(self) -> bool:
         return self._ask(lambda v: v != 0)

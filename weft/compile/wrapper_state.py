@@ -57,7 +57,7 @@ def part_of(wrapper: Tensor, name: str, inner: Tensor, made: dict[str, Tensor]) 
 class WrapperState(Gradients):
     """The part of a capture that knows wrappers."""
 
-    guard: Callable[[Any, str, Callable[[], bool]], None]
+    guard: Callable[[Any, Callable[[], str], Callable[[], bool]], None]
     _keep: list[Any]
 
     def __init__(self) -> None:
@@ -86,7 +86,13 @@ class WrapperState(Gradients):
                 wrapper.requires_grad is wants
             )
 
-        self.guard(("wrapper", id(wrapper)), f"a {type(wrapper).__name__} that the function uses is made of other things now, or requires_grad changed", holds)
+        def change() -> str:
+            now, seen = inner_tensors(wrapper)
+            if wrapper.requires_grad is not wants:
+                return f"requires_grad of a {type(wrapper).__name__} was {wants}, is now {not wants}"
+            return f"a {type(wrapper).__name__} was made of {names} and {context!r}, is now made of {'other ' if now == names else ''}{now} and {seen!r}"
+
+        self.guard(("wrapper", id(wrapper)), change, holds)
 
     def is_outside(self, tensor: Tensor) -> bool:
         """Whether a tensor exists outside of the function: it has bytes, or its inner tensors have."""

@@ -13,7 +13,7 @@ from weft.layers.watching import unwatched
 from weft.ops.packet import aten
 from weft.optim import state_dict as saving
 from weft.optim.clock import Clock, advance
-from weft.optim.facts import group_facts, state_facts
+from weft.optim.facts import group_change, group_facts, state_change, state_facts
 from weft.support import registry
 from weft.support.errors import ArgumentError, StateError, ValueProblem
 from weft.support.locations import is_internal
@@ -89,13 +89,19 @@ class Optimizer:
             if default is required and name not in param_group:
                 raise ValueProblem(f"parameter group didn't specify a value of required optimization parameter {name}")
             param_group.setdefault(name, default)
+        if self.param_groups and ("param_names" in param_group) != ("param_names" in self.param_groups[0]):
+            state = "with" if "param_names" in param_group else "without"
+            raise ValueProblem(f"all optimizer param groups should be with/without names. cannot add param group {state} names to the optimizer")
         taken = {id(p) for group in self.param_groups for p in group["params"]}
         if any(id(p) in taken for p in param_group["params"]):
             raise ValueProblem("some parameters appear in more than one parameter group")
         self.param_groups.append(param_group)
 
     def _checked_params(self, params: list[Any], group: Group) -> list[Tensor]:
-        if params and all(isinstance(p, tuple) for p in params):
+        named = [isinstance(p, tuple) for p in params]
+        if any(named) and not all(named):
+            raise ValueProblem("all optimizer params should be with/without names. Some param names are missing")
+        if params and all(named):
             group["param_names"] = [name for name, _ in params]
             params = [p for _, p in params]
         for p in params:
@@ -219,8 +225,9 @@ class Optimizer:
         capture = modes.capture
         if capture is not None:
             found = group_facts(self.param_groups)
-            capture.keep([list(group["params"]) for group in self.param_groups])
-            capture.guard((id(self), "groups"), f"the parameter groups or options of {type(self).__name__} changed",
+            known = [{**group, "params": list(group["params"])} for group in self.param_groups]
+            capture.keep(known)
+            capture.guard((id(self), "groups"), lambda: group_change(type(self).__name__, known, self.param_groups),
                           lambda: group_facts(self.param_groups) == found)
 
     def _guard_state(self) -> None:
@@ -233,9 +240,9 @@ class Optimizer:
             tables = (_global_pre_hooks, self._step_pre_hooks, self._step_post_hooks, _global_post_hooks)
             return [*[list(table.items()) for table in tables], state_facts(self.state)]
 
-        found = facts()
-        capture.keep([(state, dict(state)) for state in self.state.values()])
-        capture.guard((id(self), "state"), f"the hooks or the state of {type(self).__name__} changed", lambda: facts() == found)
+        found, known = facts(), [(state, dict(state)) for state in self.state.values()]
+        capture.keep(known)
+        capture.guard((id(self), "state"), lambda: state_change(type(self).__name__, found, facts(), known, self.state), lambda: facts() == found)
 
     # ---- saving
     def state_dict(self) -> dict[str, Any]:
@@ -362,7 +369,8 @@ def update_as_real(optimizer: Optimizer, group: Group, params: list[Tensor]) -> 
     finally:
         for p, real in shown.items():
             state = optimizer.state.pop(real, {})
-            optimizer.state[p] = {k: aten.view_as_complex(v) if isinstance(v, Tensor) and v.shape == real.shape else v for k, v in state.items()}
+            if state:
+                optimizer.state[p] = {k: aten.view_as_complex(v) if isinstance(v, Tensor) and v.shape == real.shape else v for k, v in state.items()}
 
 
 def _as_real(optimizer: Optimizer, p: Tensor) -> Tensor:

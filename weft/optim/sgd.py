@@ -58,6 +58,7 @@ class SGD(Optimizer):
             buffer.mul_(momentum).add_(grad)
             return buffer
         storage = buffer.storage()
-        modes.capture.guard((id(storage), "first"), "SGD with dampening took its first step", lambda: storage.version == 0)
+        modes.capture.guard((id(storage), "first"), lambda: "the steps that SGD with dampening has taken were 0, are now more",
+                            lambda: storage.version == 0)
         buffer.copy_(grad)
         return buffer

@@ -31,7 +31,23 @@ class TreeSpec:
     def __repr__(self) -> str:
         if self.kind is None:
             return "*"
-        return f"{self.kind.__name__}({', '.join(map(repr, self.children))})"
+        named = [f"{key}={child!r}" for key, child in zip(_keys(self), self.children, strict=True)] if _keys(self) else map(repr, self.children)
+        return f"{self.kind.__name__}({', '.join(named)})"
+
+
+def _keys(spec: TreeSpec) -> tuple[Any, ...]:
+    """The keys of a dict, the fields of a dataclass or a named tuple; () for sequences."""
+    if isinstance(spec.meta, tuple):
+        return spec.meta[1:] if issubclass(spec.kind, defaultdict) else spec.meta
+    return tuple(getattr(spec.kind, "_fields", ()))
+
+
+def steps(spec: TreeSpec) -> list[str]:
+    """How code reaches each child: `['x']`, `.x` or `[0]`."""
+    keys = _keys(spec)
+    if not keys:
+        return [f"[{i}]" for i in range(len(spec.children))]
+    return [f"[{key!r}]" if issubclass(spec.kind, dict) else f".{key}" for key in keys]
 
 
 LEAF = TreeSpec(None, None, ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -197,3 +198,71 @@ def test_the_next_call_equals_eager(name: str) -> None:
         np.testing.assert_allclose(mine[key], theirs[key], rtol=1e-5, atol=1e-6, err_msg=key)
     captures = weft.counters.captures - before
     assert captures == 0 if name in NO_CAPTURE else captures <= 1, compiled.step.misses
+    assert all(SAYS.match(text) for text in compiled.step.misses), compiled.step.misses
+
+
+SAYS = re.compile(r"test_nothing_goes_stale\.py:\d+: .+ (was|were) .+, (is|are) now .+")  # the line, old and new
+
+
+def _made(x: Tensor) -> Tensor:
+    return weft.zeros(2) + weft.tensor(0.5) + x.sum().to(weft.get_default_dtype())
+
+
+def test_a_changed_default_dtype_is_a_miss_that_says_so() -> None:
+    compiled = weft.compile(_made, backend="interpret")
+    x, before = weft.randn(3), weft.counters.captures
+    assert compiled(x).dtype is weft.float32
+    try:
+        weft.set_default_dtype(weft.float64)
+        for _ in range(2):
+            found = compiled(x)
+            assert found.dtype is weft.float64 and weft.equal(found, _made(x))
+    finally:
+        weft.set_default_dtype(weft.float32)
+    assert weft.equal(compiled(x), _made(x)) and weft.counters.captures == before + 2
+    (text,) = compiled.misses
+    assert SAYS.match(text) and text.endswith("the default dtype was weft.float32, is now weft.float64"), text
+
+
+def test_an_enclosing_no_grad_is_a_miss_that_says_so() -> None:
+    twins = [Twin(copy.deepcopy(Model().state_dict()), compiled) for compiled in (False, True)]
+    x, y = weft.randn(5, 4), weft.randn(5, 3)
+    assert isinstance(twins[1].step, CompiledFunction)
+    forward = CompiledFunction(twins[1].model.forward, backend="interpret")
+    assert forward(x).requires_grad and twins[1].step(x, y).item()
+    captured = weft.counters.captures
+    with weft.no_grad():
+        found = forward(x)
+        assert not found.requires_grad and found.grad_fn is None
+        texts = []
+        for twin in twins:
+            with pytest.raises(RuntimeError) as caught:
+                twin.step(x, y)
+            texts.append(str(caught.value))
+        assert texts[0] in texts[1]
+    assert forward(x).requires_grad and twins[1].step(x, y).item()
+    assert weft.counters.captures == captured + 1  # the step that is refused under no_grad is none
+    for text in (*forward.misses, *twins[1].step.misses):
+        assert SAYS.match(text) and text.endswith("grad mode was True, is now False"), text
+    assert len(forward.misses) == 1
+
+
+def test_misses_name_the_arguments() -> None:
+    def mixed(x: Tensor, *rest: Tensor, scale: float = 1.0, extra: dict[str, Any] | None = None) -> Tensor:
+        return x * scale + sum(rest) + (0 if extra is None else extra["bias"] * extra["gain"])
+
+    compiled = weft.compile(mixed, backend="interpret")
+    x = weft.randn(3)
+    compiled(x, x + 1, scale=2.0, extra={"bias": x, "gain": 2})
+    compiled(x, x + 1, scale=3.0, extra={"bias": x, "gain": 2})
+    compiled(x, x + 1, scale=3.5, extra={"bias": x, "gain": "a"[:0] or 2})
+    compiled(x, weft.arange(3), scale=3.0, extra={"bias": x, "gain": 2})
+    compiled(x, x + 1, scale=3.0, extra={"bias": x.double(), "gain": 2})
+    compiled(x, x + 1, extra={"bias": x, "gain": 2}, scale=3.0)
+    compiled(x, x + 1, scale=3.0, extra={"gain": 2, "bias": x})
+    compiled(x, x + 1, scale=3.0)
+    told = [text.split(": ", 1)[1] for text in compiled.misses]
+    assert [text.split(" was")[0] for text in told] == [
+        "argument scale", "argument rest[0]", "argument extra['bias']", "the structure of the arguments", "the structure of the arguments"
+    ]
+    assert all(SAYS.match(text) for text in compiled.misses) and "extra=dict(bias=*, gain=*)" in compiled.misses[-2], compiled.misses

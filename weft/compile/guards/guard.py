@@ -25,7 +25,8 @@ class Miss:
     lift_target: Slot | None = None
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.path} was {_short(self.old)}, is now {_short(self.new)}"
+        old, new = _short(self.old), _short(self.new)
+        return f"{self.where}: {self.path} was {old}, is now {'another ' if old == new else ''}{new}"
 
 
 def _short(value: Any) -> str:
