@@ -6,7 +6,7 @@ import threading
 from typing import Any, NamedTuple
 
 import weft.layers.transforms.custom  # noqa: F401  (custom Functions under the levels)
-from weft.layers.transforms.dual import DualLevel
+from weft.layers.transforms.by_hand import HandLevel
 from weft.layers.transforms.level import Level
 from weft.support.errors import ArgumentError, StateError
 from weft.tensor.modes import modes
@@ -16,7 +16,7 @@ from weft.tensor.tensor import Tensor, check_tensor
 class _Local(threading.local):
     """The level that is open on a thread."""
 
-    level: DualLevel | None = None
+    level: HandLevel | None = None
 
 
 _local = _Local()
@@ -33,7 +33,7 @@ def enter_dual_level() -> int:
     """Open a level and return its number. Raises StateError when one is open: forward levels by hand do not nest (use weft.func.jvp)."""
     if _local.level is not None:
         raise StateError("Nested forward mode AD is not supported at the moment")
-    level = DualLevel(wraps_all=False)
+    level = HandLevel()
     level.__enter__()
     _local.level = level
     return 0
@@ -75,7 +75,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         )
     if current.owns(tensor) and current.tangent_of(tensor) is not None:
         raise StateError("Cannot make a dual tensor of a tensor that has a tangent at this level already")
-    return current.make(current.lower(tensor), tangent)
+    return current.dual(tensor, tangent)
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
@@ -93,7 +93,7 @@ def _name(level: Any) -> str:
     return level.name if isinstance(level, Level) else type(level).__name__
 
 
-def _current(name: str, level: int | None) -> DualLevel:
+def _current(name: str, level: int | None) -> HandLevel:
     if _local.level is None:
         raise StateError(
             f"Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first ({name} within `with dual_level():`)."

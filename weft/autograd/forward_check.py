@@ -6,15 +6,32 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from weft.layers.transforms.batched import BatchLevel
+from weft.layers.transforms.dual import DualLevel
+from weft.ops.packet import aten
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
 
 
 def pushed(func: Callable[..., Any], inputs: tuple[Any, ...], tensor: Tensor, tangent: Tensor, place: int) -> Tensor | None:
     """The tangent of output number `place` along `tangent` at one of the inputs; None for zero."""
-    with no_grad(), dual_level():
-        dual = make_dual(tensor.detach(), tangent)
+    with dual_level():
+        dual = make_dual(tensor, tangent)
         out = func(*[dual if t is tensor else t for t in inputs])
         listed = out if isinstance(out, (tuple, list)) else (out,)
         found: Tensor | None = unpack_dual(listed[place]).tangent
-        return found
+        return None if found is None else found.detach()
+
+
+def pushed_batch(func: Callable[..., Any], inputs: tuple[Any, ...], tensor: Tensor, tangents: list[Tensor], place: int) -> list[Tensor | None]:
+    """The tangents of output number `place` along several directions, computed at once; None for zero."""
+    stacked = aten.stack(tuple(tangents))
+    with no_grad(), BatchLevel(len(tangents)) as batch:
+        value, direction = tensor.detach(), batch.wrap(stacked)
+        with DualLevel() as level:
+            dual = level.make(value, direction)
+            out = func(*[dual if t is tensor else t for t in inputs])
+            listed = out if isinstance(out, (tuple, list)) else (out,)
+            found = level.parts(listed[place])[1]
+        whole = batch.lower(found)
+        return [whole[k] if batch.owns(found) else found for k in range(len(tangents))]

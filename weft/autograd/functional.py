@@ -1,6 +1,7 @@
 """weft.autograd.functional: jacobian, hessian, and products with them, of Python functions of tensors.
 
-Forward-mode products come from running backward twice: u -> vjp(u) is linear, and its own vjp at v is J v.
+Forward-mode products come from running backward twice: u -> vjp(u) is linear, and its own vjp at v is J v. They record whatever the grad mode:
+what does not ask for a graph is detached at the end.
 """
 
 from __future__ import annotations
@@ -59,6 +60,10 @@ def _gradients(
     for i, gradient in enumerate(found):
         if strict and gradient is None:
             raise StateError(f"The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.")
+        if strict and create_graph and not gradient.requires_grad:
+            raise StateError(
+                f"The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict mode when create_graph=True."
+            )
     return tuple(aten.zeros_like(t) if g is None else g for g, t in zip(found, inputs, strict=False))
 
 
@@ -76,6 +81,7 @@ def _directions(v: Any, like: tuple[Tensor, ...], what: str) -> tuple[Tensor, ..
     return listed
 
 
+@enable_grad()
 def vjp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """(func(*inputs), v' J): v has the outputs' shapes (None for a scalar output)."""
     many, points = _as_tuple(inputs, "inputs")
@@ -86,6 +92,7 @@ def vjp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_gra
     return _finished(outputs, out_many, create_graph), _finished(found, many, create_graph)
 
 
+@enable_grad()
 def jvp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """(func(*inputs), J v): v has the inputs' shapes (None for a scalar input)."""
     _, points = _as_tuple(inputs, "inputs")
@@ -105,6 +112,7 @@ def _forward_products(
         return _gradients(transposed, seeds, directions, create_graph, strict)
 
 
+@enable_grad()
 def jacobian(
     func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
     strategy: str = "reverse-mode",
@@ -152,6 +160,7 @@ def _all_rows(out: Tensor, points: tuple[Tensor, ...], create_graph: bool, stric
     return list(found)
 
 
+@enable_grad()
 def hessian(
     func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
@@ -187,6 +196,7 @@ def _first_order(
     return (outputs, out_many), many, points, directions, first
 
 
+@enable_grad()
 def vhp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """(func(*inputs), v' H) for a scalar function."""
     value, many, points, directions, first = _first_order(func, inputs, v, "vhp", create_graph, strict)
@@ -194,6 +204,7 @@ def vhp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_gra
     return _finished(*value, create_graph), _finished(products, many, create_graph)
 
 
+@enable_grad()
 def hvp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """(func(*inputs), H v) for a scalar function: forward over reverse."""
     value, many, points, directions, first = _first_order(func, inputs, v, "hvp", create_graph, strict)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.autograd.api import grad
+from weft.autograd.function import Function
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.tensor import Tensor
 
@@ -26,7 +27,8 @@ class GradcheckError(RuntimeError):
 def gradcheck(
     func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True,
     nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
-    check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False, masked: bool | None = None,
+    check_batched_forward_grad: bool = False, check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Whether backward's gradients of `func` agree with central differences of step `eps`, within atol + rtol * |numerical|.
 
@@ -35,19 +37,21 @@ def gradcheck(
         inputs: a tensor or a tuple; those of float64 or complex128 that require grad are checked.
         nondet_tol: how much two runs of backward may differ.
         check_undefined_grad: whether outputs without a gradient must count as zero gradients.
-        check_batched_grad: whether gradients of a batch (by vmap) must be those of its members.
+        check_batched_grad: whether gradients of a batch (by vmap) must be those of its members; check_batched_forward_grad: whether tangents must.
         check_forward_ad: whether tangents through dual tensors are checked too; check_backward_ad: whether gradients are.
         fast_mode: compare one random projection per pair of input and output.
 
     Raises GradcheckError (or returns False without raise_exception), ValueProblem when no input requires grad.
     """
+    if not (check_forward_ad or check_backward_ad):
+        raise ValueProblem("Expected at least one of check_forward_ad or check_backward_ad to be True")
     given = inputs if isinstance(inputs, tuple) else tuple(inputs) if isinstance(inputs, list) else (inputs,)
     check = _Check(func, given, eps, atol, rtol, nondet_tol, check_grad_dtypes, fast_mode)
     try:
         if check_backward_ad:
             check.run(check_undefined_grad, check_batched_grad)
         if check_forward_ad:
-            check.run_forward()
+            check.run_forward(check_batched_forward_grad)
     except GradcheckError:
         if raise_exception:
             raise
@@ -58,9 +62,13 @@ def gradcheck(
 def gradgradcheck(
     func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
     gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
-    check_grad_dtypes: bool = False, check_batched_grad: bool = False, fast_mode: bool = False, masked: bool | None = None,
+    check_grad_dtypes: bool = False, check_batched_grad: bool = False, check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True,
+    fast_mode: bool = False, masked: bool | None = None,
 ) -> bool:
-    """gradcheck of the gradient function of `func`, at `grad_outputs` (random when not given), which are inputs too."""
+    """gradcheck of the gradient function of `func`, at `grad_outputs` (random when not given), which are inputs too.
+
+    check_rev_over_rev: whether its gradients are checked; check_fwd_over_rev: whether its tangents are. The rest is gradcheck's.
+    """
     given = inputs if isinstance(inputs, tuple) else tuple(inputs) if isinstance(inputs, list) else (inputs,)
     outputs = _differentiable(_as_tuple(func(*given)))
     if grad_outputs is None:
@@ -78,7 +86,20 @@ def gradgradcheck(
     return gradcheck(
         gradients, (*given, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
         check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad, fast_mode=fast_mode,
+        check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev,
     )
+
+
+class _Undefined(Function):
+    """An output whose gradient goes nowhere."""
+
+    @staticmethod
+    def forward(ctx: Any, out: Tensor) -> Tensor:
+        return out.clone()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return None
 
 
 class _Check:
@@ -111,13 +132,15 @@ class _Check:
         if batched:
             self._batched(outputs)
 
-    def run_forward(self) -> None:
+    def run_forward(self, batched: bool) -> None:
         """Tangents instead of gradients."""
         self._look_at_inputs()
         self.places = [k for k, o in enumerate(self.outputs()) if isinstance(o, Tensor) and o.dtype.is_differentiable]
         for i in range(len(self.places)):
             for j, tensor in enumerate(self.checked):
                 self._pushed(i, j, tensor)
+                if batched:
+                    self._pushed_batch(i, j, tensor)
 
     def _pushed(self, i: int, j: int, tensor: Tensor) -> None:
         from weft.autograd.forward_check import pushed  # it stands on the transforms, which stand on this package
@@ -129,6 +152,17 @@ class _Check:
         found = [pushed(self.func, self.inputs, tensor, _seed_of(d, tensor), self.places[i]) for d in directions]
         analytical = [np.zeros(size) if t is None else _flat(t) for t in found]
         self._compare(i, j, np.asarray(numerical), np.asarray(analytical))
+
+    def _pushed_batch(self, i: int, j: int, tensor: Tensor) -> None:
+        """A batch of tangents must give what its members give one by one."""
+        from weft.autograd.forward_check import pushed, pushed_batch  # idem
+
+        directions = [_random_like(tensor).detach() * k for k in (1, -2)]
+        found = pushed_batch(self.func, self.inputs, tensor, directions, self.places[i])
+        for k, direction in enumerate(directions):
+            alone = pushed(self.func, self.inputs, tensor, direction, self.places[i])
+            if not np.allclose(_flat_or_zero(found[k]), _flat_or_zero(alone), self.rtol, self.atol):
+                raise GradcheckError(f"For output {i} and input {j}: the tangents of a batch differ from those of its members")
 
     def outputs(self) -> tuple[Any, ...]:
         return _as_tuple(self.func(*self.inputs))
@@ -178,7 +212,18 @@ class _Check:
         return (above - below) / (2 * self.eps)
 
     def _value(self, i: int) -> Callable[[], Array]:
-        return lambda: _flat(self.outputs()[self.places[i]])
+        first = self.outputs()[self.places[i]]
+
+        def value() -> Array:
+            out = self.outputs()[self.places[i]]
+            if out.shape != first.shape or out.dtype is not first.dtype:
+                raise GradcheckError(
+                    f"Expected func to return outputs with the same shape and dtype when inputs are perturbed within epsilon, but output {i} is "
+                    f"{list(first.shape)} {first.dtype} once and {list(out.shape)} {out.dtype} another time"
+                )
+            return _flat(out)
+
+        return value
 
     # ---- by backward
     def _row(self, i: int, tensor: Tensor, seed: Array) -> Array:
@@ -237,19 +282,20 @@ class _Check:
 
     # ---- missing gradients, batches of gradients
     def _undefined(self, outputs: tuple[Tensor, ...]) -> None:
-        """Outputs that receive no gradient must not disturb the gradients of the others."""
-        if len(outputs) < 2:
-            return
-        for i in range(len(outputs)):
-            outs = _differentiable(self.outputs())
-            seeds = [_random_like(o) for o in outs]
-            alone = grad((outs[i],), self.checked, (seeds[i],), retain_graph=True, allow_unused=True)
-            zeros = [s if k == i else s * 0 for k, s in enumerate(seeds)]
-            together = grad(outs, self.checked, zeros, allow_unused=True)
-            for a, b in zip(alone, together, strict=False):
-                left, right = _flat_or_zero(a), _flat_or_zero(b)
-                if not np.allclose(left, right, self.rtol, self.atol):
-                    raise GradcheckError("Expected backward function to handle undefined output grads.")
+        """Outputs that receive no gradient, all of them or one, must count as if they received zeros."""
+        many = [(k,) for k in range(len(outputs))] if len(outputs) > 1 else []
+        for missing in [tuple(range(len(outputs))), *many]:
+            outs = [_Undefined.apply(o) if k in missing else o for k, o in enumerate(_differentiable(self.outputs()))]
+            zeros = [o.detach() * 0 for o in outs]
+            try:
+                found = grad(outs, self.checked, zeros, allow_unused=True)
+            except (RuntimeError, TypeError, AttributeError) as error:
+                raise GradcheckError(
+                    "Expected backward function to handle undefined output grads: it gets None for an output that receives no gradient after "
+                    "ctx.set_materialize_grads(False)"
+                ) from error
+            if any(g is not None and np.any(_flat(g)) for g in found):
+                raise GradcheckError("Expected all input grads to be undefined or zero when all output grads are undefined or zero")
 
     def _batched(self, outputs: tuple[Tensor, ...]) -> None:
         """A batch of gradients must give what its members give one by one."""

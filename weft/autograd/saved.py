@@ -82,6 +82,8 @@ class SavedTensor:
 
     def __init__(self, tensor: Tensor, is_output: bool = False, index: int = 0) -> None:
         self.payload = tensor._data
+        if tensor._view is not None and type(self.payload) is not np.ndarray:
+            self.payload = self.payload.kept(tensor)
         storage = self.storage = tensor._storage
         if storage is None:
             self.version = 0

@@ -125,7 +125,6 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     if type(self._data) is not ndarray:
         raise CaptureError("resize_: a captured tensor cannot be resized; make a new one with zeros() and copy into it")
     if tuple(dims) == self._data.shape:
-        self.storage().version += 1
         return self
     storage, dtype = self.storage(), self._data.dtype
     offset = storage.offset_of(self._data)

@@ -56,6 +56,10 @@ class Payload:
         """The payload of an alias without history."""
         return self
 
+    def kept(self, owner: Tensor) -> Payload:
+        """The payload that is saved of a view, without what it is a view of."""
+        return self
+
     def text(self) -> str:
         """The repr of a tensor with this payload; "" where type and device say it all."""
         return ""

@@ -45,8 +45,8 @@ class Tensor(Questions, Conversions):
 
     # ---- memory and views
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
-        """The value as an ndarray that shares memory. Raises StateError when the tensor requires grad (detach first, or force=True)."""
-        if self.requires_grad and not force:
+        """The value as an ndarray that shares memory. Raises StateError when the tensor requires grad (detach first, no_grad, or force=True)."""
+        if not force and modes.grad and self.requires_grad:
             raise StateError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         array = self._array("numpy()")
         self.storage()
@@ -230,6 +230,8 @@ class Tensor(Questions, Conversions):
         state = self._autograd
         if state is not None:
             state.node, state.index, state.requires_grad, state.accumulate = None, 0, False, None
+        if type(self._data) is not ndarray:
+            self._data = self._data.detached()
         return self
 
     @property

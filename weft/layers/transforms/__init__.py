@@ -2,6 +2,7 @@
 
 level.py     what a level is, and the payload of the tensors that it wraps
 tracked.py   the level of grad: a graph of its own                   dual.py      the level of jvp: values with tangents; tangents.py its rules
+by_hand.py   that of forward_ad: under autograd
 batched.py   the level of vmap: values with a leading batch dim      derived.py   batch rules that follow from an entry; fallback.py the loop
 functional.py  the level of functionalize                            custom.py    custom Functions under the levels
 Start reading at level.py. Where a program runs without a level, nothing here is called.

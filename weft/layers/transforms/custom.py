@@ -10,6 +10,7 @@ from weft.autograd.function import Function
 from weft.autograd.function_context import FunctionCtx
 from weft.autograd.saved import SavedTensor, unrecorded
 from weft.layers.transforms.batched import BatchLevel
+from weft.layers.transforms.by_hand import HandLevel
 from weft.layers.transforms.dual import DualLevel
 from weft.layers.transforms.functional import FunctionalLevel
 from weft.layers.transforms.generated import generated
@@ -138,8 +139,29 @@ def under_jvp(level: DualLevel, function: Kind, args: Args) -> Any:
         output, pushed = level.down(_transposed, function, values, tangents)
     else:
         output, pushed = level.down(_by_rule, function, values, tangents)
-    made = [level.make(o, t) if isinstance(o, Tensor) else o for o, t in zip(_outputs(output), pushed, strict=True)]
-    return _like(output, tuple(made))
+    made = _like(output, tuple([level.make(o, t) if isinstance(o, Tensor) else o for o, t in zip(_outputs(output), pushed, strict=True)]))
+    return _recorded(function, args, made) if isinstance(level, HandLevel) and level.records(args) else made
+
+
+def _recorded(function: Kind, args: Args, made: Any) -> Any:
+    """Dual outputs with the node of the call, whose context holds dual tensors: its backward gives gradients with tangents."""
+    needs = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
+
+    def run(ctx: FunctionCtx, given: Args) -> Any:
+        with unrecorded():
+            if function.setup_context is not Function.setup_context:
+                function.setup_context(ctx, given, made)
+                return made
+            again = _outputs(function.forward(ctx, *given))
+        if ctx._dirty:
+            raise StateError(
+                f"{function.__name__}: gradients of dual tensors through a Function that writes into its arguments need forward(*args) and "
+                "setup_context(ctx, inputs, output) instead of forward(ctx, *args)"
+            )
+        ctx._to_save = tuple([next((m for m, o in zip(_outputs(made), again, strict=True) if o is t), t) for t in ctx._to_save])
+        return made
+
+    return function._record(args, needs, True, run)
 
 
 def _lifted(level: Level, output: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The level of jvp and of forward_ad: its tensors carry a tangent beside their value, both values of the level below."""
+"""The level of jvp (and, in by_hand.py, of forward_ad): its tensors carry a tangent beside their value, both values of the level below."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 from weft.autograd.views import follow, path_from_base, write_path
 from weft.layers import eager, walk
 from weft.layers.transforms import tangents as rules
-from weft.layers.transforms.level import Level, Wrapper, same_form, tensors_in
+from weft.layers.transforms.level import Level, Wrapper, same_form
 from weft.layers.transforms.tracked import captured_write
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
-from weft.support.errors import StateError
 from weft.tensor.tensor import Tensor
 
 
@@ -20,23 +19,31 @@ class Dual(Wrapper):
 
     __slots__ = ("tangent",)
     word = "DualTensor"
+    level: DualLevel
 
-    def __init__(self, level: Level, value: Tensor, tangent: Tensor | None) -> None:
+    def __init__(self, level: DualLevel, value: Tensor, tangent: Tensor | None) -> None:
         super().__init__(level, value)
         self.tangent = tangent
 
-    def detached(self) -> Dual:
+    def detached(self) -> Any:
         """The value alone, without history."""
-        return Dual(self.level, self.value.detach(), None)
+        plain = self.value.detach()
+        return Dual(self.level, plain, None) if self.level.wraps_all else plain._data
+
+    def kept(self, owner: Tensor) -> Dual:
+        """A view's tangent is its base's: it is looked up now."""
+        return Dual(self.level, self.value, self.level.tangent_of(owner)) if self.level.is_alive else self
 
     def text(self) -> str:
-        """`DualTensor(lvl=1, value=..., tangent=...)`."""
+        """`DualTensor(lvl=1, value=..., tangent=...)`; the value's once the level has ended."""
+        if not self.level.is_alive:
+            return repr(self.value)
         inside = repr(self.tangent).replace("\n", "\n    ")
         return f"{super().text()[:-2]},\n  tangent=\n    {inside}\n)"
 
 
 class DualLevel(Level):
-    """Pushes tangents forward. `wraps_all`: every result is one of its tensors, so that one that is not was made outside and may not be written."""
+    """Pushes tangents forward. `wraps_all`: every result is one of its tensors; one that is not was made outside and may not be written."""
 
     name = "jvp"
 
@@ -121,9 +128,7 @@ class DualLevel(Level):
         """Value and tangent are written below."""
         target: Tensor = args[0]
         if not self.owns(target):
-            self._refuse_captured(op, args)
-            self.down(walk.inplace, op, args)
-            return target
+            raise captured_write(op)
         if op.opens_above_autograd:
             return walk.inplace(OPS["aten::copy"], (target, walk.walk(op, (aten.clone(target), *args[1:])), False))
         walk.check_result(op, args, target)
@@ -141,15 +146,6 @@ class DualLevel(Level):
             return None
         kept = (aten.clone(primals[0]), *primals[1:])  # a level below may save it, and it is about to be written
         return rules.push(op, kept, tangents, walk.walk(op, kept))
-
-    def _refuse_captured(self, op: Op, args: tuple[Any, ...]) -> None:
-        if self.wraps_all:
-            raise captured_write(op)
-        if any(self.tangent_of(t) is not None for t in tensors_in(args)):
-            raise StateError(
-                f"{op.base}_: a tensor without a tangent would get one from a dual tensor that is written into it; make it a dual tensor first "
-                "(forward_ad.make_dual) or use the out-of-place operator"
-            )
 
     def _write_tangent(self, target: Tensor, new: Tensor | None) -> None:
         """Tangents are never written in place: a write through a view gives its base another one."""
