@@ -173,7 +173,7 @@ def _define_fft(name: str, words: str, inverse: bool) -> None:
     )
 
     def over_dims(self: Any, s: Sequence[Dim] | None, dim: Sequence[int] | None, norm: str | None) -> Any:
-        places = _places(name, self, s, dim)
+        places = places_of(name, self, s, dim)
         if not places:
             _check(None, norm)
             return aten.to(self, _float(self.dtype).to_complex())  # type: ignore[union-attr]
@@ -194,7 +194,7 @@ def _define_fft(name: str, words: str, inverse: bool) -> None:
         )
 
 
-def _places(name: str, self: Any, s: Sequence[Dim] | None, dim: Sequence[int] | None) -> list[tuple[int, Dim | None]]:
+def places_of(name: str, self: Any, s: Sequence[Dim] | None, dim: Sequence[int] | None) -> list[tuple[int, Dim | None]]:
     """The dims of a transform and their lengths. Raises ShapeError."""
     if dim is None:
         count = self.ndim if s is None else len(s)

@@ -26,7 +26,7 @@ from weft.tensor.tensor import Tensor
 
 NAMES = (
     "zeros", "ones", "full", "empty", "arange", "linspace", "logspace", "eye", "empty_strided", "tril_indices", "triu_indices", "rand", "randn",
-    "randint", "randperm", "normal", "scalar_tensor",
+    "randint", "randperm", "normal", "scalar_tensor", "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window",
 )
 LIKE_NAMES = ("zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "randint_like")
 NEW_NAMES = ("new_zeros", "new_ones", "new_full", "new_empty")
