@@ -99,7 +99,7 @@ def _frequencies(n: Dim, d: float, dtype: DType | None, half: bool) -> Any:
     k = aten._to_copy(aten._iota(count), dtype=or_default(dtype))
     if not half:
         k = aten.where(aten.lt(k, dm.floordiv(n + 1, 2)), k, k - n)
-    return k / (d * n)
+    return k / n / d
 
 
 define(
