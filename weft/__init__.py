@@ -92,7 +92,10 @@ _LAZY_NAMES = {
     "initial_seed": ("weft.random", "initial_seed"), "from_dlpack": ("weft.interop.dlpack", "from_dlpack"),
     "is_tensor": ("weft.layers.predicates", "is_tensor"), "numel": ("weft.layers.predicates", "numel"),
     "is_floating_point": ("weft.layers.predicates", "is_floating_point"), "is_complex": ("weft.layers.predicates", "is_complex"),
-    "result_type": ("weft.layers.predicates", "result_type"), "promote_types": ("weft.types.promotion", "promote"),
+    **{name: ("weft.layers.predicates", name) for name in (
+        "result_type", "is_signed", "is_same_size", "is_conj", "is_neg", "resolve_conj", "resolve_neg", "unravel_index",
+    )},
+    "asarray": ("weft.interop.buffers", "asarray"), "frombuffer": ("weft.interop.buffers", "frombuffer"), "promote_types": ("weft.types.promotion", "promote"),
     "can_cast": ("weft.types.promotion", "can_cast"), "broadcast_shapes": ("weft.layers.predicates", "broadcast_shapes"),
     **{name: ("weft.tensor.legacy", name) for name in (
         "BoolTensor", "ByteTensor", "CharTensor", "ShortTensor", "IntTensor", "LongTensor", "HalfTensor", "BFloat16Tensor", "FloatTensor",

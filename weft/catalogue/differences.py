@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from weft.catalogue.samples import F, P, case, draw
 from weft.ops.op import define
 from weft.ops.packet import aten
-from weft.ops.rules import normalize_dim
+from weft.ops.rules import normalize_dim, normalize_dims
 from weft.support.errors import IndexBoundsError, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -129,3 +130,60 @@ define(
     samples=draw(case(F(2, 3)), case(F(3), N=5)),
     reference=lambda x, n: x[..., None] ** np.arange(x.shape[-1] if n is None else n),
 )
+
+
+# ---- slopes of sampled functions
+
+
+def _part(x: Any, dim: int, start: int, end: int | None) -> Any:
+    return aten.slice(x, dim, start, end)
+
+
+def _slope(f: Any, dim: int, spacing: Any, edge_order: int) -> Any:
+    """Central differences inside, one-sided ones of the edge order at both ends. spacing: a number, or a vector of places."""
+    first, second = (_part(f, dim, 0, 1), _part(f, dim, 1, 2)), (_part(f, dim, -1, None), _part(f, dim, -2, -1))
+    if getattr(spacing, "ndim", 0):
+        steps = aten.reshape(_part(spacing, 0, 1, None) - _part(spacing, 0, 0, -1), tuple(-1 if i == dim else 1 for i in range(f.ndim)))
+    else:
+        steps = None
+    before, after = (spacing, spacing) if steps is None else (_part(steps, dim, 0, -1), _part(steps, dim, 1, None))
+    left, mid, right = _part(f, dim, 0, -2), _part(f, dim, 1, -1), _part(f, dim, 2, None)
+    if steps is None:
+        inside = (right - left) / (2 * spacing)
+    else:
+        inside = (right * before * before - left * after * after + mid * (after * after - before * before)) / (before * after * (before + after))
+    ends = []
+    for at_end, (edge, inner) in enumerate((first, second)):
+        sign = -1 if at_end else 1
+        h1 = spacing if steps is None else _part(steps, dim, *((-1, None) if at_end else (0, 1)))
+        if edge_order == 1:
+            ends.append((inner - edge) * sign / h1)
+            continue
+        h2 = spacing if steps is None else _part(steps, dim, *((-2, -1) if at_end else (1, 2)))
+        third = _part(f, dim, *((-3, -2) if at_end else (2, 3)))
+        ends.append((edge * (-(2 * h1 + h2) / (h1 * (h1 + h2))) + inner * ((h1 + h2) / (h1 * h2)) - third * (h1 / (h2 * (h1 + h2)))) * sign)
+    return aten.cat((ends[0], inside, ends[1]), dim)
+
+
+def _gradient(self: Any, spacing: Any, dim: Sequence[int] | None, edge_order: int) -> tuple[Any, ...]:
+    if edge_order not in (1, 2):
+        raise ShapeError(f"gradient only supports edge_order=1 and edge_order=2, but got {edge_order}")
+    dims = normalize_dims("gradient", dim, self.ndim)
+    widths = [1 if spacing is None else spacing] * len(dims) if not isinstance(spacing, tuple) else list(spacing)
+    if len(widths) != len(dims):
+        raise ShapeError(f"gradient expected spacing to be unspecified, a scalar, or a list of length {len(dims)}, but got a list of length {len(widths)}")
+    for d in dims:
+        size = self.dims[d]
+        if isinstance(size, int) and size <= edge_order:
+            raise ShapeError(f"gradient expected each dimension size to be at least edge_order+1 = {edge_order + 1}, but dim {d} has {size}")
+    f = aten.to(self, dt.get_default()) if self.dtype.category <= dt.INT else self
+    return tuple(_slope(f, d, w, edge_order) for d, w in zip(dims, widths, strict=True))
+
+
+for _overload, _spacing in (("scalar", "Scalar? spacing=None"), ("scalararray", "Scalar[] spacing"), ("tensorarray", "Tensor[] spacing")):
+    define(
+        f"aten::gradient.{_overload}(Tensor self, *, {_spacing}, int[1]? dim=None, int edge_order=1) -> Tensor[]",
+        "The slopes along each dim of a function sampled at evenly spaced places, or at the places that vectors in `spacing` give.",
+        decompose=_gradient,
+        public=("weft",),
+    )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from weft.ops.overrides import overridable
-from weft.support.errors import ArgumentError, ShapeError
+from weft.support.errors import ArgumentError, ShapeError, ValueProblem
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor, check_tensor
 from weft.types import promotion
-from weft.types.dtype import DType
+from weft.types.dtype import INT, DType
 
 
 def is_tensor(obj: Any) -> bool:
@@ -47,6 +47,60 @@ def result_type(tensor1: Any, tensor2: Any) -> DType:
         else:
             raise ArgumentError(f"result_type(): expected tensors or numbers, got {type(value).__name__}")
     return promotion.result_type(*(tuple(g) for g in groups))
+
+
+@overridable
+def is_signed(input: Tensor) -> bool:
+    """Whether the dtype holds negative numbers."""
+    return check_tensor(input, "is_signed(): input").is_signed()
+
+
+@overridable
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same size."""
+    return bool(check_tensor(input, "is_same_size(): input").shape == check_tensor(other, "is_same_size(): other").shape)
+
+
+@overridable
+def is_conj(input: Tensor) -> bool:
+    """False: `conj()` computes."""
+    return check_tensor(input, "is_conj(): input").is_conj()
+
+
+@overridable
+def is_neg(input: Tensor) -> bool:
+    """False: no view remembers to negate."""
+    return check_tensor(input, "is_neg(): input").is_neg()
+
+
+@overridable
+def resolve_conj(input: Tensor) -> Tensor:
+    """The tensor itself."""
+    return check_tensor(input, "resolve_conj(): input")
+
+
+@overridable
+def resolve_neg(input: Tensor) -> Tensor:
+    """The tensor itself."""
+    return check_tensor(input, "resolve_neg(): input")
+
+
+@overridable
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """The indices along each dim of `shape` for places in the flattened tensor; negative places count from the end. Raises ArgumentError, ValueProblem."""
+    flat = check_tensor(indices, "unravel_index(): indices")
+    if flat.dtype.category != INT:
+        raise ArgumentError(f"unravel_index(): expected 'indices' to be integer dtype, but got {flat.dtype}")
+    if isinstance(shape, Tensor):
+        shape = shape.tolist()
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(n < 0 for n in sizes):
+        raise ValueProblem(f"unravel_index(): 'shape' cannot have negative values, but got {sizes}")
+    found: list[Tensor] = []
+    for n in reversed(sizes):
+        found.append(flat % n)
+        flat = flat.div(n, rounding_mode="floor")
+    return tuple(found[::-1])
 
 
 def broadcast_shapes(*shapes: Any) -> Size:

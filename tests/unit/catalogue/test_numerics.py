@@ -141,3 +141,21 @@ def test_a_captured_write_of_a_composite(name: str, rng: Rng) -> None:
         return getattr(x.clone(), name)(*arguments)  # type: ignore[no-any-return]
 
     np.testing.assert_allclose(weft.compile(write)(x).numpy(), write(x).numpy())
+
+
+def test_slopes_of_samples(rng: Rng) -> None:
+    x, places = _tensor(rng, 5, 4), _tensor(rng, 5).sort()[0]
+    for order in (1, 2):
+        for got, expected in zip(weft.gradient(x, spacing=0.3, edge_order=order), np.gradient(x.numpy(), 0.3, edge_order=order), strict=True):
+            np.testing.assert_allclose(got.numpy(), expected)
+        np.testing.assert_allclose(weft.gradient(x, spacing=(places,), dim=0, edge_order=order)[0].numpy(), np.gradient(x.numpy(), places.numpy(), axis=0, edge_order=order))
+    assert weft.autograd.gradcheck(lambda v: weft.gradient(v, edge_order=2), x.clone().requires_grad_())
+    with pytest.raises(RuntimeError, match="at least edge_order"):
+        weft.gradient(x[:1])
+
+
+def test_places_of_a_flattened_tensor(rng: Rng) -> None:
+    dims = tuple(int(d) for d in rng.integers(1, 5, 3))
+    flat = weft.from_numpy(rng.integers(0, int(np.prod(dims)), (2, 3)))
+    for got, expected in zip(weft.unravel_index(flat, dims), np.unravel_index(flat.numpy(), dims), strict=True):
+        np.testing.assert_array_equal(got.numpy(), expected)
