@@ -25,7 +25,7 @@ from weft.tensor.tensor import Tensor
 from weft.types import dims as dm
 from weft.types.dims import Dim, Expr
 
-Symbols = dict[str, int]
+Symbols = dict[str, Any]  # the values of a call's symbols (int) and lifted numbers
 Grads = dict[int, Tensor | None]
 _YES, _NO = np.array(True), np.array(False)
 
@@ -61,7 +61,7 @@ class Inputs:
             else:
                 self.moving.append((at, slot))
 
-    def gather(self, leaves: list[Any]) -> tuple[list[Any], Grads]:
+    def gather(self, leaves: list[Any], symbols: Symbols) -> tuple[list[Any], Grads]:
         """The inputs of one call, and the gradients that are there already by parameter position."""
         inputs = self.template.copy()
         grads: Grads = {}
@@ -69,7 +69,7 @@ class Inputs:
             data = leaves[leaf]._data
             inputs[at] = data if permutation is None and data.flags.c_contiguous else contiguous_bytes(data, permutation)
         for at, number in self.numbers:
-            inputs[at] = float(number.current)
+            inputs[at] = float(symbols[number.key])
         for at, flag in self.flags:
             inputs[at] = _YES if present_grad(target_of(flag, leaves)) is not None else _NO
         for at, slot in self.moving:

@@ -20,7 +20,6 @@ from weft.compile.joint import JointProgram
 from weft.compile.program_io import (
     ArgumentSource,
     GradEffect,
-    LeafGetter,
     NumberWrite,
     Return,
     ReturnArgument,
@@ -131,9 +130,8 @@ class Entry:
         self.hooks = [(t, hooks_on(t)) for i, (t, _, _) in self.capture.wants_grad.items() if i not in arguments]
         self.hook_changes = RemovableHandle.changes
         numbers = self.capture.numbers
-        self.outer_numbers = [n for n in numbers if not isinstance(n.getter, LeafGetter)]
-        self.leaf_numbers: list[Any] = [n for n in numbers if isinstance(n.getter, LeafGetter)]
-        self.integers = [n for n in numbers if n.symbol is not None]
+        self.outer_numbers = [(n.key, n.getter) for n in numbers if n.leaf is None]
+        self.leaf_numbers: list[Any] = [(n.key, n.leaf) for n in numbers if n.leaf is not None]
         self.sizes = [
             (source.leaf, tuple((i, str(d)) for i, d in enumerate(source.dims) if type(d) is Expr))
             for source in self.sources if type(source) is ArgumentSource
@@ -239,8 +237,6 @@ class Entry:
         for state_guard in self.capture.state_guards.values():
             if not state_guard.check():
                 return Miss(state_guard.miss(), 5)
-        for number in self.outer_numbers:
-            number.refresh()
         return None
 
     def _where(self, tensor: Tensor) -> str:
@@ -256,15 +252,14 @@ class Entry:
                 symbols[name] = shape[i]
         for leaf, strided in self.strides:
             symbols.update(zip(strided, strides_of(leaves[leaf]._data), strict=False))
-        for number in self.leaf_numbers:
-            number.getter.leaves = leaves
-            number.refresh()
+        for key, leaf in self.leaf_numbers:
+            symbols[key] = leaves[leaf]
         return self._bound(symbols)
 
     def _bound(self, symbols: Symbols) -> Symbols | Miss:
         """The sizes of a call with its other symbols; or a Miss, if the program does not hold for them."""
-        for number in self.integers:
-            symbols[number.symbol] = number.current  # type: ignore[index]
+        for key, getter in self.outer_numbers:
+            symbols[key] = getter()
         for state in self.random:
             state.bind(symbols)
         if self.shape_names and not self.shape_check(*[symbols[n] for n in self.shape_names]):
@@ -285,7 +280,7 @@ class Entry:
     # ---- the call
     def run(self, leaves: list[Any], symbols: Symbols) -> Any:
         """Run the program on a call that fits."""
-        inputs, grads = self.inputs.gather(leaves)
+        inputs, grads = self.inputs.gather(leaves, symbols)
         results = self.executable.run(inputs, symbols)
         for position in self._shared(results, inputs) if self.shared is None else self.shared:
             results[position] = results[position].copy(order="C")

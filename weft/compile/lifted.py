@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -25,18 +26,17 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class NumberInput:
-    """A Python number that is read at every call: its graph parameter (floats) or symbol (integers), and where it comes from."""
+    """A Python number that is read at every call: its graph parameter (floats) or symbol (integers), and where it comes from.
+
+    leaf: the place among the call's arguments; None for state, which `getter` reads.
+    key: what its value goes by among the values of a call's symbols.
+    """
 
     name: str
     getter: Callable[[], Any]
+    leaf: int | None
     param: int | None
-    symbol: str | None
-    current: Any = None
-
-    def refresh(self) -> Any:
-        """Read the number again."""
-        self.current = self.getter()
-        return self.current
+    key: str
 
 
 @dataclass(eq=False)
@@ -90,6 +90,7 @@ class LiftedNumbers:
         self.number_guards: list[NumberGuard] = []
         self.state_guards: dict[Any, StateGuard] = {}
         self._lifted: dict[tuple[int, Any], Any] = {}
+        self._examples: dict[str, float] = {}
 
     def lift(self, container: Any, key: Any, name: str) -> Any:
         """A number of a container (an optimizer's parameter group) as a runtime input; anything else as it is."""
@@ -123,16 +124,17 @@ class LiftedNumbers:
         """Keep objects alive as long as the program, so that nothing else takes an identity that its guards compare."""
         self._keep.append(value)
 
-    def lift_number(self, name: str, getter: Callable[[], Any], example: Any, as_float: bool) -> Any:
+    def lift_number(self, name: str, getter: Callable[[], Any], example: Any, as_float: bool, leaf: int | None = None) -> Any:
         """A Python number read at every call."""
         if as_float:
             value = self.root.param(FLOAT, name)
-            number = NumberInput(name, getter, len(self.root.params) - 1, None, example)
-            self.numbers.append(number)
-            return SymFloat(value, cast("Capture", self), lambda values: float(number.current))
+            param = len(self.root.params) - 1
+            key = f"%{param}"
+            self.numbers.append(NumberInput(name, getter, leaf, param, key))
+            self._examples[key] = float(example)
+            return SymFloat(value, cast("Capture", self), lambda values: float(values[key]))
         symbol = self.env.fresh("i", int(example))
-        assert isinstance(symbol, Expr)
-        self.numbers.append(NumberInput(name, getter, None, symbol.symbol_name, example))
+        self.numbers.append(NumberInput(name, getter, leaf, None, str(symbol)))
         return SymInt(symbol, self.env)
 
     def ask_number(self, question: Callable[[Values], bool], name: str = "the answer to a question about numbers", value: Callable[[Values], Any] | None = None) -> bool:
@@ -145,7 +147,7 @@ class LiftedNumbers:
     def example_of(self, compute: Callable[[Values], T]) -> T:
         """What is computed of lifted numbers and symbols, in the example. Raises CaptureError if it hangs on what is only known while the program runs."""
         try:
-            return compute(self.env.examples)
+            return compute(ChainMap(self.env.examples, self._examples))
         except KeyError:
             raise CaptureError(
                 f"{user_location(3)}: Python asks for the value of a number that hangs on a size which is only known while the program runs; keep it in a "

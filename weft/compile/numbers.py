@@ -18,7 +18,7 @@ from weft.types.sym import SymInt, install_float_maker
 if TYPE_CHECKING:
     from weft.compile.capture import Capture
 
-Values = Mapping[str, int]  # of symbols, at a call
+Values = Mapping[str, Any]  # of symbols and lifted numbers, at a call
 Compute = Callable[[Values], float]
 
 

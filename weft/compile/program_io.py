@@ -18,17 +18,6 @@ from weft.types.dims import Dim
 Array = np.ndarray[Any, Any]
 
 
-class LeafGetter:
-    """Reads a number among the current call's argument leaves."""
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.leaves: list[Any] | None = None
-
-    def __call__(self) -> Any:
-        return self.leaves[self.index] if self.leaves is not None else None
-
-
 @dataclass(frozen=True)
 class ArgumentSource:
     """A tensor argument: its place among the leaves, its dims in the graph, and how its bytes are ordered (strides: symbols, where it has gaps)."""

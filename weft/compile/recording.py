@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,6 @@ from weft.compile.program_io import (
     GradBuffer,
     GradEffect,
     GradFlag,
-    LeafGetter,
     NumberSource,
     NumberWrite,
     Return,
@@ -179,7 +179,7 @@ def _stand_ins(owner: CompiledFunction, outcome: Outcome, leaves: list[Any]) -> 
                 stand_ins.append(made[id(leaf)])
         elif ("leaf", i) in owner.lifted and type(leaf) in (int, float):
             facts.append(type(leaf))
-            stand_ins.append(capture.lift_number(f"arg{i}", LeafGetter(i), leaf, type(leaf) is float))
+            stand_ins.append(capture.lift_number(f"arg{i}", functools.partial(leaves.__getitem__, i), leaf, type(leaf) is float, i))
         else:
             facts.append(None)
             stand_ins.append(leaf)
@@ -197,9 +197,10 @@ def _bind_argument_state(capture: Capture, leaf: Tensor, i: int, is_fixed: bool)
 
 
 def _restart_for_sharing(owner: CompiledFunction, outcome: Outcome, leaves: list[Any]) -> None:
-    """State that turned out to be an argument's memory: capture again with that argument as the state it is."""
+    """State that turned out to be an argument's memory, or memory that as_strided looks at: capture again with that argument as the state it is."""
     roots = {id(root_of(leaf._data)): i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and leaf._data.size}
     found = {roots[id(s.storage.array)] for s in outcome.capture.states.values() if id(s.storage.array) in roots and s.leaf is None}
+    found |= {outcome.sources[param].leaf for param in outcome.capture.by_memory}
     found -= owner.static
     if found:
         raise Restart(static=found)
