@@ -267,3 +267,11 @@ def test_parameters_as_a_vector() -> None:
     assert vector.shape == (9,)
     nn.utils.vector_to_parameters(weft.arange(9.0), m.parameters())
     assert m.weight.tolist() == [[0, 1], [2, 3], [4, 5]] and m.bias.tolist() == [6, 7, 8]
+
+
+def test_pytorchs_places_of_classes() -> None:
+    assert nn.modules.Linear is nn.Linear and nn.modules.loss.MSELoss is nn.MSELoss and nn.modules.container.Sequential is nn.Sequential
+    assert isinstance(nn.BatchNorm2d(3), nn.modules.batchnorm._BatchNorm) and not isinstance(nn.InstanceNorm2d(3), nn.modules.batchnorm._BatchNorm)
+    assert isinstance(nn.ConvTranspose1d(1, 1, 1), nn.modules.conv._ConvNd)
+    with pytest.raises(AttributeError, match="nothing"):
+        nn.modules.nothing  # noqa: B018

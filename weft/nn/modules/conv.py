@@ -101,6 +101,9 @@ class _Convolution(Module):
         return text if self.padding_mode == "zeros" else f"{text}, padding_mode={self.padding_mode}"
 
 
+_ConvNd = _Convolution  # PyTorch's name, which programs ask isinstance of
+
+
 class _Forward(_Convolution):
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,

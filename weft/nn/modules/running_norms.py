@@ -94,6 +94,9 @@ class BatchNorm(_RunningNorm):
         return out
 
 
+_BatchNorm, _NormBase = BatchNorm, _RunningNorm  # PyTorch's names, which programs ask isinstance of
+
+
 class BatchNorm1d(BatchNorm):
     """Each channel of [n, c] or [n, c, l] normalized. Source: Ioffe and Szegedy (arXiv:1502.03167)."""
 
