@@ -16,6 +16,27 @@ def test_a_copy_below_as_strided_is_kept(wrap: Any) -> None:
     assert wrap(lambda t: t.t().contiguous().as_strided((4,), (1,), 1) * 1.0)(x).tolist() == [2.0, 4.0, 1.0, 3.0]
 
 
+@pytest.mark.parametrize("offset", [None, 1])
+def test_an_argument_that_shows_a_part_of_its_memory(offset: int | None) -> None:
+    base = weft.arange(12.0)
+    for show in (lambda b: b, lambda b: b[::2], lambda b: b.view(3, 4).t(), lambda b: b[3:], lambda b: b.view(3, 4)[:, 1:3]):
+        shown = show(base)
+        start = shown.storage_offset() if offset is None else offset
+        captured = weft.compile(lambda x: x.as_strided((2,), (1,), offset) + 1)
+        for _ in range(2):
+            assert captured(shown).tolist() == [start + 1.0, start + 2.0]
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, weft.compile], ids=["eager", "captured"])
+@pytest.mark.parametrize("arguments", [((5,), (1,)), ((2, 2), (3, 1)), ((2,), (1,), 3)])
+def test_reaching_outside_of_the_storage_is_refused(wrap: Any, arguments: Any) -> None:
+    shown = wrap(lambda x: x.as_strided(*arguments) + 0)
+    assert shown(weft.zeros(9)).numel() == np.prod(arguments[0])
+    with pytest.raises(RuntimeError, match="as_strided: .* reach outside of a storage of"):
+        shown(weft.zeros(4))
+    assert wrap(lambda x: x.as_strided((0, 5), (1, 1)) + 0)(weft.zeros(2)).shape == (0, 5)
+
+
 @pytest.mark.parametrize("wrap", [lambda f: f, weft.compile], ids=["eager", "captured"])
 def test_an_older_view_is_written_after_transpose_(wrap: Any, rng: np.random.Generator) -> None:
     w = weft.from_numpy(rng.standard_normal((2, 3))).requires_grad_()

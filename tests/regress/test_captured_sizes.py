@@ -43,3 +43,14 @@ def test_a_fraction_of_another_size_is_another_program(rng: np.random.Generator)
     grown = weft.compile(lambda x: F.interpolate(x, scale_factor=1.7))
     for size in (5, 6, 5):
         assert grown(weft.zeros(1, 1, size)).shape[2] == int(size * 1.7)
+
+
+@pytest.mark.parametrize("kernel", [2, 3])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_padding_that_keeps_sizes_is_symbolic_too(rng: np.random.Generator, rank: int, kernel: int) -> None:
+    convolve = getattr(F, f"conv{rank}d")
+    kept = weft.compile(lambda x, w: convolve(x, w, padding="same"))
+    w = weft.from_numpy(rng.standard_normal((2, 3, *[kernel] * rank)))
+    for size in (4, 5):
+        x = weft.from_numpy(rng.standard_normal((1, 3, *[size] * rank)))
+        np.testing.assert_allclose(kept(x, w).numpy(), convolve(x, w, padding="same").numpy(), rtol=1e-12, atol=1e-12)

@@ -240,13 +240,13 @@ def _conv(rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: A
     if isinstance(padding, str):
         x, padding = _padded_same(x, weight, padding, stride, dilation)
     pads = _each("padding", padding, rank)
-    if any(p < 0 for p in pads):
+    if any(shape_env.less(p, 0) for p in pads):
         raise ShapeError("negative padding is not supported")
     size = [_out_size(*each) for each in zip(x.dims[2:], weight.dims[2:], stride, pads, dilation, strict=True)]
     return _finished(aten._convolve(x, weight, size, stride, pads, dilation, groups), bias, single)
 
 
-def _padded_same(x: Any, weight: Any, padding: str, stride: Ints, dilation: Ints) -> tuple[Any, tuple[int, ...]]:
+def _padded_same(x: Any, weight: Any, padding: str, stride: Ints, dilation: Ints) -> tuple[Any, tuple[Dim, ...]]:
     """The padding that keeps sizes: even parts by the operator, an odd rest at the end by a pad."""
     if padding == "valid":
         return x, (0,) * len(stride)
@@ -255,10 +255,10 @@ def _padded_same(x: Any, weight: Any, padding: str, stride: Ints, dilation: Ints
     if any(s != 1 for s in stride):
         raise ShapeError("padding='same' is not supported for strided convolutions")
     totals = [d * (k - 1) for d, k in zip(dilation, weight.dims[2:], strict=True)]
-    if any(t % 2 for t in totals):
-        rest = [p for t in reversed(totals) for p in (0, t % 2)]
-        x = aten.constant_pad_nd(x, rest)
-    return x, tuple(t // 2 for t in totals)
+    odd = [not shape_env.equal(dm.mod(t, 2), 0) for t in totals]
+    if any(odd):
+        x = aten.constant_pad_nd(x, [p for o in reversed(odd) for p in (0, int(o))])
+    return x, tuple(dm.floordiv(t, 2) for t in totals)
 
 
 def _conv_transpose(

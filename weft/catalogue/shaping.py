@@ -151,8 +151,16 @@ define(
     samples=draw(case(F(2, 3), (0, 1)), case(F(2, 3), (-1,))),
     reference=lambda x, dims: np.flip(x, dims),
 )
-define("aten::fliplr(Tensor self) -> Tensor", "Columns in reverse order.", decompose=lambda self: aten.flip(self, (1,)))
-define("aten::flipud(Tensor self) -> Tensor", "Rows in reverse order.", decompose=lambda self: aten.flip(self, (0,)))
+
+
+def _flip_at(name: str, self: Any, dim: int) -> Any:
+    if self.ndim <= dim:
+        raise ShapeError(f"{name}: Input must be >= {dim + 1}-d, but it is {self.ndim}-d.")
+    return aten.flip(self, (dim,))
+
+
+define("aten::fliplr(Tensor self) -> Tensor", "Columns in reverse order.", decompose=lambda self: _flip_at("fliplr", self, 1))
+define("aten::flipud(Tensor self) -> Tensor", "Rows in reverse order.", decompose=lambda self: _flip_at("flipud", self, 0))
 
 
 def _roll_type(self: TensorType, shifts: Sequence[int], dims: Sequence[int] | None) -> TensorType:

@@ -106,6 +106,7 @@ def _define_copy(op: Op, formulas: Mapping[str, Rule] | Joint) -> Op:
         kernel=kernel,
         vjp=formulas,
         public=("weft",) if op.public else (),
+        out=not schema.returns_list,
         reference=op.reference,
         samples=op.samples,
     )

@@ -37,8 +37,9 @@ def choose(logits: Array, temperature: float, top: int, rng: np.random.Generator
     if temperature == 0:
         return int(logits.argmax())
     candidates = np.argsort(-logits, kind="stable")[:top]
-    scores = logits[candidates].astype(np.float64) / temperature
-    weights = np.exp(scores - scores.max())
+    scores = logits[candidates].astype(np.float64)
+    with np.errstate(over="ignore"):  # the least temperatures leave one
+        weights = np.exp((scores - scores.max()) / temperature)
     return int(rng.choice(candidates, p=weights / weights.sum()))
 
 

@@ -27,7 +27,7 @@ from weft.compile.symbolic import Order, Path, SymbolicPayload, SymbolicStorage
 from weft.compile.wrapper_state import WrapperState
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Value
-from weft.ops.geometry import Geometry, contiguous
+from weft.ops.geometry import Geometry, contiguous, outside_storage
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.ops.route import call, default_route
@@ -35,7 +35,7 @@ from weft.support.errors import CaptureError, ShapeError, WeftError
 from weft.support.locations import Location, is_internal, user_location
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.types import shape_env
+from weft.types import dims, shape_env
 from weft.types.shape_env import ShapeEnv
 from weft.types.sym import SymInt, wrap
 from weft.types.tensor_type import TensorType, tensor_type
@@ -83,6 +83,7 @@ class Capture(LiftedNumbers, WrapperState):
         self.wants_grad: dict[int, tuple[Tensor, bool, Location | None]] = {}
         self.stand_ins: dict[int, Tensor] = {}
         self.evaluator = OpaqueEvaluator(self)
+        self.by_memory: set[int] = set()  # arguments that as_strided looks at: their whole memory counts, not only the elements that they show
         self.run_time: dict[str, Value] = {}  # symbols bound while the program runs, of which a 0-dim value is known
         self._versions: list[tuple[Any, int]] = []
         self._histories: list[tuple[Tensor, Any, Location | None]] = []
@@ -285,6 +286,8 @@ class Capture(LiftedNumbers, WrapperState):
     def _geometry(self, op: Op, payload: SymbolicPayload, rest: tuple[Any, ...], asked: dict[Any, Any]) -> Any:
         """The view's geometry. For reshape, which may copy, what was asked about strides matters only if an alias is written later."""
         assert op.view is not None
+        if op.base == "as_strided":
+            return self._within(payload.storage, op.view.geometry(payload.geometry(), *rest))
         if op.base != "reshape":
             return op.view.geometry(payload.geometry(), *rest)
         op.view.geometry(contiguous(payload.geometry().dims), *rest)  # sizes must fit in any case: these questions are guards
@@ -295,6 +298,17 @@ class Capture(LiftedNumbers, WrapperState):
                 asked[relation] = guard
                 del self.env.guards[relation]
         return shape
+
+    def _within(self, storage: SymbolicStorage, g: Geometry) -> Geometry:
+        """A geometry that names its own strides, once it is asked whether it stays within the storage."""
+        if storage.param is not None and storage.slot is None:
+            self.by_memory.add(storage.param)
+        total, last = dims.product(storage.type.shape), g.offset
+        for size, stride in zip(g.dims, g.strides, strict=True):
+            last = last + (size - 1) * stride
+        if not shape_env.less(last, total) and not any(shape_env.equal(size, 0) for size in g.dims):
+            raise outside_storage(g, total)
+        return g
 
     def _copy_of_view(self, op: Op, payload: SymbolicPayload, rest: tuple[Any, ...], asked: dict[Any, Any]) -> Any:
         if op.base == "view":

@@ -314,6 +314,18 @@ def array_interface(self: Tensor) -> Any:
     return self.numpy().__array_interface__
 
 
+def polygamma(self: Tensor, n: int) -> Tensor:
+    """The n-th derivative of digamma (the operator takes n first)."""
+    result: Tensor = aten.polygamma(n, self)
+    return result
+
+
+def polygamma_(self: Tensor, n: int) -> Tensor:
+    """The n-th derivative of digamma, in place."""
+    result: Tensor = self.copy_(polygamma(self, n))
+    return result
+
+
 # Those that ask classes and modes themselves, for all of their arguments (see tensor/subclass.py).
 _ASKING = frozenset(("to", "contiguous", "type", "__getitem__", "__setitem__", "new_tensor", "clone", "type_as", "reshape_as", "where"))
 
@@ -325,7 +337,8 @@ def install() -> None:
                         ("cfloat", dt.complex64), ("cdouble", dt.complex128)):
         setattr(Tensor, name, _caster(name, dtype))
     for name, method in (("to", to), ("contiguous", contiguous), ("type", type_), ("__getitem__", getitem), ("__setitem__", setitem),
-                         ("new_tensor", new_tensor), ("new", new), ("apply_", apply_), ("map_", map_), ("cpu", cpu), ("clone", clone), ("type_as", type_as), ("reshape_as", reshape_as), ("where", where)):
+                         ("new_tensor", new_tensor), ("new", new), ("apply_", apply_), ("map_", map_), ("cpu", cpu), ("clone", clone), ("type_as", type_as), ("reshape_as", reshape_as), ("where", where),
+                         ("polygamma", polygamma), ("polygamma_", polygamma_)):
         method.__name__ = name
         method.__dict__["asks"] = name in _ASKING
         setattr(Tensor, name, method)

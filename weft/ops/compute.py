@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.ops.geometry import Geometry
+from weft.ops.geometry import Geometry, outside_storage
 from weft.ops.op import Op
 from weft.ops.rules import Pointwise, normalize_dims
 from weft.ops.scalar_numpy import NUMPY, copied_order, run_body
@@ -174,7 +174,10 @@ def strided(x: Array, g: Geometry) -> Array:
         if not root.nbytes:
             return np.empty(dims, x.dtype)
         start = min(start, root.nbytes)
-    view: Array = np.ndarray(dims, x.dtype, buffer=root, offset=start, strides=strides)
+    try:
+        view: Array = np.ndarray(dims, x.dtype, buffer=root, offset=start, strides=strides)
+    except ValueError:
+        raise outside_storage(Geometry(dims, known.strides, start // size), root.nbytes // size) from None
     return view
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.support.errors import ShapeError
 from weft.types import shape_env
 from weft.types.dims import Dim
 
@@ -35,6 +36,12 @@ def contiguous_strides(dims: Dims) -> Dims:
 def contiguous(dims: Dims) -> Geometry:
     """The row-major geometry of these dims."""
     return Geometry(dims, contiguous_strides(dims), 0)
+
+
+def outside_storage(g: Geometry, total: Dim) -> ShapeError:
+    """The error for a geometry that reaches beyond the elements that there are."""
+    sizes, strides = (f"[{', '.join(map(str, each))}]" for each in (g.dims, g.strides))
+    return ShapeError(f"as_strided: sizes {sizes}, strides {strides} and storage offset {g.offset} reach outside of a storage of {total} elements")
 
 
 def is_contiguous(g: Geometry) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from weft.ops.packet import aten
-from weft.support.errors import ValueProblem
+from weft.support.errors import ShapeError, ValueProblem
 from weft.tensor.tensor import Tensor
 
 __all__ = ["alpha_dropout", "feature_alpha_dropout", "gumbel_softmax", "rrelu"]
@@ -14,7 +14,9 @@ _ALPHA = 1.6732632423543772848170429916717 * 1.0507009873554804934193349852946  
 
 
 def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:
-    """x where positive, else x times a slope drawn from [lower, upper) (the mean of both when not training)."""
+    """x where positive, else x times a slope drawn from [lower, upper) (the mean of both when not training). Raises ShapeError."""
+    if lower > upper:
+        raise ShapeError(f"rrelu: Lower bound should be less than or equal to the upper bound, but they are {lower} and {upper}")
     if training:
         slopes = aten.rand_like(input.detach()) * (upper - lower) + lower
         out = aten.where(input > 0, input, input * slopes)

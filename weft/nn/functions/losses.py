@@ -17,9 +17,12 @@ __all__ = [
 ]
 
 
+_REDUCTIONS = ("none", "mean", "sum")
+
+
 def reduced(loss: Tensor, reduction: str) -> Tensor:
     """The mean or sum of a loss, or the loss itself ("none"). Raises ValueProblem."""
-    if reduction not in ("none", "mean", "sum"):
+    if reduction not in _REDUCTIONS:
         raise ValueProblem(f"{reduction} is not a valid value for reduction")
     return loss if reduction == "none" else aten.mean(loss) if reduction == "mean" else aten.sum(loss)
 
@@ -128,6 +131,8 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     """The sum over the classes y of a row of target (those before its first -1) and the other classes i of max(0, 1 - input[y] + input[i]),
     divided by the number of classes. input, target: [n, c] or [c].
     """
+    if reduction not in _REDUCTIONS:
+        raise ValueProblem(f"multilabel_margin_loss: {reduction} is not a valid value for reduction")
     if input.ndim > 2 or not same_dims(input.dims, target.dims):
         raise ShapeError(f"multilabel_margin_loss: Expected target of the size of the input, {dims_text(input.dims)}, but got {dims_text(target.dims)}")
     rows, wanted = (aten.reshape(t, (1, -1)) if input.ndim < 2 else t for t in (input, target))
