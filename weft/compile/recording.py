@@ -200,7 +200,7 @@ def _restart_for_sharing(owner: CompiledFunction, outcome: Outcome, leaves: list
     """State that turned out to be an argument's memory, or memory that as_strided looks at: capture again with that argument as the state it is."""
     roots = {id(root_of(leaf._data)): i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and leaf._data.size}
     found = {roots[id(s.storage.array)] for s in outcome.capture.states.values() if id(s.storage.array) in roots and s.leaf is None}
-    found |= {outcome.sources[param].leaf for param in outcome.capture.by_memory}
+    found |= {source.leaf for source in map(outcome.sources.__getitem__, outcome.capture.by_memory) if isinstance(source, ArgumentSource)}
     found -= owner.static
     if found:
         raise Restart(static=found)
