@@ -37,6 +37,8 @@ class TreeSpec:
 
 def _keys(spec: TreeSpec) -> tuple[Any, ...]:
     """The keys of a dict, the fields of a dataclass or a named tuple; () for sequences."""
+    if spec.kind in _REGISTRY and not issubclass(spec.kind, dict):  # its meta is its own business
+        return ()
     if isinstance(spec.meta, tuple):
         return spec.meta[1:] if issubclass(spec.kind, defaultdict) else spec.meta
     return tuple(getattr(spec.kind, "_fields", ()))

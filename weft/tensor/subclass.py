@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import MemberDescriptorType
 from typing import Any
 
 from weft.ops import overrides
@@ -30,6 +31,9 @@ _INTERNAL = frozenset((
 ))
 
 
+_OWN_NAMES = frozenset(("_data", "_storage", "_view", "_autograd"))
+
+
 class Subclass(Tensor):
     """What every class derived from Tensor has for a base: how its objects are made from data, and copied."""
 
@@ -45,6 +49,11 @@ class Subclass(Tensor):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not hasattr(self, "_data"):
             raise StateError(f"{type(self).__name__}.__new__ gave an object without data; make it with Tensor._make_subclass or _make_wrapper_subclass")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OWN_NAMES and isinstance(value, Tensor):
+            raise StateError(f"{type(self).__name__}.{name} = tensor: weft keeps what a tensor holds under this name; use another one, such as inner{name}")
+        super().__setattr__(name, value)
 
     def __copy__(self) -> Tensor:
         with Asking(WITHOUT_CLASSES):
@@ -131,6 +140,7 @@ def _joined(cls: type[Tensor], **options: Any) -> None:
         return
     if dispatches(cls):
         wrapper_classes.append(cls)
+        _open_slots(cls)
         if NAME not in _inherited(cls):  # what happens below autograd is the class's business; above it stays out of the way unless it says otherwise
             cls.__weft_function__ = disabled_weft_function
     if getattr(cls, NAME) is disabled_weft_function:
@@ -140,6 +150,14 @@ def _joined(cls: type[Tensor], **options: Any) -> None:
     overrides.arm(cls)
     _install_guards()
     _derive(cls, Overriding)
+
+
+def _open_slots(cls: type) -> None:
+    """Attributes that a wrapper class names in `__slots__` are kept as others are, so that they go where its attributes go."""
+    named = vars(cls).get("__slots__", ())
+    for name in (named,) if isinstance(named, str) else named:
+        if isinstance(vars(cls).get(name), MemberDescriptorType):
+            delattr(cls, name)
 
 
 _BASES: list[type] = []  # Subclass and Overriding, once they are there

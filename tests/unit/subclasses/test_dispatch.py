@@ -16,7 +16,7 @@ from weft.nn import functional as F
 from weft.nn.parameter import Parameter
 from weft.utils import checkpoint
 from weft.utils.dispatch import is_traceable_wrapper_subclass, transform_subclass
-from weft.utils.pytree import tree_map_only
+from weft.utils.pytree import tree_map, tree_map_only
 
 aten = weft.ops.aten
 
@@ -431,3 +431,34 @@ def test_under_transforms(rng: np.random.Generator) -> None:
     same(out.a, a * a)
     same(tangent.a, 2 * a)
     same(tangent.b, 2 * b * b)
+
+
+def test_attributes_in_slots(rng: np.random.Generator) -> None:
+    class Slotted(weft.Tensor):
+        __slots__ = ["inner"]
+
+        @staticmethod
+        def __new__(cls, inner: weft.Tensor) -> Any:
+            out = weft.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+            out.inner = inner
+            return out
+
+        @classmethod
+        def __weft_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            plain = tree_map(lambda v: v.inner if isinstance(v, Slotted) else v, (args, kwargs or {}))
+            return tree_map(lambda v: Slotted(v) if isinstance(v, weft.Tensor) else v, func(*plain[0], **plain[1]))
+
+    data, _ = drawn(rng, 3)
+    x = Slotted(data).requires_grad_()
+    (x.sin() * x.detach()).sum().backward()
+    same(x.grad.inner, data.cos() * data)
+    same(copy.deepcopy(x).inner, data)
+
+
+def test_names_that_weft_uses_itself(rng: np.random.Generator) -> None:
+    class Mine(weft.Tensor):
+        def __init__(self, data: weft.Tensor) -> None:
+            self._data = data
+
+    with pytest.raises(RuntimeError, match=r"Mine\._data = tensor.*inner_data"):
+        Mine(weft.ones(2))
