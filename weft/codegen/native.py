@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import threading
 from collections.abc import Iterable
 
 from weft.codegen.compiler import compile_object, object_key
@@ -13,13 +11,11 @@ from weft.codegen.gemm_plan import plan_gemm
 from weft.codegen.program_key import program_key
 from weft.codegen.target import Target, host_target
 from weft.runtime.cache import user_cache
-from weft.runtime.engine import Library, load
+from weft.runtime.engine import Library, load, once
 from weft.runtime.native_call import GATE_EXPORTS, GATE_IR, NativeCaller, has_gate
 from weft.runtime.pool import Pool, can_have_workers
 from weft.runtime.pool_ir import POOL_EXPORTS, pool_module
 from weft.support.errors import StateError
-
-_making = threading.RLock()
 
 
 def object_code(module_text: str, target: Target) -> bytes:
@@ -51,14 +47,9 @@ def products_in(code: bytes, target: Target) -> dict[str, int]:
     return found
 
 
+@once
 def product_library(dtype: str, target: Target) -> Library:
     """The process's matrix product of a dtype, compiled once per machine and loaded once per process."""
-    with _making:
-        return _product_library(dtype, target)
-
-
-@functools.cache
-def _product_library(dtype: str, target: Target) -> Library:
     cache = user_cache()
     key = program_key(f"matrix product {dtype}", target)  # by the compiler's files: writing the text only to hash it costs more than loading the code
     code = cache.get(key)
@@ -68,14 +59,9 @@ def _product_library(dtype: str, target: Target) -> Library:
     return load(code, declare_gemm(Module.for_target(target), dtype, target).symbols)
 
 
+@once
 def native_caller() -> NativeCaller:
     """The process's maker of Python callables for native entries."""
-    with _making:
-        return _native_caller()
-
-
-@functools.cache
-def _native_caller() -> NativeCaller:
     if not has_gate():
         return NativeCaller(None)
     try:
@@ -84,13 +70,8 @@ def _native_caller() -> NativeCaller:
         return NativeCaller(None)
 
 
+@once
 def shared_pool() -> Pool:
     """The process's worker pool, started on first use."""
-    with _making:
-        return _shared_pool()
-
-
-@functools.cache
-def _shared_pool() -> Pool:
     target = host_target()
     return Pool(build(pool_module(target.arch, workers=can_have_workers()), POOL_EXPORTS))

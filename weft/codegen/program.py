@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import struct
 from collections.abc import Callable
 
@@ -18,7 +17,7 @@ from weft.codegen.target import Target, host_target
 from weft.ir.graph import Graph
 from weft.loops.kernel import LoweredGraph
 from weft.runtime.cache import Cache, user_cache
-from weft.runtime.engine import Library, load
+from weft.runtime.engine import Library, load, once
 from weft.runtime.layout_text import decode, encode
 from weft.runtime.program import ForeignFunction, Program
 from weft.runtime.segments import Layout
@@ -87,7 +86,7 @@ def _loaded(layout: Layout, code: bytes, source: _Source, target: Target) -> Pro
     return Program(layout, calls, source.foreign, addresses, (library, pool), source.where)
 
 
-@functools.cache
+@once
 def _services(target: Target) -> Library:
     """What every program calls, compiled once for this machine and loaded once for this process."""
     module = Module.for_target(target)

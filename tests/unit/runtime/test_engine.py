@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import random
+import threading
+import time
 
 import pytest
 
 from weft.codegen.compiler import compile_object
 from weft.codegen.target import host_target
-from weft.runtime.engine import load
+from weft.runtime import engine
+from weft.runtime.engine import load, once
 from weft.support.errors import StateError
 
 UNARY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
@@ -57,3 +61,75 @@ def test_loading_and_unloading_many_libraries() -> None:
         assert UNARY(library["f"])(4) == 7
     gc.collect()
     assert UNARY(kept["f"])(5) == 8
+
+
+def test_engines_go_with_their_libraries() -> None:
+    data = adder(3)
+    kept = load(data, ["f"])
+    gc.collect()
+    before = len(engine._engines)
+    crowd = [load(data, ["f"]) for _ in range(2 * engine.LIBRARIES)]
+    assert len(engine._engines) >= before + 2
+    addresses = {library["f"] for library in crowd}
+    assert len(addresses) == len(crowd)
+    cycle = [crowd.pop(), crowd.pop()]
+    cycle.append(cycle)  # type: ignore[arg-type]
+    del cycle
+    crowd.clear()
+    gc.collect()
+    assert len(engine._engines) <= before + 1
+    assert UNARY(kept["f"])(5) == 8
+
+
+def test_what_the_process_has_one_of_is_made_once() -> None:
+    made: list[int] = []
+    start = threading.Barrier(4)
+
+    @once
+    def one(kind: str) -> object:
+        made.append(1)
+        time.sleep(0.05)  # long enough for the others to ask too
+        return object()
+
+    found: list[object] = []
+
+    def ask() -> None:
+        start.wait()
+        found.append(one("a"))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(made) == 1 and len(found) == 4 and len(set(map(id, found))) == 1
+    assert one("b") is not found[0]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_forked_while_others_load_code_may_load_code() -> None:
+    data = adder(1)
+    stop = threading.Event()
+
+    def busy() -> None:
+        while not stop.is_set():
+            load(data, ["f"])
+
+    threads = [threading.Thread(target=busy) for _ in range(2)]
+    for t in threads:
+        t.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                watch = threading.Timer(20, os._exit, [2])
+                watch.daemon = True
+                watch.start()
+                own = load(data, ["f"])
+                os._exit(0 if UNARY(own["f"])(4) == 5 else 1)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        for t in threads:
+            t.join()
