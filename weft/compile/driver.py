@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -86,8 +88,6 @@ class CompiledFunction:
         if nearest.lift is not None:
             self.lifted[nearest.lift[0]] = nearest.lift[1]
         if "guards" in knobs.debug:
-            import sys  # only when asked to print
-
             print(f"{self.name}: guard missed: {self.misses[-1]}", file=sys.stderr)
 
     def capture(self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None = None) -> Entry:
@@ -127,6 +127,18 @@ class CompiledFunction:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
+        """A copy (of a bound method: of the copied object's) that captures anew; a plain function is its own copy."""
+        return CompiledFunction(copy.deepcopy(self.function, memo), self.name, self.backend)
+
+    def __reduce__(self) -> Any:
+        """Pickled by name where a module has it under its name, else as its function and back end."""
+        name: str = getattr(self, "__qualname__", "")
+        named: Any = sys.modules.get(self.__module__)
+        for part in name.split("."):
+            named = getattr(named, part, None)
+        return name if named is self else (CompiledFunction, (self.function, self.name, self.backend))
 
     def __repr__(self) -> str:
         return f"<compiled {self.name}: {len(self.entries)} program(s)>"

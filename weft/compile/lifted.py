@@ -11,7 +11,6 @@ from weft.compile.guards.values import number_kind
 from weft.compile.numbers import SymFloat, Values
 from weft.support.errors import CaptureError
 from weft.support.locations import Location, user_location
-from weft.types.dims import Expr
 from weft.types.sym import SymInt
 from weft.types.tensor_type import FLOAT
 

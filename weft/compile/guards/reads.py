@@ -17,6 +17,7 @@ from weft.compile.guards.slots import (
     AttributeSlot,
     ClassSlot,
     GlobalSlot,
+    ItemSlot,
     Key,
     Slot,
     class_lookup,
@@ -107,6 +108,10 @@ class Reads:
         else:
             for inner, name in _parts(kind, value, text):
                 self.note(inner, name, where)
+            if kind is Kind.PARTIAL:
+                self.structure(value.keywords, f"{text}.keywords", where)
+                for key in value.keywords:
+                    self.entry(ItemSlot(value.keywords, key, f"{text}.keywords[{key!r}]"), where)
 
     def random(self, generator: Any, text: str, where: Location) -> None:
         """Remember where a NumPy generator stands."""
@@ -296,7 +301,6 @@ def _parts(kind: Kind, value: Any, text: str) -> Iterator[tuple[Any, str]]:
         yield (value.__self__, text)
     elif kind is Kind.PARTIAL:
         yield from ((value.func, f"{text}.func"), (value.args, f"{text}.args"))
-        yield from ((item, f"{text}.keywords[{key!r}]") for key, item in value.keywords.items())
 
 
 def _items(kind: Kind, container: Any) -> list[tuple[Any, Any]]:

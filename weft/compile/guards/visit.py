@@ -46,6 +46,8 @@ class Visitor:
             else:
                 value = values.get(name, MISSING)
             self.walk(link, value, name, plan, pool)
+        if "__class__" in plan.code.co_freevars:
+            self.through_super(plan, values)
         if plan.loose or plan.loose_stores or plan.everything:
             pool += [(v, n) for n, v in values.items() if self.kinds.of(v) not in BORING]
             self.reach(pool, plan, plan.loose)
@@ -91,6 +93,18 @@ class Visitor:
                 if isinstance(function, FunctionType) and function.__code__ is code and _closes_over(function, values):
                     self.reads.note(function, function.__qualname__, where)
             self.nested.add(id(code))  # searched for: once is enough
+
+    def through_super(self, plan: Plan, values: Mapping[str, Any]) -> None:
+        """What `super()` may find: every class behind the one that the code stands in."""
+        first, inner = values.get(plan.code.co_varnames[0]) if plan.code.co_argcount else None, values.get("__class__")
+        order = (first if isinstance(first, type) else type(first)).__mro__
+        if inner not in order:
+            return
+        for base in order[order.index(inner) + 1 :]:
+            for name, line in plan.loose.items():
+                found, raw = class_lookup(base, name)
+                if found is not None:
+                    self.reads.class_value(base, name, raw, Location(plan.file, line))
 
     # chains
     def walk(self, link: Link, value: Any, text: str, plan: Plan, pool: list[Reached]) -> None:

@@ -57,10 +57,21 @@ class Module(Hooked, Saved, Converted):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if (
             self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks or self._plain_backward_hooks
-            or global_hooks.around_calls
+            or global_hooks.around_calls or self._compiled_call is not None
         ):
-            return call_with_hooks(self, args, kwargs)
+            return call_with_hooks(self, args, kwargs) if self._compiled_call is None else self._compiled_call(*args, **kwargs)
         return self.forward(*args, **kwargs)
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        return call_with_hooks(self, args, kwargs)
+
+    _compiled_call: Any = None  # what compile() made of _call_impl
+
+    def compile(self, **options: Any) -> None:
+        """Compile this module's calls, hooks included, in place; `options` are those of weft.compile."""
+        from weft.compile.api import compile  # the compiler is needed by whoever compiles
+
+        self._compiled_call = compile(self._call_impl, **options)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes. Subclasses define it."""
