@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.compile.nan_watch import interpret_watching
-from weft.compile.program_cache import find_program, program_key, store_guards
+from weft.compile.program_cache import find_program, is_stampable, program_key, store_guards
 from weft.ir.graph import Graph
 from weft.ir.interpreter import interpret
 from weft.passes.pipeline import optimize
@@ -73,7 +73,8 @@ class Compiled:
         if backend == "numpy":
             self.program = compile_program(self.optimized, backend=backend)
             return
-        cache, key, before = Cache(None) if is_watched() else user_cache(), program_key(graph), frozenset(graph.env.guards)
+        cache = user_cache() if is_stampable(graph) and not is_watched() else Cache(None)
+        key, before = program_key(graph), frozenset(graph.env.guards)
         key, is_kept = find_program(cache, key, graph.env)
         if is_kept:
             self.program = compile_program(self.optimized, cache=cache, cache_key=key)

@@ -23,6 +23,11 @@ def program_key(graph: Graph) -> str:
     return "\n".join((print_graph(graph, locations=False, symbols=False), *answers))
 
 
+def is_stampable(graph: Graph) -> bool:
+    """Whether the compiler's stamp stands for all code behind the graph: an operator of the user's own may have changed since a program was kept."""
+    return all(op.origin.startswith("weft.") for op in {node.op for node in graph.walk()})
+
+
 def _name(key: str) -> str:
     return hashlib.sha256(f"guards\0{compiler_stamp()}\0{key}".encode()).hexdigest()
 
