@@ -50,7 +50,7 @@ PAGES: dict[str, Page] = {
                    ("views", "singletons", "slicing", "splitting", "windows", "complex_views", "shaping", "joining"), ("weft.layers.inplace_views",)),
     "indexing": Page("Indexing, scattering and sorting", "Elements by position, by mask and by order.", ("indexing", "index_writes", "scattering", "masks", "sorting", "selecting")),
     "linear-algebra": Page("Linear algebra", "Products, norms, factorizations and solutions. Leading dims are batches.",
-                           ("linear", "einsum", "linalg", "singular", "factorizations", "pseudoinverse", "matrix_functions", "vector_norms", "distances"),
+                           ("linear", "einsum", "linalg", "singular", "factorizations", "pseudoinverse", "lu", "eigen", "matrix_equations", "matrix_functions", "vector_norms", "distances"),
                            ("weft.catalogue.linalg",)),
     "fft": Page("Fourier transforms", "Discrete transforms along dims.", ("fft", "spectra", "short_time")),
     "special": Page("Special functions", "Functions beyond the elementary ones.", ("special_functions", "gamma")),
