@@ -20,7 +20,7 @@ class CosineAnnealingLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         step, span, low = self.last_epoch, self.T_max, self.eta_min
-        if step == 0:
+        if self._is_initial:
             return [group["lr"] for group in self.groups]
         if self._step_count == 1 and step > 0:
             return self.closed_form()
@@ -58,7 +58,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             epoch = self.last_epoch + 1
             self.T_cur += 1
             if self.T_cur >= self.T_i:
-                self.T_cur -= self.T_i
+                self.T_cur %= self.T_i
                 self.T_i *= self.T_mult
         else:
             self._go_to(epoch)

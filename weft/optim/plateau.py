@@ -35,7 +35,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     def _begin(self) -> None:
         self.last_epoch = 0
-        self._last_lr = [group["lr"] for group in self.groups]
+        self._last_lr = self._rates()
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Take note of a metric, and lower the rates when it has stalled."""
@@ -52,7 +52,7 @@ class ReduceLROnPlateau(LRScheduler):
         if self.num_bad_epochs > self.patience:
             self._reduce()
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-        self._last_lr = [group["lr"] for group in self.groups]
+        self._last_lr = self._rates()
 
     def _is_better(self, value: float) -> bool:
         margin = self.threshold if self.threshold_mode == "abs" else self.threshold * self.best if math.isfinite(self.best) else 0.0

@@ -23,8 +23,19 @@ def refuse_capture() -> None:
         raise modes.capture.refuse("a compiled function steps a learning-rate scheduler; step it outside, after the compiled function: the new rate is taken up")
 
 
+def set_rate(group: dict[str, Any], rate: Any) -> None:
+    """Give a group a rate: in place where its rate is a tensor."""
+    if isinstance(group["lr"], Tensor):
+        with no_grad():
+            group["lr"].fill_(float(rate))
+    else:
+        group["lr"] = rate
+
+
 class LRScheduler:
     """The base class. Subclasses define `get_lr()`, the rates of step `last_epoch` from those of the step before, or `closed_form()`."""
+
+    _is_initial = False  # whether this is the step that the constructor takes
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
@@ -44,8 +55,12 @@ class LRScheduler:
         self._begin()
 
     def _begin(self) -> None:
-        """Set the rates of step 0."""
-        self.step()
+        """Set the rates of step 0; where training is resumed, leave those of the step it stopped at."""
+        self._step_count, self._is_initial = 0, True
+        try:
+            self.step()
+        finally:
+            del self._is_initial
 
     @property
     def groups(self) -> list[dict[str, Any]]:
@@ -71,9 +86,14 @@ class LRScheduler:
             rates: Any = self.get_lr()
         else:
             warnings.warn(_EPOCH, stacklevel=2)
-            self.last_epoch = epoch
-            rates = self.closed_form() or self.get_lr()
+            self._jump(epoch)
+            return
         self._set(rates)
+
+    def _jump(self, epoch: int) -> None:
+        """Set the rates of a step."""
+        self.last_epoch = epoch
+        self._set(self.closed_form() or self.get_lr())
 
     def _check_order(self) -> None:
         """Warn when the rate changes before the first update."""
@@ -92,12 +112,12 @@ class LRScheduler:
 
     def _set(self, rates: list[Any]) -> None:
         for group, rate in zip(self.groups, rates, strict=True):
-            if isinstance(group["lr"], Tensor):
-                with no_grad():
-                    group["lr"].fill_(float(rate))
-            else:
-                group["lr"] = rate
-        self._last_lr = [group["lr"] for group in self.groups]
+            set_rate(group, rate)
+        self._last_lr = self._rates()
+
+    def _rates(self) -> list[Any]:
+        """The rates that the groups have; of those that are tensors, copies."""
+        return [group["lr"].clone() if isinstance(group["lr"], Tensor) else group["lr"] for group in self.groups]
 
     def get_last_lr(self) -> list[Any]:
         """The rates set last."""

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.optim.optimizer import Optimizer
-from weft.optim.scheduler import LRScheduler, refuse_capture
+from weft.optim.plateau import ReduceLROnPlateau
+from weft.optim.scheduler import LRScheduler, refuse_capture, set_rate
 from weft.support.errors import ArgumentError, ValueProblem
 
 Factor = Callable[[int], float]
@@ -52,7 +53,7 @@ class MultiplicativeLR(_ByFunction):
     """The rate before times lr_lambda(step)."""
 
     def get_lr(self) -> list[Any]:
-        if self.last_epoch <= 0:
+        if self._is_initial:
             return [group["lr"] for group in self.groups]
         return [group["lr"] * fn(self.last_epoch) for fn, group in zip(self.lr_lambdas, self.groups, strict=True)]
 
@@ -98,7 +99,7 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        return [group["lr"] if self.last_epoch == 0 else group["lr"] * self.gamma for group in self.groups]
+        return [group["lr"] if self._is_initial else group["lr"] * self.gamma for group in self.groups]
 
     def closed_form(self) -> list[Any]:
         return [base * self.gamma**self.last_epoch for base in self.base_lrs]
@@ -140,7 +141,7 @@ class LinearLR(LRScheduler):
     def get_lr(self) -> list[Any]:
         if self.last_epoch == 0:
             return [group["lr"] * self.start_factor for group in self.groups]
-        if self.last_epoch > self.total_iters:
+        if self._is_initial or self.last_epoch > self.total_iters:
             return [group["lr"] for group in self.groups]
         rise = self.end_factor - self.start_factor
         grown = 1.0 + rise / (self.total_iters * self.start_factor + (self.last_epoch - 1) * rise)
@@ -159,7 +160,7 @@ class PolynomialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        if self.last_epoch == 0 or self.last_epoch > self.total_iters:
+        if self._is_initial or self.last_epoch > self.total_iters:
             return [group["lr"] for group in self.groups]
         left, before = 1.0 - self.last_epoch / self.total_iters, 1.0 - (self.last_epoch - 1) / self.total_iters
         return [group["lr"] * (left / before) ** self.power for group in self.groups]
@@ -179,17 +180,19 @@ class SequentialLR(LRScheduler):
             raise ValueProblem(
                 "Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone points, but got number "
                 f"of schedulers {len(schedulers)} and the number of milestones to be equal to {len(milestones)}")
+        if any(isinstance(s, ReduceLROnPlateau) for s in schedulers):
+            raise ValueProblem("SequentialLR does not support `ReduceLROnPlateau`, whose `step` needs a metric")
         if any(s.optimizer is not optimizer for s in schedulers):
             raise ValueProblem("SequentialLR expects all schedulers to belong to the same optimizer")
         self.optimizer = optimizer
         self._schedulers, self._milestones = list(schedulers), list(milestones)
         self.last_epoch = last_epoch + 1
         for group in optimizer.param_groups:
-            group["lr"] = group["initial_lr"]
-        for scheduler in self._schedulers:
-            scheduler.last_epoch -= 1
-        self._schedulers[0]._begin()
-        self._last_lr = schedulers[0].get_last_lr()
+            set_rate(group, group["initial_lr"])
+        _undo(self._schedulers)
+        first = self._schedulers[bisect.bisect_right(self._milestones, 0)]
+        first._begin()
+        self._last_lr = first.get_last_lr()
 
     def step(self, epoch: int | None = None) -> None:
         refuse_capture()
@@ -197,7 +200,7 @@ class SequentialLR(LRScheduler):
         at = bisect.bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[at]
         if at > 0 and self._milestones[at - 1] == self.last_epoch:
-            scheduler.step(0)
+            scheduler._jump(0)
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()
@@ -226,9 +229,19 @@ class ChainedScheduler(SequentialLR):
         if any(s.optimizer is not self.optimizer for s in schedulers):
             raise ValueProblem("ChainedScheduler expects all schedulers to belong to the same optimizer")
         self._schedulers = list(schedulers)
-        self._last_lr = [group["lr"] for group in self.groups]
+        self._last_lr = self._rates()
 
     def step(self, epoch: int | None = None) -> None:
         for scheduler in self._schedulers:
             scheduler.step()
-        self._last_lr = [group["lr"] for group in self.groups]
+        self._last_lr = self._rates()
+
+
+def _undo(schedulers: Sequence[LRScheduler]) -> None:
+    """Take back the step that each took when it was made; those that hold others take none themselves."""
+    for scheduler in schedulers:
+        inner = scheduler.__dict__.get("_schedulers")
+        if inner is not None:
+            _undo(inner)
+        else:
+            scheduler.last_epoch -= 1

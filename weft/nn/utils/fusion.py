@@ -19,7 +19,7 @@ def fuse_conv_bn_eval(conv: M, bn: Module, transpose: bool = False) -> M:
     fused = _copied(conv, bn)
     fused.weight, fused.bias = fuse_conv_bn_weights(
         fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose)
-    return fused  # type: ignore[no-any-return]
+    return fused
 
 
 def fuse_linear_bn_eval(linear: M, bn: Module) -> M:
@@ -29,7 +29,7 @@ def fuse_linear_bn_eval(linear: M, bn: Module) -> M:
         raise ValueProblem("To fuse, linear.out_features == bn.num_features or bn.num_features == 1")
     fused.weight, fused.bias = fuse_linear_bn_weights(
         fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias)
-    return fused  # type: ignore[no-any-return]
+    return fused
 
 
 def fuse_conv_bn_weights(
