@@ -108,3 +108,24 @@ def test_a_compiled_module_is_indexed_copied_and_pickled(rng: np.random.Generato
         np.testing.assert_array_equal(other(x).detach().numpy(), expected.detach().numpy())
         assert other.stages(x)
     assert bool(weft.compile(weft.nn.Tanh()))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_control_flow_in_the_backward_of_a_function(sign: float) -> None:
+    class Scaled(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: weft.Tensor, w: weft.Tensor) -> weft.Tensor:
+            ctx.save_for_backward(x, w)
+            return x * w
+
+        @staticmethod
+        def backward(ctx: Any, g: weft.Tensor) -> tuple[weft.Tensor, weft.Tensor]:
+            x, w = ctx.saved_tensors
+            return weft.cond(g.sum() > 0, lambda: g * w * 2, lambda: g * w * 3), g * x  # what the branches read is saved between the halves
+
+    def gradients(wrap: Any) -> list[list[float]]:
+        w, x = (weft.tensor(v, requires_grad=True) for v in ([1.0, 2.0, 3.0], [0.1, 0.2, 0.3]))
+        (wrap(lambda x: Scaled.apply(x.sin(), w))(x) * sign).sum().backward()
+        return [x.grad.tolist(), w.grad.tolist()]
+
+    assert gradients(weft.compile) == gradients(lambda f: f)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.ir.graph import Block, Node, Operand, Value, values_in
+from weft.ir.graph import Node, Operand, Value
 from weft.ir.interpreter import run_node
 from weft.ops import array as _rule_runner  # noqa: F401  # lets evaluate run decompositions
 from weft.ops.compute import evaluate, is_default
@@ -22,27 +22,9 @@ from weft.types.dims import Expr
 NUMBERS = (int, float, bool)
 
 
-def node_inputs(node: Node) -> tuple[Value, ...]:
-    """The Values that a node needs from outside, in order of first use: its operands, and what its blocks use of outer blocks."""
-    found = dict.fromkeys(node.inputs())
-    for block in node.blocks:
-        for value in _free_values(block):
-            found[value] = None
-    return tuple(found)
-
-
-def _free_values(block: Block) -> list[Value]:
-    inside = set(block.params)
-    used: list[Value] = []
-    for node in block.nodes:
-        used += [v for v in node_inputs(node) if v not in inside]
-        inside.update(node.outputs)
-    return used + [v for v in values_in(block.results) if v not in inside]
-
-
 def foreign_function(node: Node) -> ForeignFunction:
-    """`f(values of node_inputs(node), symbols) -> values of its outputs`."""
-    inputs = node_inputs(node)
+    """`f(values of node.needs(), symbols) -> values of its outputs`."""
+    inputs = node.needs()
     if node.blocks:
         return _block_function(node, inputs)
     places = {value: i for i, value in enumerate(inputs)}

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from weft.codegen.emit import Module
-from weft.codegen.program_foreign import node_inputs
 from weft.codegen.program_numbers import can_emit_number, is_number
 from weft.ir.graph import Block, Node, Operand, Value, values_in
 from weft.ir.structure import CONSTANT, IF
@@ -107,7 +106,7 @@ class _Ordering:
         for step in self.steps:
             if isinstance(step, ForeignStep) and step.node.op is CONSTANT:
                 continue
-            for value in node_inputs(step.node) if isinstance(step, BlockItem) else event_reads(step):
+            for value in step.node.needs() if isinstance(step, BlockItem) else event_reads(step):
                 self._need(value)
             self.found.append(step)
         for value in values_in(tuple(self.lowered.results)):
@@ -122,11 +121,11 @@ class _Ordering:
         self.done.add(node)
         for operand in node.inputs():
             self._need(operand)
-        self.found += self._parts(ForeignStep(node, node_inputs(node), node.outputs))
+        self.found += self._parts(ForeignStep(node, node.needs(), node.outputs))
 
     def _parts(self, step: Step) -> list[Item]:
         if isinstance(step, BlockStep):
-            return [native_block(step, self.lowered, self.late) or ForeignStep(step.node, node_inputs(step.node), step.outputs)]
+            return [native_block(step, self.lowered, self.late) or ForeignStep(step.node, step.node.needs(), step.outputs)]
         if isinstance(step, ForeignStep) and can_emit_number(step.node):
             return [NumberStep(step.node)]
         if isinstance(step, KernelCall) and step.nodes and all(can_emit_number(n) for n in step.nodes):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from weft.codegen.program_foreign import node_inputs
 from weft.ir.graph import Graph, Node, Operand, Value, values_in
 from weft.runtime.segments import (
     HEADER,
@@ -118,7 +117,7 @@ class _Plan:
             self.symbol_word, "", tuple(sorted(written)), commits, notes=tuple(f"numpy {n.op.name}" for n in graph.nodes))
 
     def _segment(self, index: int, node: Node, last: dict[Value, int]) -> ForeignSegment:
-        inputs = node_inputs(node)
+        inputs = node.needs()
         dying = [v for v in (*inputs, *node.outputs) if last.get(v, -1) <= index and v.node is not None]
         drops = tuple(dict.fromkeys(self.slots[v].root for v in dying if isinstance(v.type, TensorType)))  # type: ignore[union-attr]
         binds = late_binds(node, self.known, self.word_of)
@@ -128,7 +127,7 @@ class _Plan:
         """Index of the last node that reads a value; results live for ever."""
         last: dict[Value, int] = {}
         for i, node in enumerate(self.graph.nodes):
-            last.update(dict.fromkeys(node_inputs(node), i))
+            last.update(dict.fromkeys(node.needs(), i))
         end = len(self.graph.nodes)
         last.update(dict.fromkeys(values_in(self.graph.results), end))
         return last

@@ -72,6 +72,12 @@ class Node:
             found = self._inputs = tuple(listed)
         return found
 
+    def needs(self) -> tuple[Value, ...]:
+        """The Values that the node needs from outside, each once: its inputs, and what its blocks read of outer blocks."""
+        if not self.blocks:
+            return self.inputs() if len(self.inputs()) < 2 else tuple(dict.fromkeys(self.inputs()))
+        return tuple(dict.fromkeys((*self.inputs(), *(v for block in self.blocks for v in block.free_values()))))
+
     def reads(self) -> Iterable[Value]:
         """Every Value that the node or anything in its blocks reads, those defined inside included."""
         if not self.blocks:
@@ -94,6 +100,16 @@ class Block:
 
     def __init__(self, params: tuple[Value, ...] = (), nodes: tuple[Node, ...] = (), results: tuple[Operand, ...] = ()) -> None:
         self.params, self.nodes, self.results = params, nodes, results
+
+    def free_values(self) -> tuple[Value, ...]:
+        """The Values that the block reads and does not define, each once, in order."""
+        inside: set[Value] = set(self.params)
+        found: dict[Value, None] = {}
+        for node in self.nodes:
+            found.update(dict.fromkeys(v for v in node.needs() if v not in inside))
+            inside.update(node.outputs)
+        found.update(dict.fromkeys(v for v in values_in(self.results) if v not in inside))
+        return tuple(found)
 
     def walk(self) -> Iterator[Node]:
         """All nodes, those of inner blocks included, in order."""

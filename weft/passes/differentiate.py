@@ -160,7 +160,7 @@ class _Tape:
 
     def _reads(self, node: Node) -> list[Value]:
         """The new values that a node reads, those that its blocks find outside included."""
-        inside = [v for b in node.blocks for v in _free_values(b)]
+        inside = [v for b in node.blocks for v in b.free_values()]
         return [v for operand in (*node.args, *inside) for v in values_in(map_operand(operand, self.env))]
 
     # ---- backward
@@ -215,7 +215,7 @@ class _Tape:
 
     def _free(self, node: Node) -> list[Value]:
         """The new values that need a gradient and that the blocks of a node find outside, each once."""
-        found = (map_operand(v, self.env) for b in node.blocks for v in _free_values(b))
+        found = (map_operand(v, self.env) for b in node.blocks for v in b.free_values())
         return [v for v in dict.fromkeys(found) if isinstance(v, Value) and v in self.needs]
 
     def _pull_back(
@@ -296,17 +296,3 @@ def _row(value: Value) -> TensorType:
 
 def _values(handles: Iterable[Handle]) -> tuple[Value, ...]:
     return tuple(h.value for h in handles)
-
-
-def _free_values(block: Block) -> list[Value]:
-    """The values that a block reads and does not define, in order."""
-    defined: set[Value] = set(block.params)
-    read: list[Value] = []
-    for node in block.nodes:
-        read.extend(node.inputs())
-        for inner in node.blocks:
-            read.extend(_free_values(inner))
-        defined.update(node.outputs)
-    for r in block.results:
-        read.extend(values_in(r))
-    return [v for v in dict.fromkeys(read) if v not in defined]

@@ -47,7 +47,7 @@ def partition(joint: Graph, results: int, tangents: int) -> Halves:
 def _depending_on(nodes: tuple[Node, ...], values: set[Value]) -> set[Node]:
     late: set[Node] = set()
     for node in nodes:
-        if any(v in values for v in node.inputs()):
+        if any(v in values for v in node.needs()):
             late.add(node)
             values.update(node.outputs)
     return late
@@ -62,7 +62,7 @@ def _ancestors(late: set[Node], gradients: tuple[Operand, ...]) -> set[Node]:
         if node is None or node in found:
             continue
         found.add(node)
-        stack.extend(v.node for v in node.inputs() if v.node in late)
+        stack.extend(v.node for v in node.needs() if v.node in late)
     return found
 
 
@@ -70,7 +70,7 @@ def _saved(needed: tuple[Node, ...], gradients: tuple[Operand, ...], seeds: tupl
     found: dict[Value, None] = {}
     own = {v for n in needed for v in n.outputs} | set(seeds)
     for node in needed:
-        for v in node.inputs():
+        for v in node.needs():
             if v not in own:
                 found[v] = None
     for r in gradients:
