@@ -118,3 +118,19 @@ def test_gradients_of_real_numbers_to_complex_powers(base, rng):
             np.testing.assert_allclose(found.numpy(), [expected], rtol=1e-10)
         else:
             assert np.isnan(found.numpy()).all()
+
+
+@pytest.mark.parametrize("reduce", ["add", "multiply"])
+@pytest.mark.parametrize("inplace", [False, True])
+def test_gradients_of_scatter_with_a_reduction(reduce, inplace, rng):
+    x, source = leaf(rng, 2, 2), leaf(rng, 3, 2)
+    index = weft.from_numpy(rng.integers(0, 2, (3, 2)))
+
+    def f(x, source):
+        one = x.clone().scatter_(0, index, source, reduce=reduce) if inplace else x.scatter(0, index, source, reduce=reduce)
+        return one * x, x.scatter(0, index, 1.5, reduce=reduce).sin()
+
+    assert gradcheck(f, (x, source)) and gradgradcheck(f, (x, source))
+    assert gradcheck(f, (x, source), check_forward_ad=True, check_backward_ad=False)
+    batch = weft.func.vmap(lambda x, s: f(x, s)[0])(weft.stack([x, x]).detach(), weft.stack([source, source * 2]).detach())
+    np.testing.assert_allclose(batch[1].numpy(), f(x, source * 2)[0].detach().numpy())

@@ -13,7 +13,7 @@ from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 
-for _name in ("gather", "scatter.src", "scatter.value", "scatter.reduce", "scatter.value_reduce", "scatter_add", "scatter_reduce.two"):
+for _name in ("gather", "scatter.src", "scatter.value", "scatter_add", "scatter_reduce.two"):
     set_rule(f"aten::{_name}", along("dim"))
 
 

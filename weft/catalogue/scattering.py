@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.catalogue.families import dtype_of
 from weft.catalogue.index_checks import check_bounds
 from weft.catalogue.indexing import check_gather
 from weft.catalogue.samples import F, I, P, case, draw
@@ -108,13 +109,18 @@ def _scatter_reduce_type(self: TensorType, dim: int, index: TensorType, src: Any
     return _scatter_type(self, dim, index, src)
 
 
+def _scatter_combined(self: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
+    _check_reduce(reduce)
+    values = aten.full(index.dims, src, dtype=self.dtype) if dtype_of(src) is None else src
+    return aten.scatter_add(self, dim, index, values) if reduce == "add" else aten.scatter_reduce(self, dim, index, values, "prod", include_self=True)
+
+
 for _overload, _kind, _name in (("reduce", "Tensor", "src"), ("value_reduce", "Scalar", "value")):
     define(
         f"aten::scatter.{_overload}(Tensor self, int dim, Tensor index, {_kind} {_name}, *, str reduce) -> Tensor",
         "A copy of self in which the places that index names are combined with the source: `add` or `multiply`.",
         type=_scatter_reduce_type,
-        kernel=_scatter,
-        vjp={},
+        decompose=_scatter_combined,
         effect="raises",
         inplace=True,
         out=True,

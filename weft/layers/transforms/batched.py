@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from weft.layers import eager, walk
 from weft.layers.transforms import derived, fallback
-from weft.layers.transforms.level import Level, Wrapper, same_form, tensors_in
+from weft.layers.transforms.level import Level, Wrapper, same_form
 from weft.ops.geometry import Geometry
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
@@ -168,7 +168,7 @@ class BatchLevel(Level):
             self.down(walk.inplace, op, args)
             return target
         if not self.owns(target):
-            raise _unbatched_target(op, args)
+            raise _unbatched_target(op, args, flags or ())
         target.storage()
         walk.check_result(op, args, target)
         whole_args = None if flags is None else self.down(derived.aligned_write, op, flags, self.lower(args))
@@ -194,13 +194,13 @@ class BatchLevel(Level):
         return self.wrap(self.down(take, (self.size, *size)))
 
 
-def _unbatched_target(op: Op, args: tuple[Any, ...]) -> StateError:
-    if op.effect == "random" and not any(tensors_in((v,)) for v in args[1:]):
+def _unbatched_target(op: Op, args: tuple[Any, ...], flags: tuple[Any, ...]) -> StateError:
+    if not flags:
         return StateError(
             f"vmap: {op.base}_ writes into a tensor that all examples share, where randomness='different' asks for other numbers for each; use an "
             "out-of-place operator, or randomness='same'"
         )
-    other = next((a.name for a, v in zip(op.schema.arguments[1:], args[1:], strict=False) if tensors_in((v,))), "other")
+    other = next(a.name for a, flag in zip(op.schema.arguments, flags, strict=False) if flag is True or (type(flag) is tuple and True in flag))
     return StateError(
         f"vmap: {op.base}_(self, *extra_args) is not possible because there exists a Tensor `{other}` in extra_args that has more elements than `self`. "
         f"This happened due to `{other}` being vmapped over but `self` not being vmapped over in a vmap. Please try to use out-of-place operators "

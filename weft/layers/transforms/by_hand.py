@@ -17,6 +17,7 @@ from weft.layers import walk
 from weft.layers.transforms.dual import Dual, DualLevel
 from weft.layers.transforms.level import tensors_in
 from weft.ops.op import OPS, Op
+from weft.ops.packet import aten
 from weft.support.errors import StateError
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
@@ -68,6 +69,8 @@ class HandLevel(DualLevel):
     def intercept_inplace(self, op: Op, args: tuple[Any, ...]) -> Any:
         """Value and tangent are written below; the history of the dual tensor takes the functional form."""
         target: Tensor = args[0]
+        if op.opens_above_autograd and any(self.owns(t) for t in tensors_in(args)):
+            return walk.inplace(OPS["aten::copy"], (target, walk.walk(op, (aten.clone(target), *args[1:])), False))
         carries = op.is_differentiable and target.dtype.is_differentiable
         gains = carries and not self.owns(target) and any(self.tangent_of(t) is not None for t in tensors_in(args))
         wants = carries and modes.grad and not self.is_quiet and (self.owns(target) or gains) and any(t.requires_grad for t in tensors_in(args))
@@ -79,7 +82,7 @@ class HandLevel(DualLevel):
         if not self.owns(target):
             self.down(walk.inplace, op, self.lower(args))
             return target
-        if not wants or op.opens_above_autograd:
+        if not wants:
             return super().intercept_inplace(op, args)
         node = record.prepare(op, args, clone_self=True) or walk._blocking_node(op)
         super().intercept_inplace(op, args)
