@@ -1,32 +1,37 @@
 """Measure weft against PyTorch's own operator database and write the table of docs/conformance.md.
 
 The harness (opinfo.py and its lists of names) and an interpreter that has torch are not part of the project: --harness and --python say where they
-are. Every mode runs as one process; a line is printed as each ends.
+are. Every mode and dtype runs as one process over the whole database (or --ops of it); a line is printed as each ends. With --keep each record stays
+in a folder, and what is there already is not measured again, so that the hours can be spent in pieces.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from conformance_reasons import REASONS
+
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "conformance.md"
-MODES = ("eager", "lazy", "compiled", "meta", "functionalized", "errors")
-COLUMNS = ("supported", "forward ok", "grad ok", "gradgrad", "inplace", "inplace_grad", "method", "out", "noncontig", "alias", "strides")
+MODES = ("eager", "compiled", "meta", "functionalized", "errors")
+CHECKS = ("fwd", "grad", "gradgrad", "inplace", "inplace_grad", "method", "out", "noncontig", "alias", "strides")
+LISTS = ("first_ops", "next_ops")
 SWEEP = "float64,int64,int32,bool,bfloat16,float16,complex64,complex128"
-NAMES_SHOWN = 12
+WITH_GRADIENTS = ("eager", "lazy", "compiled")
+DONE = ("ok", "fail")
 TITLES = {
-    "supported": "supported", "forward ok": "forward", "grad ok": "gradient", "gradgrad": "second gradient", "inplace": "in-place",
-    "inplace_grad": "its gradient", "method": "method", "out": "out=", "noncontig": "non-contiguous", "alias": "aliasing", "strides": "strides",
+    "fwd": "forward", "grad": "gradient", "gradgrad": "second gradient", "inplace": "in-place", "inplace_grad": "its gradient", "method": "method",
+    "out": "out=", "noncontig": "non-contiguous", "alias": "aliasing", "strides": "strides",
 }
+Record = dict[str, Any]
 
 
 def main(arguments: list[str]) -> int:
@@ -36,22 +41,33 @@ def main(arguments: list[str]) -> int:
     if problem:
         print(f"conformance: {problem}", file=sys.stderr)
         return 2
-    wanted = [(mode, options.dtypes, not options.no_gradgrad) for mode in options.modes.split(",")]
-    wanted += [("eager", SWEEP, False)] if options.sweep else []
-    runs: dict[str, list[dict[str, Any]]] = {}
-    for ops, (mode, dtypes, second) in itertools.product(options.ops, wanted):
-        run = measure(harness, options, ops, mode, dtypes, second)
+    records: list[Record] = []
+    figures: list[str] = []
+    for mode, dtype in runs(options):
+        run = measure(harness, options, mode, dtype)
         if run is None:
             continue
         for figure in run["figures"]:
-            print(f"{title(ops)}: {figure}", flush=True)
-        runs.setdefault(ops, []).append(run)
-    if not runs:
+            print(figure, flush=True)
+        figures += run["figures"]
+        records += run["records"]
+    if not records:
         return 1
     if options.write:
-        Path(options.write).write_text(page(runs, options), encoding="utf-8")
+        Path(options.write).write_text(page(records, figures, names_in(harness), options), encoding="utf-8")
         print(f"written: {options.write}")
     return 0
+
+
+def runs(options: argparse.Namespace) -> list[tuple[str, str]]:
+    """The modes and dtypes to measure, in order."""
+    first = [(mode, dtype) for mode in options.modes.split(",") for dtype in (["float32"] if mode == "errors" else options.dtypes.split(","))]
+    return first + [("eager", dtype) for dtype in SWEEP.split(",") if options.sweep and ("eager", dtype) not in first]
+
+
+def names_in(harness: Path) -> dict[str, set[str]]:
+    """The names of operators in each of the harness's lists."""
+    return {name: set((harness / f"{name}.txt").read_text().split()) for name in LISTS if (harness / f"{name}.txt").exists()}
 
 
 def parsed(arguments: list[str]) -> argparse.Namespace:
@@ -59,11 +75,11 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--harness", default=str(ROOT.parent / "shared" / "conformance"), help="folder of opinfo.py (default: %(default)s)")
     parser.add_argument("--python", default=os.environ.get("WEFT_TORCH_PYTHON", sys.executable),
                         help="an interpreter with torch, scipy, expecttest and weft's dependencies (default: WEFT_TORCH_PYTHON, or this one)")
-    parser.add_argument("--ops", nargs="+", default=["@first_ops.txt", "@next_ops.txt"], metavar="OPS",
-                        help="lists, each names with commas between or @file in the harness's folder (default: %(default)s)")
+    parser.add_argument("--ops", help="names with commas between, or @file in the harness's folder (default: the whole database)")
     parser.add_argument("--modes", default=",".join(MODES), help="default: %(default)s")
     parser.add_argument("--dtypes", default="float32", help="names with commas between (default: %(default)s)")
     parser.add_argument("--sweep", action="store_true", help=f"then eager with {SWEEP} too, without second gradients")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep every record there, and measure only what it does not have yet")
     parser.add_argument("--n", type=int, default=8, help="samples for each operator (default: %(default)s)")
     parser.add_argument("--no-gradgrad", action="store_true", help="leave second gradients out")
     parser.add_argument("--write", default=str(TABLE), metavar="PATH", help="where the table goes; '' for nowhere (default: docs/conformance.md)")
@@ -84,80 +100,105 @@ def missing(harness: Path, python: str) -> str | None:
     return None
 
 
-def measure(harness: Path, options: argparse.Namespace, ops: str, mode: str, dtypes: str, second: bool) -> dict[str, Any] | None:
-    """The harness's record of one mode, or None after printing why there is none."""
+def measure(harness: Path, options: argparse.Namespace, mode: str, dtype: str) -> dict[str, Any] | None:
+    """The harness's record of one mode and dtype, or None after printing why there is none."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "record.json"
-        command = [options.python, "opinfo.py", "--target", "weft", "--ops", ops, "--modes", mode, "--dtypes", dtypes,
-                   "--n", str(options.n), "--out", str(out), *([] if second else ["--no-gradgrad"])]
-        done = subprocess.run(command, cwd=harness, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if done.returncode or not out.exists():
-            print(f"conformance: the harness failed in mode {mode} (status {done.returncode}):\n{done.stdout[-2000:]}", file=sys.stderr)
-            return None
-        record: dict[str, Any] = json.loads(out.read_text())
+        kept = (options.keep or Path(folder)).absolute() / f"{mode}-{dtype}.json"
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        if not kept.exists():
+            second = [] if (mode, dtype) == ("eager", "float32") and not options.no_gradgrad else ["--no-gradgrad"]
+            command = [options.python, "opinfo.py", "--target", "weft", *(["--ops", options.ops] if options.ops else []), "--modes", mode,
+                       "--dtypes", dtype, "--n", str(options.n), "--out", str(kept), *second]
+            done = subprocess.run(command, cwd=harness, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            if done.returncode or not kept.exists():
+                print(f"conformance: the harness failed in mode {mode} (status {done.returncode}):\n{done.stdout[-2000:]}", file=sys.stderr)
+                return None
+        record: dict[str, Any] = json.loads(kept.read_text())
         return record
 
 
 # ---------------------------------------------------------------- the page
 
 
-def title(ops: str) -> str:
-    """A list of operators in a word."""
-    return ops[1:].removesuffix(".txt") if ops.startswith("@") else ops
-
-
-def page(runs: dict[str, list[dict[str, Any]]], options: argparse.Namespace) -> str:
-    """The text of docs/conformance.md: a section for each list of operators."""
-    torch = next(iter(runs.values()))[0]["torch"]
+def page(records: list[Record], figures: list[str], lists: dict[str, set[str]], options: argparse.Namespace) -> str:
+    """The text of docs/conformance.md: a section for each list of operators, one for all others, and why some differ."""
+    whole = ["## The whole database", "", "What the harness itself prints:", "", *(f"    {figure}" for figure in figures), ""]
     head = [
         "# Conformance to PyTorch's operator database", "",
-        f"Entries of PyTorch {torch}'s own database of operators and samples, run by weft and compared with PyTorch ({options.n} samples for each",
-        "operator). `./dev conformance --python PYTHON_WITH_TORCH` measures it again and writes this page. No operator is treated specially for the",
-        "harness. A value counts as different also where PyTorch's is the less exact one: some lines below are PyTorch's overflows in half precision.", "",
+        f"Entries of PyTorch 2.13's own database of operators and samples, run by weft and compared with PyTorch ({options.n} samples for each",
+        "operator). `./dev conformance --python PYTHON_WITH_TORCH --sweep` measures it again and writes this page. No operator is treated specially",
+        "for the harness. The database has 702 entries, of which 631 can be checked: not those of sparse tensors, of private names and of random numbers.", "",
     ]
-    return "\n".join(head) + "\n" + "\n".join(section(ops, found) for ops, found in runs.items())
+    left = [r for r in records if not any(name_of(r) in names for names in lists.values())]
+    sections = {**{title: [r for r in records if name_of(r) in names] for title, names in lists.items()}, "the others": left}
+    text = "\n".join(section(title, found) for title, found in sections.items() if found)
+    return "\n".join([*head, *whole]) + "\n" + text + "\n" + reasons(records)
 
 
-def section(ops: str, runs: list[dict[str, Any]]) -> str:
+def name_of(record: Record) -> str:
+    """An entry's operator, without its variant."""
+    return str(record["op"]).split("|", 1)[0]
+
+
+def section(title: str, records: list[Record]) -> str:
     """The table of one list, then what differs."""
-    lines = [f"## {title(ops)}", ""]
-    used = [c for c in COLUMNS if any(c in counts(f) for run in runs for f in run["figures"])]
-    lines.append("| mode | dtype | " + " | ".join(TITLES[c] for c in used) + " |")
-    lines.append("|---|---|" + "---|" * len(used))
-    for run in runs:
-        lines += [row(figure, used) for figure in run["figures"] if not figure.startswith("opinfo errors")]
-    for figure in (f for run in runs for f in run["figures"] if f.startswith("opinfo errors")):
-        raised, same = re.findall(r"raised (\d+/\d+), same type (\d+)", figure)[0]
-        lines += ["", f"Invalid calls: {raised} raise, {same} of them with PyTorch's type of exception."]
-    return "\n".join([*lines, "", *failures(runs)]) + "\n"
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        groups.setdefault((record["mode"], record["dtype"]), []).append(record)
+    tables = {key: counts(key[0], found) for key, found in groups.items() if key[0] != "errors"}
+    used = [c for c in CHECKS if any(c in table for table in tables.values())]
+    lines = [f"## {title}", "", "| mode | dtype | supported | " + " | ".join(TITLES[c] for c in used) + " |", "|---|---|---|" + "---|" * len(used)]
+    lines += [f"| {mode} | {dtype} | {table['supported']} | " + " | ".join(table.get(c, "") for c in used) + " |" for (mode, dtype), table in tables.items()]
+    for (mode, _), found in groups.items():
+        if mode == "errors":
+            raised, same = ([sum(r["checks"].get(c, [0, 0])[i] for r in found) for i in (0, 1)] for c in ("errors", "error_type"))
+            lines += ["", f"Invalid calls: {raised[0]}/{sum(raised)} raise, {same[0]} of them with PyTorch's type of exception."]
+    return "\n".join([*lines, "", *failures(records)]) + "\n"
 
 
-def counts(figure: str) -> dict[str, str]:
-    """`supported 3/4` and its like, by name."""
-    return {name: value for name, value in re.findall(r"(?:: |, )([a-z_ ]+?) (\d+(?:/\d+)?)(?=,| \(|$)", figure)}
+def counts(mode: str, records: list[Record]) -> dict[str, str]:
+    """How many entries are supported, and how many pass each check of those that have it: `3/4`."""
+    tried = [r for r in records if r["status"] != "skipped"]
+    supported = [r for r in tried if r["produced"] or r["status"] in DONE]
+    table = {"supported": f"{len(supported)}/{len(tried)}"}
+    for check in CHECKS:
+        have = [r for r in supported if sum(r["checks"].get(check, [0, 0]))]
+        if have or (check == "fwd" and tried):
+            passed = sum(not r["checks"][check][1] and r["status"] in DONE for r in have)
+            table[check] = f"{passed}/{len(have)}"
+    return table if mode in WITH_GRADIENTS else {c: n for c, n in table.items() if c not in ("grad", "gradgrad")}
 
 
-def row(figure: str, used: list[str]) -> str:
-    mode, dtype = re.findall(r"^opinfo (\S+) (\S+):", figure)[0]
-    found = counts(figure)
-    return f"| {mode} | {dtype} | " + " | ".join(found.get(c, "") for c in used) + " |"
-
-
-def failures(runs: list[dict[str, Any]]) -> list[str]:
-    """What failed, by mode and reason."""
-    groups: dict[tuple[str, str, str], list[str]] = {}
-    for record in (r for run in runs for r in run["records"]):
+def failures(records: list[Record]) -> list[str]:
+    """What failed, by reason, with the dtypes and modes."""
+    groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    places: dict[tuple[str, str], list[str]] = {}
+    for record in records:
         if record["status"] in ("ok", "skipped"):
             continue
-        reasons = {f"{check}: {cause}" for check, _, cause, _ in record["fails"]} or {record.get("reason", record["status"])}
-        for reason in sorted(reasons):
-            groups.setdefault((record["mode"], record["dtype"], reason), []).append(record["op"])
+        causes = {f"{check}: {cause}" for check, _, cause, _ in record["fails"]} or {"not there" if record["status"] == "missing" else record["status"]}
+        for cause in sorted(causes):
+            places.setdefault((record["op"], cause), []).append(f"{record['mode']} {record['dtype']}")
+    for (op, cause), found in places.items():
+        groups.setdefault((cause, () if cause == "not there" else tuple(found)), []).append(op)
     lines = []
-    for (mode, dtype, reason), names in groups.items():
-        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-        lines.append(f"- {mode}, {dtype}, {reason}: {', '.join(f'`{n}`' for n in names[:NAMES_SHOWN])}{more}")
+    for (cause, found), ops in sorted(groups.items()):
+        where = f" ({', '.join(found)})" if found else ""
+        lines.append(f"- {cause}{where}: {quoted(sorted(ops))}")
     return ["### What differs", "", *(lines or ["Nothing."])]
+
+
+def reasons(records: list[Record]) -> str:
+    """Why entries differ: the lines of REASONS about operators that do."""
+    differ = {name_of(r) for r in records if r["status"] not in ("ok", "skipped")}
+    lines = [f"- {quoted(names)}: {why}" for names, why in REASONS if differ.intersection(names)]
+    return "\n".join(["## Why", "", *lines]) + "\n"
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Names as code, with commas between."""
+    return ", ".join(f"`{n}`" for n in names)
 
 
 if __name__ == "__main__":

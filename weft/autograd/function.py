@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.autograd.anomaly import anomaly, remember_forward
-from weft.autograd.function_context import FunctionCtx
+from weft.autograd.function_context import FunctionCtx as FunctionCtx
 from weft.autograd.function_outputs import attach, save_for_node
 from weft.autograd.node import Edge, InputMetadata, Node
 from weft.autograd.record import gradient_edge

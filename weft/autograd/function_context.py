@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autograd.saved import FREED, SavedTensor
 from weft.support.errors import ArgumentError, StateError
@@ -11,6 +11,11 @@ from weft.tensor.tensor import Tensor
 
 class FunctionCtx:
     """What `forward`, `setup_context` and `backward` of one call share. Any other attribute may be set on it too."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     def __init__(self, needs: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs

@@ -14,6 +14,7 @@ from weft.ops.rules import normalize_dim, normalize_dims
 from weft.support.errors import IndexBoundsError, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
+from weft.types import shape_env
 from weft.types.dims import Dim
 
 
@@ -114,6 +115,14 @@ def _powers(x: Any, size: Dim, increasing: bool) -> Any:
     return out if increasing else aten.flip(out, (-1,))
 
 
+def _powers_from_0(x: Any, N: Dim | None) -> Any:
+    whole = x if x.ndim else aten.reshape(x, (1,))
+    size = whole.dims[-1] if N is None else N
+    if shape_env.less(size, 2):
+        raise ShapeError(f"linalg_vander: N must be greater than 1, but it is {size}.")
+    return _powers(whole, size, True)
+
+
 define(
     "aten::vander(Tensor x, int? N=None, bool increasing=False) -> Tensor",
     "The powers of a vector's elements as columns, from N - 1 down to 0.",
@@ -125,7 +134,7 @@ define(
 define(
     "aten::linalg_vander(Tensor x, *, int? N=None) -> Tensor",
     "The powers 0, 1, ... of each element in a new last dim.",
-    decompose=lambda x, N: _powers(x, x.dims[-1] if N is None else N, True),
+    decompose=_powers_from_0,
     public=("linalg",),
     samples=draw(case(F(2, 3)), case(F(3), N=5)),
     reference=lambda x, n: x[..., None] ** np.arange(x.shape[-1] if n is None else n),

@@ -322,7 +322,7 @@ def polygamma(self: Tensor, n: int) -> Tensor:
 
 def polygamma_(self: Tensor, n: int) -> Tensor:
     """The n-th derivative of digamma, in place."""
-    result: Tensor = self.copy_(polygamma(self, n))
+    result: Tensor = self.copy_(polygamma(aten.clone(self), n))
     return result
 
 

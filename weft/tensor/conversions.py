@@ -70,11 +70,11 @@ class Conversions(Facts):
             raise StateError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(value)}.")
         return bool((self == value).any().item())
 
-    def item(self) -> Any:
+    def item(self) -> int | float | bool:
         """The only element as a Python number. Raises StateError for any other number of elements."""
-        data = self._data
+        data: Any = self._data
         if type(data) is not ndarray:
-            return data.item()
+            return data.item()  # type: ignore[no-any-return]
         if modes.capture is not None:
             modes.capture.refuse_value(self, "its value (.item(), int(), float(), bool() or `if tensor`)")
         if data.size != 1:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
 from weft.runtime.generator import Generator
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.modes import modes
 from weft.utils.data.collate import default_collate, default_convert
-from weft.utils.data.dataset import IterableDataset
+from weft.utils.data.dataset import Dataset, IterableDataset, T
 from weft.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 
 Collate = Callable[[Any], Any]
@@ -41,11 +41,11 @@ def get_worker_info() -> WorkerInfo | None:
     return _local.info
 
 
-class DataLoader:
+class DataLoader(Generic[T]):
     """Iterates over batches. num_workers > 0 loads on that many threads, `prefetch_factor` batches ahead each; the order stays the same."""
 
     def __init__(
-        self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None, sampler: Iterable[int] | None = None,
+        self, dataset: Dataset[T] | Sequence[T], batch_size: int | None = 1, shuffle: bool | None = None, sampler: Iterable[int] | None = None,
         batch_sampler: Iterable[list[int]] | None = None, num_workers: int = 0, collate_fn: Collate | None = None, pin_memory: bool = False,
         drop_last: bool = False, timeout: float = 0, worker_init_fn: Callable[[int], None] | None = None, multiprocessing_context: Any = None,
         generator: Generator | None = None, *, prefetch_factor: int | None = None, persistent_workers: bool = False, pin_memory_device: str = "",
@@ -57,7 +57,9 @@ class DataLoader:
             raise ValueProblem("timeout option should be non-negative")
         if sampler is not None and shuffle:
             raise ValueProblem("sampler option is mutually exclusive with shuffle")
-        self.dataset, self.num_workers, self.timeout, self.worker_init_fn, self.generator = dataset, num_workers, timeout, worker_init_fn, generator
+        items: Any = dataset
+        self.dataset = items
+        self.num_workers, self.timeout, self.worker_init_fn, self.generator = num_workers, timeout, worker_init_fn, generator
         self.prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
         self.is_iterable = isinstance(dataset, IterableDataset)
         if self.is_iterable and (shuffle or sampler is not None or batch_sampler is not None):
@@ -69,7 +71,7 @@ class DataLoader:
         self.drop_last = drop_last
         self.batch_size = None if batch_sampler is not None else batch_size
         if sampler is None and not self.is_iterable:
-            sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+            sampler = RandomSampler(items, generator=generator) if shuffle else SequentialSampler(items)
         self.sampler = sampler
         if batch_sampler is None and batch_size is not None and sampler is not None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
@@ -168,7 +170,7 @@ class DataLoader:
 class _Worker:
     """A thread that loads batches. Errors travel to whoever takes the batch."""
 
-    def __init__(self, loader: DataLoader, number: int, streams: bool = False) -> None:
+    def __init__(self, loader: DataLoader[Any], number: int, streams: bool = False) -> None:
         self.loader, self.number = loader, number
         self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.done: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(loader.prefetch_factor if streams else 0)
