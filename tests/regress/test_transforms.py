@@ -99,3 +99,19 @@ def test_what_has_no_derivative_is_refused(rng):
             call()
     with pytest.raises(ValueError, match="out_dims"):
         vmap(lambda a: a, out_dims=("last",))(x)
+
+
+def test_as_strided_of_examples_that_lie_behind_others(rng):
+    x = point(rng, 2, 5, 2, 3)[1]
+    expected = x.numpy()[:, :, 1:]
+    for f in (lambda a: a.as_strided((2, 2), (3, 1), a.storage_offset() + 1), lambda a: a.as_strided((2, 2), (3, 1), 31),
+              lambda a: a.transpose(0, 1).as_strided((2, 2), (3, 1), 31)):
+        np.testing.assert_array_equal(vmap(f)(x).numpy(), expected)
+        np.testing.assert_array_equal(vmap(lambda a, f=f: grad(lambda b: f(b).sum())(a))(x).numpy(), np.tile([0.0, 1.0, 1.0], (5, 2, 1)))
+        np.testing.assert_array_equal(jvp(vmap(f), (x,), (x,))[1].numpy(), expected)
+
+
+def test_anomalies_inside_transforms(rng):
+    x = weft.tensor([0.0, 1.0], dtype=weft.float64)
+    with weft.autograd.set_detect_anomaly(True), pytest.raises(RuntimeError, match=r"SqrtBackward0' returned nan|MulBackward0' returned nan"):
+        vmap(grad(lambda a: (a.sqrt() * 0).sum()))(x)

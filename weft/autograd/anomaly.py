@@ -117,9 +117,10 @@ def _tell(text: str) -> None:
 def check_nan(node: Any, out: tuple[Any, ...]) -> None:
     """Raise StateError if a gradient holds a NaN."""
     for i, gradient in enumerate(out):
-        if not isinstance(gradient, Tensor) or type(gradient._data) is not np.ndarray:
-            continue
-        if bool(np.isnan(gradient._data).any()):
+        data = gradient._data if isinstance(gradient, Tensor) else None
+        while isinstance(getattr(data, "value", None), Tensor):  # a tensor of a transform
+            data = data.value._data  # type: ignore[union-attr]
+        if type(data) is np.ndarray and bool(np.isnan(data).any()):
             describe_failure(node, StateError())
             where = f" (forward at {node.where})" if node.where else ""
             raise StateError(f"Function '{node.name()}' returned nan values in its {i}th output.{where}")

@@ -36,6 +36,8 @@ def as_strided(self: Tensor, size: Any, stride: Any, storage_offset: Any = None)
         return aten.as_strided(self, size, stride, storage_offset)
     order = storage_order(root)
     offset = self.storage_offset() if storage_offset is None else storage_offset
+    start = root.storage_offset()  # not 0 for a tensor of a transform that holds a view; the operator counts from the first element
+    offset = offset if start == 0 else offset - start
     return aten.as_strided(root if order is None else aten.permute(root, order), size, stride, offset)
 
 
