@@ -15,11 +15,13 @@ from weft.compile.program_io import (
     GradFlag,
     NumberSource,
     NumberWrite,
+    ReturnGrad,
     StateSource,
 )
 from weft.compile.random_state import RandomState
 from weft.compile.state import base_like
 from weft.ir.graph import Graph
+from weft.runtime.storage import Storage
 from weft.support.counters import counters
 from weft.tensor.tensor import Tensor
 from weft.types import dims as dm
@@ -79,7 +81,7 @@ class Inputs:
         return inputs, grads
 
 
-def target_of(source: GradFlag | GradBuffer | GradEffect, leaves: list[Any]) -> Tensor:
+def target_of(source: GradFlag | GradBuffer | GradEffect | ReturnGrad, leaves: list[Any]) -> Tensor:
     """The tensor of this call whose `.grad` is meant."""
     return source.tensor if source.leaf is None else leaves[source.leaf]
 
@@ -119,35 +121,34 @@ class Effects:
     """What a call does besides the bytes: versions, .grad objects, copied arguments, numbers, the generator."""
 
     def __init__(
-        self, graph: Graph, sources: list[Any], grad_effects: list[GradEffect], number_writes: list[NumberWrite], random: list[RandomState]
+        self, graph: Graph, sources: list[Any], grad_effects: list[GradEffect], number_writes: list[NumberWrite], random: list[RandomState],
+        raised: dict[int, tuple[Any, int]],
     ) -> None:
-        self.storages: list[Any] = []
-        self.moving: list[Any] = []
-        self.arguments: list[tuple[int, int, Any]] = []
+        slots = [s.slot for s in sources if type(s) is StateSource]
+        moving = {id(slot.storage): slot for slot in slots if slot.leaf is not None or slot.provider is not None}
+        self.storages = [(s, by) for key, (s, by) in raised.items() if by and key not in moving and isinstance(s, Storage)]
+        self.moving: list[tuple[Any, int]] = [(slot, raised[key][1]) for key, slot in moving.items() if key in raised]
+        self.arguments: list[tuple[int, int, Any, int]] = []
         for _, param in graph.writes:
             source = sources[param]
             if type(source) is ArgumentSource:
-                self.arguments.append((param, source.leaf, source.permutation))
-            elif type(source) is StateSource:
-                slot = source.slot
-                if slot.leaf is None and slot.provider is None:
-                    self.storages.append(slot.storage)
-                else:
-                    self.moving.append(slot)
+                by = raised[source.counter][1] if source.counter in raised else 0
+                self.arguments.append((param, source.leaf, source.permutation, by))
         self.grad_effects, self.number_writes = grad_effects, number_writes
         self.random = [state for state in random if state.is_moved()]
 
     def apply(self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: Grads) -> None:
         """Make them visible."""
-        for storage in self.storages:
-            storage.version += 1
-        for slot in self.moving:
-            (leaves[slot.leaf] if slot.leaf is not None else slot.provider()).storage().version += 1
-        for param, leaf, permutation in self.arguments:
+        for storage, by in self.storages:
+            storage.version += by
+        for slot, by in self.moving:
+            (leaves[slot.leaf] if slot.leaf is not None else slot.provider()).storage().version += by
+        for param, leaf, permutation, by in self.arguments:
             tensor = leaves[leaf]
             if permutation is None and inputs[param] is not tensor._data:
                 tensor._data[...] = inputs[param]
-            tensor.storage().version += 1
+            if by:
+                tensor.storage().version += by
         for effect in self.grad_effects:
             _apply_grad(effect, target_of(effect, leaves), inputs, grads)
         for write in self.number_writes:

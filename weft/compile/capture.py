@@ -401,6 +401,13 @@ class Capture(LiftedNumbers, WrapperState):
         self._versions.append((counted, counted.version))
         counted.version += 1
 
+    def raised(self) -> dict[int, tuple[Any, int]]:
+        """By how much the function raises versions: for each storage, by id, the storage and the difference."""
+        first: dict[int, tuple[Any, int]] = {}
+        for storage, version in self._versions:
+            first.setdefault(id(storage), (storage, version))
+        return {key: (storage, storage.version - version) for key, (storage, version) in first.items()}
+
     def keep_version(self, storage: Any) -> None:
         """A version counter that moves while the function is captured is put back: the program will act, the capture has not."""
         self._versions.append((storage, storage.version))

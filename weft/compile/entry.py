@@ -13,7 +13,7 @@ from weft.autograd.hooks import hooks_on
 from weft.autograd.node import RemovableHandle
 from weft.autograd.views import follow
 from weft.compile.arguments import TensorFacts, facts_of, layout_of, leaf_of, sharing_pattern, strides_of
-from weft.compile.call_plan import Effects, Inputs, Symbols, number_of, present_grad
+from weft.compile.call_plan import Effects, Inputs, Symbols, number_of, present_grad, target_of
 from weft.compile.capture import Capture
 from weft.compile.executable import Compiled, Interpreted, make_executable
 from weft.compile.joint import JointProgram
@@ -25,6 +25,7 @@ from weft.compile.program_io import (
     ReturnArgument,
     ReturnConstant,
     ReturnFresh,
+    ReturnGrad,
     ReturnNumber,
     ReturnState,
     ReturnView,
@@ -110,7 +111,8 @@ class Entry:
         constants = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         entry = cls(
             owner, graph, capture, outcome.sources, facts, constants, spec, guards, returns, result_spec, executable, modes.grad, dt.get_default(),
-            check, names, Inputs(outcome.sources), Effects(graph, outcome.sources, grad_effects, number_writes, random), random, program,
+            check, names, Inputs(outcome.sources), Effects(graph, outcome.sources, grad_effects, number_writes, random, outcome.raised), random,
+            program,
             sharing_pattern(leaves), None, outcome.settings, outcome.late,
         )
         entry.seconds_compile = seconds
@@ -343,8 +345,11 @@ class Entry:
                 return _same_memory(base)  # a detached tensor beside its source
             return base if returned.shown is None else _seen_through(base, returned.shown, symbols)  # type: ignore[union-attr]
         if kind is ReturnArgument:
-            leaf = leaves[returned.leaf]  # type: ignore[union-attr]
+            leaf = leaves[returned.leaf]  # type: ignore[union-attr, index]
             return leaf if returned.shown is None else _seen_through(leaf, returned.shown, symbols)  # type: ignore[union-attr]
+        if kind is ReturnGrad:
+            gradient = present_grad(target_of(returned, leaves))  # type: ignore[arg-type]
+            return gradient if returned.shown is None or gradient is None else _seen_through(gradient, returned.shown, symbols)  # type: ignore[union-attr]
         if kind is ReturnState:
             if returned.tensor is not None:  # type: ignore[union-attr]
                 return returned.tensor  # type: ignore[union-attr]

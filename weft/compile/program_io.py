@@ -20,13 +20,17 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class ArgumentSource:
-    """A tensor argument: its place among the leaves, its dims in the graph, and how its bytes are ordered (strides: symbols, where it has gaps)."""
+    """A tensor argument: its place among the leaves, its dims in the graph, and how its bytes are ordered (strides: symbols, where it has gaps).
+
+    counter: the id of the storage that counted the versions in the capture, if the function writes it.
+    """
 
     leaf: int
     dims: tuple[Dim, ...]
     permutation: tuple[int, ...] | None
     strides: tuple[Dim, ...] | None
     written: bool
+    counter: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +105,15 @@ class ReturnArgument:
 
 
 @dataclass(frozen=True, eq=False)
+class ReturnGrad:
+    """The returned `.grad` of a leaf as the call leaves it, or a view of it; `leaf` as in GradBuffer."""
+
+    tensor: Tensor
+    leaf: int | None
+    shown: Shown | None
+
+
+@dataclass(frozen=True, eq=False)
 class ReturnView:
     """A returned view of the tensor that return number `root` gives: made anew by its view operators, so that autograd knows what it is."""
 
@@ -124,7 +137,7 @@ class ReturnNumber:
     dim: Dim | None
 
 
-Return = ReturnFresh | ReturnState | ReturnArgument | ReturnView | ReturnConstant | ReturnNumber
+Return = ReturnFresh | ReturnState | ReturnArgument | ReturnGrad | ReturnView | ReturnConstant | ReturnNumber
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,6 +33,7 @@ from weft.compile.program_io import (
     ReturnArgument,
     ReturnConstant,
     ReturnFresh,
+    ReturnGrad,
     ReturnNumber,
     ReturnState,
     ReturnView,
@@ -88,6 +89,7 @@ class Outcome:
     late: list[tuple[str, int]] = field(default_factory=list)
     settings: list[Callable[[], None]] = field(default_factory=list)
     writes: list[tuple[int, int]] = field(default_factory=list)
+    raised: dict[int, tuple[Any, int]] = field(default_factory=dict)
 
     def leaf_of(self, tensor: Tensor) -> int | None:
         """Which argument a tensor is; None if the function reaches it otherwise."""
@@ -136,6 +138,7 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
                 joint = _joint(outcome, carriers)
             finally:
                 recorded.rollback()
+    outcome.raised = capture.raised()
     capture.restore()
     _fill_sources(outcome)
     graph = capture.builder.graph(outcome.results, outcome.writes)
@@ -389,6 +392,9 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
     for i, stand_in in enumerate(stand_ins):
         if stand_in is leaf:
             return ReturnArgument(i, None)
+    returned = _return_grad(outcome, leaf)
+    if returned is not None:
+        return returned
     data = leaf._data
     if type(data) is np.ndarray:
         return ReturnState(leaf, None, None)
@@ -406,11 +412,30 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
     return ReturnFresh(positions[id(storage)], _shown(data) if data.path or storage.order is not None else None)
 
 
+def _return_grad(outcome: Outcome, leaf: Tensor) -> Return | None:
+    """A returned tensor that is the `.grad` of a leaf, or shows its memory: the caller gets the object that the leaf has then."""
+    data = leaf._data
+    for slot in outcome.capture.grads.values():
+        current = slot.current
+        if not isinstance(current, Tensor) or current.requires_grad or leaf.requires_grad:
+            continue
+        if current is leaf:
+            shown = None
+        elif slot.touched and type(data) is type(current._data) is SymbolicPayload and data.storage is current._data.storage and not current._data.path:
+            data.storage.ask()
+            shown = _shown(data)
+        else:
+            continue
+        real = outcome.capture.real(slot.tensor)
+        return ReturnGrad(real, outcome.leaf_of(real), shown)
+    return None
+
+
 def _bind_late(outcome: Outcome, returns: list[Return], writes: list[NumberWrite], offsets: list[Dim]) -> None:
     """Numbers that outlive the program's run and hang on sizes that it finds: their symbols come out as results."""
     found = [*offsets, *(w.dim for w in writes), *(r.dim for r in returns if isinstance(r, ReturnNumber))]
     for r in returns:
-        if isinstance(r, (ReturnFresh, ReturnState, ReturnArgument)) and r.shown is not None:
+        if isinstance(r, (ReturnFresh, ReturnState, ReturnArgument, ReturnGrad)) and r.shown is not None:
             found += [*r.shown.geometry.dims, *r.shown.geometry.strides, r.shown.geometry.offset]
     capture = outcome.capture
     for name in sorted({s for d in found if isinstance(d, Expr) for s in d.symbols() if s not in capture.env.examples}):
@@ -465,7 +490,7 @@ def _param_of(outcome: Outcome, storage: SymbolicStorage) -> int:
     assert at is not None
     source = outcome.sources[at]
     assert isinstance(source, ArgumentSource)
-    outcome.sources[at] = replace(source, written=True)
+    outcome.sources[at] = replace(source, written=True, counter=id(storage))
     return at
 
 
