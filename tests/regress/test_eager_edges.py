@@ -143,3 +143,26 @@ def test_halves_keep_their_dtype_in_ldexp() -> None:
         x = weft.tensor([1.0, 3.0], dtype=dtype)
         assert weft.ldexp(x, weft.tensor([1, 2])).dtype is dtype
         assert weft.nextafter(x, x + 1).gt(x).all()
+
+
+def test_numbers_that_would_wrap_around_are_not_chosen() -> None:
+    x = weft.tensor([1, 2], dtype=weft.int8)
+    mask, place = weft.tensor([True, False]), weft.tensor([0])
+    for refused in (
+        lambda v: x.clamp(0, v), lambda v: x.clamp_min(v), lambda v: weft.where(mask, x, v), lambda v: weft.where(mask, v, x), lambda v: x.index_fill(0, place, v),
+        lambda v: x.scatter(0, place, v), lambda v: weft.nn.functional.pad(x, (1, 1), value=v),
+    ):
+        refused(3)
+        with pytest.raises(RuntimeError, match="300"):
+            refused(300)
+    assert x.clamp(0, 1e9).dtype is weft.get_default_dtype()
+    assert weft.tensor([1, 2], dtype=weft.uint8).index_fill(0, place, -1).tolist() == [255, 2]
+    for value in (NAN, 1j, float("inf")):
+        with pytest.raises(RuntimeError, match=r"convert"):
+            x.index_fill(0, place, value)
+
+
+def test_einsum_of_one_tensor(rng: np.random.Generator) -> None:
+    x = weft.from_numpy(rng.standard_normal((3, 3)))
+    np.testing.assert_allclose(weft.einsum("ii", x).numpy(), np.trace(x.numpy()))
+    assert weft.equal(weft.einsum("ij->ji", x), x.t())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,19 @@ fmin = pointwise(
     reference=np.fmin,
 )
 
+
+def _check_whole(tensor: Any, numbers: Sequence[Any]) -> None:
+    """Refuse integers that an integer tensor's dtype, which the result has, does not hold: wrapped around they would be chosen."""
+    if isinstance(tensor, TensorType) and tensor.dtype is not None and tensor.dtype.category == dt.INT:
+        for number in numbers:
+            if type(number) is int:
+                check_fits(number, tensor.dtype)
+
+
+def _has_integers(args: tuple[Any, ...]) -> bool:
+    return any(isinstance(a, TensorType) and a.dtype is not None and a.dtype.category == dt.INT for a in args)
+
+
 class _Condition(Pointwise):
     """where's rule: the condition must be bool."""
 
@@ -97,7 +111,15 @@ class _Condition(Pointwise):
         condition = args[0]
         if isinstance(condition, TensorType) and condition.dtype not in (None, dt.bool_, dt.uint8):
             raise DTypeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}")
+        self.check_numbers(args)
         return super().__call__(*args)
+
+    def looks_at_numbers(self, args: tuple[Any, ...]) -> bool:
+        return _has_integers(args[1:])
+
+    def check_numbers(self, args: tuple[Any, ...]) -> None:
+        _check_whole(args[1], args[2:])
+        _check_whole(args[2], args[1:2])
 
 
 where = pointwise(
@@ -187,9 +209,19 @@ class _Bounds(Pointwise):
     """clamp's rule: at least one bound."""
 
     def compute_dtype(self, args: tuple[Any, ...]) -> dt.DType:
-        if all(a is None for a in args[1:]):
+        if all([a is None for a in args[1:]]):
             raise StateError("clamp: At least one of 'min' or 'max' must not be None")
         return super().compute_dtype(args)
+
+    def __call__(self, *args: Any) -> Any:
+        self.check_numbers(args)
+        return super().__call__(*args)
+
+    def looks_at_numbers(self, args: tuple[Any, ...]) -> bool:
+        return _has_integers(args)
+
+    def check_numbers(self, args: tuple[Any, ...]) -> None:
+        _check_whole(args[0], args[1:])
 
 
 def _clamped(s: Any, x: Any, low: Any, high: Any) -> Any:
@@ -250,6 +282,7 @@ clamp_min = pointwise(
     "aten::clamp_min(Tensor self, Tensor min) -> Tensor",
     "The greater of each element and a bound (a number or a tensor).",
     scalar=lambda s, x, low: s.maximum(x, low),
+    rule=_Bounds,
     accepts=is_real,
     vjp={
         "self": lambda g, self, min: aten.where(self >= min, g, 0),
@@ -262,6 +295,7 @@ clamp_max = pointwise(
     "aten::clamp_max(Tensor self, Tensor max) -> Tensor",
     "The smaller of each element and a bound (a number or a tensor).",
     scalar=lambda s, x, high: s.minimum(x, high),
+    rule=_Bounds,
     accepts=is_real,
     vjp={
         "self": lambda g, self, max: aten.where(self <= max, g, 0),

@@ -207,3 +207,11 @@ define(
     samples=draw(case("ij,jk->ik", (F(2, 3), F(3, 4))), case("bij,bkj,k->bi", (F(2, 3, 4), F(2, 5, 4), F(5))), case("...ii->...i", (F(2, 3, 3),)), case("ij,kl", (F(2, 2), F(1, 3)))),
     reference=lambda equation, tensors, path: np.einsum(equation, *tensors),
 )
+define(
+    "aten::einsum.one(str equation, Tensor tensor, *, int[]? path=None) -> Tensor",
+    "Sums, diagonals and reorderings of one tensor: `ii->i`.",
+    decompose=lambda equation, tensor, path: _einsum(equation, (tensor,), path),
+    public=("weft",),
+    samples=draw(case("ii->i", F(3, 3)), case("...ij->...ji", F(2, 3, 4))),
+    reference=lambda equation, tensor, path: np.einsum(equation, tensor),
+)

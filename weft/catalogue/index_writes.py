@@ -21,7 +21,8 @@ from weft.catalogue.samples import F, I, case, draw
 from weft.catalogue.slicing import along
 from weft.ops.op import define
 from weft.ops.packet import aten
-from weft.ops.rules import dims_text, normalize_dim
+from weft.ops.rules import check_fits, dims_text, normalize_dim
+from weft.ops.scalar_numpy import NUMPY
 from weft.support.errors import DTypeError, IndexBoundsError, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -121,13 +122,14 @@ def _index_fill(x: Array, dim: int, index: Array, value: Any) -> Array:
     at = dim % max(x.ndim, 1)
     check_bounds(index, x.shape[at] if x.ndim else 1, at)
     out = x.copy()
-    out[along(at, index.reshape(-1)) if x.ndim else ...] = value
+    out[along(at, index.reshape(-1)) if x.ndim else ...] = NUMPY.const(value, dt.from_numpy(x.dtype))
     return out
 
 
 def _index_fill_type(self: TensorType, dim: int, index: TensorType, value: Any) -> TensorType:
     if index.dtype is not None and index.dtype is not dt.int64:
         raise OutOfBounds("index_fill_(): Expected dtype int64 for index.")
+    check_fits(value, self.dtype)
     if self.dims is not None:
         normalize_dim("index_fill", dim, self.ndim)
     return self

@@ -12,7 +12,8 @@ from weft.catalogue.indexing import check_gather
 from weft.catalogue.samples import F, I, P, case, draw
 from weft.ops.op import define, joint
 from weft.ops.packet import aten
-from weft.ops.rules import dims_text
+from weft.ops.rules import check_fits, dims_text
+from weft.ops.scalar_numpy import NUMPY
 from weft.support.errors import DTypeError, ShapeError
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -28,6 +29,7 @@ def _scatter_type(self: TensorType, dim: int, index: TensorType, src: Any, *rest
             raise DTypeError("scatter(): Expected self.dtype to be equal to src.dtype")
         if src.is_complete and index.is_complete:
             _check_source(index, src)
+    check_fits(src, self.dtype)
     return self
 
 
@@ -53,6 +55,8 @@ def _places(x: Array, dim: int, index: Array, src: Any) -> tuple[Array, tuple[An
     grids[at] = index
     if isinstance(src, np.ndarray):
         src = np.atleast_1d(src)[tuple(slice(0, n) for n in index.shape)]
+    else:
+        src = NUMPY.const(src, dt.from_numpy(x.dtype))
     return out, tuple(grids), src
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from weft.catalogue.samples import F, I, case, draw
 from weft.ops.op import define
 from weft.ops.packet import aten
-from weft.ops.rules import dims_text, normalize_dim, normalize_dims
+from weft.ops.rules import check_fits, dims_text, normalize_dim, normalize_dims
 from weft.support.errors import NotForDType, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -100,9 +100,9 @@ define(
 
 
 def run_size() -> Dim | None:
-    """A size that is only known when the operator has run: a fresh `u` symbol inside a graph, else unknown."""
+    """A size that is only known when the operator has run: a `u` symbol inside a graph, else unknown."""
     env = shape_env.current_env()
-    return None if env is None else env.fresh("u")
+    return None if env is None else env.found()
 
 
 def _repeat_index_type(repeats: TensorType, output_size: int | None) -> TensorType:
@@ -278,6 +278,7 @@ define("aten::diagflat(Tensor self, int offset=0) -> Tensor", "A diagonal matrix
 def _pad_type(self: TensorType, pad: Sequence[Dim], value: Any) -> TensorType:
     if len(pad) % 2:
         raise ShapeError(f"Length of pad must be even but instead it equals {len(pad)}")
+    check_fits(value, self.dtype)
     if not self.is_complete:
         return self
     if len(pad) > 2 * self.ndim:

@@ -123,7 +123,7 @@ def _make_plan(op: Op, args: tuple[Any, ...]) -> PointwisePlan:
     wide = dt.compute_dtype(rule.compute_dtype(types))
     result = rule.result_dtype(types)
     casts: list[Callable[[Any], Any] | None] = []
-    looks = type(rule).check_numbers is not Pointwise.check_numbers
+    looks = rule.looks_at_numbers(types)
     for argument, value in zip(op.schema.arguments, args, strict=True):
         casts.append(_cast_of(argument.kind, argument.name in rule.keep, value, wide))
         if argument.kind == "Scalar" and argument.default is not None:

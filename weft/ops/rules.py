@@ -161,6 +161,10 @@ class Pointwise:
         dims = broadcast_dims(name, [t.shape for t in tensors])
         return tensor_type(self.result_dtype(args), dims, tensors[0].device if tensors else "cpu")
 
+    def looks_at_numbers(self, args: tuple[Any, ...]) -> bool:
+        """Whether `check_numbers` may refuse a number beside tensors of these types."""
+        return type(self).check_numbers is not Pointwise.check_numbers
+
     def check_numbers(self, args: tuple[Any, ...]) -> None:
         """Refuse values of numbers among the arguments. Eager mode keeps one plan for all numbers of a type, and asks a rule that overrides this each time."""
 
