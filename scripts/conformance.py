@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     harness = Path(options.harness).resolve()
     problem = missing(harness, options.python)
     if problem:
-        print(f"conformance: {problem}", file=sys.stderr)
+        print(f"./dev conformance: {problem}", file=sys.stderr)
         return 2
     records: list[Record] = []
     figures: list[str] = []
@@ -71,7 +71,7 @@ def names_in(harness: Path) -> dict[str, set[str]]:
 
 
 def parsed(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="conformance", description=(__doc__ or "").split("\n", 1)[0])
+    parser = argparse.ArgumentParser(prog="./dev conformance", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--harness", default=str(ROOT.parent / "shared" / "conformance"), help="folder of opinfo.py (default: %(default)s)")
     parser.add_argument("--python", default=os.environ.get("WEFT_TORCH_PYTHON", sys.executable),
                         help="an interpreter with torch, scipy, expecttest and weft's dependencies (default: WEFT_TORCH_PYTHON, or this one)")

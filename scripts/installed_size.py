@@ -9,6 +9,7 @@ Import time is that of the best of several fresh processes, above that of an int
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata as metadata
 import os
 import re
@@ -24,7 +25,8 @@ LIMIT_ALL, LIMIT_OWN, LIMIT_IMPORT = 270 * MB, 5 * MB, 0.15  # bytes, bytes, sec
 TRIES = 7
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
+    argparse.ArgumentParser(prog="./dev size", description=(__doc__ or "").split("\n", 1)[0]).parse_args(arguments)
     sizes = {name: distribution_size(name) for name in sorted(dependencies("weft"))}
     seconds = import_seconds()  # first: it writes the bytecode that belongs to weft's own share
     own = sum(path.stat().st_size for path in PACKAGE.rglob("*") if path.is_file())
@@ -96,4 +98,4 @@ def best_seconds(code: str) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -8,6 +8,7 @@ A new catalogue file or public module is given its page in PAGES; until then it 
 
 from __future__ import annotations
 
+import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,10 +137,13 @@ def pages() -> dict[Path, str]:
 
 def main(arguments: list[str]) -> int:
     """Write the pages, or only look."""
+    parser = argparse.ArgumentParser(prog="./dev docs", description="Write the type stubs and docs/reference anew, from the entries and docstrings.")
+    parser.add_argument("--check", action="store_true", help="only say what is not up to date; exits with 1 if something is not")
+    only_look = parser.parse_args(arguments).check
     made = pages()
     there = set(FOLDER.glob("*.md"))
     stale = [p for p, text in made.items() if not p.exists() or p.read_text(encoding="utf-8") != text] + sorted(there - made.keys())
-    if "--check" in arguments:
+    if only_look:
         for path in stale:
             print(f"{path.relative_to(ROOT)} is not up to date; run ./dev docs")
         return int(bool(stale))

@@ -7,6 +7,7 @@ weft/tensor/operators.pyi (methods of Tensor).
 
 from __future__ import annotations
 
+import argparse
 import ast
 import inspect
 import keyword
@@ -308,8 +309,11 @@ def stubs() -> dict[Path, str]:
 
 
 def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="./dev docs", description="Write the type stubs and docs/reference anew, from the entries and docstrings.")
+    parser.add_argument("--check", action="store_true", help="only say what is not up to date; exits with 1 if something is not")
+    only_look = parser.parse_args(arguments).check
     stale = [path for path, text in stubs().items() if not path.exists() or path.read_text() != text]
-    if "--check" in arguments:
+    if only_look:
         for path in stale:
             print(f"{path.relative_to(ROOT)} is not up to date; run scripts/make_stubs.py")
         return int(bool(stale))

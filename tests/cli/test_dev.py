@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 from importlib.machinery import SourceFileLoader
@@ -64,9 +65,9 @@ def test_a_folder_that_is_no_environment_is_left_alone(tmp_path: Path) -> None:
 def test_installed_once_and_again_when_the_project_changes(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     installed: list[str] = []
 
-    def pretend_environment() -> None:
+    def pretend_environment(clear: bool = True) -> None:
         python = dev.VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-        python.parent.mkdir(parents=True)
+        python.parent.mkdir(parents=True, exist_ok=True)
         python.touch()
 
     monkeypatch.setattr(dev, "make_environment", pretend_environment)
@@ -80,6 +81,43 @@ def test_installed_once_and_again_when_the_project_changes(dev: ModuleType, monk
     dev.STAMP.write_text("not json")
     dev.ready_environment("plot")
     assert installed == ["plot", "dev", "dev", "plot"]
+
+
+def test_an_environment_that_was_stopped_half_made_is_completed(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[bool] = []
+    python = dev.VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    python.parent.mkdir(parents=True)
+    shutil.copy(sys.executable, python) if os.name == "nt" else python.symlink_to(sys.executable)
+    (dev.VENV / "pyvenv.cfg").write_text("home = nowhere\ninclude-system-site-packages = false\n")
+    monkeypatch.setattr(dev, "make_environment", lambda clear=True: made.append(clear))
+    monkeypatch.setattr(dev, "install", lambda python, extra: None)
+    dev.ready_environment("plot")
+    assert made == [False]  # what is there stays
+
+
+def test_ctrl_c_is_no_traceback(dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def stopped(arguments: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(dev.COMMANDS, "lint", stopped)
+    assert dev.main(["lint"]) == 130 and "stopped" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM for one process")
+def test_a_request_to_end_reaches_what_runs(tmp_path: Path) -> None:
+    """Through the command itself: whoever ends ./dev ends what it started."""
+    program = (
+        "import importlib.machinery as m, importlib.util as u, pathlib, sys\n"
+        f"loader = m.SourceFileLoader('dev', {str(ROOT / 'dev')!r})\n"
+        "dev = u.module_from_spec(u.spec_from_loader('dev', loader)); loader.exec_module(dev)\n"
+        "dev.ready_environment = lambda extra: pathlib.Path(sys.executable)\n"
+        "child = \"import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); print('ready', flush=True); time.sleep(60)\"\n"
+        "sys.exit(dev.run_python('dev', '-c', child))\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    process.terminate()
+    assert process.wait(timeout=30) == 7
 
 
 def test_a_failed_installation_is_told(
