@@ -74,7 +74,9 @@ def checkpoint(
     stops = early_stop if _early_stop[-1] is None else _early_stop[-1]
     region = _Region(function, args, kwargs, second, preserve_rng_state, determinism_check == "default", stops)
     with first, saved_tensors_hooks(region.pack, region.unpack):
-        return function(*args, **kwargs)
+        out = function(*args, **kwargs)
+    region.is_complete = True
+    return out
 
 
 @contextmanager
@@ -104,7 +106,7 @@ class _Region:
         self.random = (default_generator.key, default_generator.offset) if keep_random else None
         self.kinds: list[Any] = []
         self.found: dict[int, Tensor] = {}
-        self.used: set[int] = set()
+        self.is_complete = False  # the first run has ended: a backward within it asks for what was saved so far
 
     def pack(self, tensor: Tensor) -> int:
         """The number of a tensor that the first run saves."""
@@ -142,13 +144,14 @@ class _Region:
                 self.function(*args, **kwargs)
         except _StopRecomputation:
             pass
-        if len(collected) != len(self.kinds):
-            self.found = collected if len(collected) < len(self.kinds) else {}
+        count = len(self.kinds)
+        if len(collected) < count or (self.is_complete and len(collected) > count):
+            self.found = collected if len(collected) < count else {}
             raise CheckpointError(
                 f"weft.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\nNumber of tensors "
-                f"saved during forward: {len(self.kinds)}\nNumber of tensors saved during recomputation: {len(collected)}."
+                f"saved during forward: {count}\nNumber of tensors saved during recomputation: {len(collected)}."
             )
-        self.found = collected
+        self.found = {number: kept for number, kept in collected.items() if number < count}
 
     def _compare(self, number: int, tensor: Tensor) -> None:
         if self.check and modes.capture is None and self.kinds[number] != (tensor.dims, tensor.dtype):
