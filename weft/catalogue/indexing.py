@@ -13,6 +13,7 @@ from weft.catalogue.index_checks import (
     check_index_dtype,
     indexed,
     indexed_dims,
+    is_mask,
 )
 from weft.catalogue.samples import B, F, I, case, draw
 from weft.catalogue.shaping import run_size
@@ -173,6 +174,7 @@ index = define(
     },
     effect="raises",
     public=(),
+    found_from=lambda self, indices: tuple(i for i in indices if i is not None and is_mask(i.tensor_type.dtype)),
     samples=draw(case(F(3, 4, 2), (I(5, high=3), None, I(5, high=2))), case(F(3, 4), (None, I(2, 2, high=4)))),
     reference=lambda x, indices: x[tuple(slice(None) if j is None else j for j in indices)],
 )
@@ -182,6 +184,14 @@ def _masked_select_type(self: TensorType, mask: TensorType) -> TensorType:
     if mask.dtype is not None and mask.dtype is not dt.bool_:
         raise DTypeError("masked_select: expected BoolTensor for mask")
     return tensor_type(self.dtype, (run_size(),), self.device)
+
+
+def _are_alike(self: TensorType, mask: TensorType) -> bool:
+    """Whether a mask certainly has the dims of what it masks."""
+    env = shape_env.current_env()
+    if not (mask.is_complete and self.is_complete):
+        return False
+    return mask.dims == self.dims or (env is not None and mask.ndim == self.ndim and all(map(env.proves_equal, mask.shape, self.shape)))
 
 
 def _masked_select(x: Array, mask: Array) -> Array:
@@ -195,6 +205,7 @@ define(
     type=_masked_select_type,
     kernel=_masked_select,
     vjp={"self": lambda g, self_dims, mask: _masked_select_back(g, self_dims, mask)},
+    found_from=lambda self, mask: (mask if _are_alike(self.tensor_type, mask.tensor_type) else (mask, self.tensor_type.dims),),
     out=True,
     samples=draw(case(F(3, 4), B(3, 4)), case(F(3, 4), B(4))),
 )
@@ -217,6 +228,7 @@ define(
     type=_nonzero_type,
     kernel=lambda x: np.stack(np.nonzero(x), 1) if x.ndim else np.zeros((int(x != 0), 0), np.int64),
     vjp=NOT_DIFFERENTIABLE,
+    found_from=lambda self: (self,),
     out=True,
     samples=draw(case(B(3, 4)), case(F(3))),
     reference=lambda x: np.stack(np.nonzero(x), -1),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.ir.graph import Block, Graph, Node, Operand, Value
+from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
 from weft.ops.methods import OperatorMethods
 from weft.ops.op import Op
 from weft.ops.route import default_route
@@ -84,6 +84,7 @@ class Builder:
         self.params: list[Value] = []
         self.nodes: list[Node] = []
         self._memo: dict[Any, Node] = {}
+        self._found: dict[Any, Expr] = {}  # sizes found while running, by what alone decides them (Op.found_from)
         self.where: Location | None = None
         self.track_locations = False
 
@@ -112,7 +113,7 @@ class Builder:
             if found is not None:
                 return found
         node = Node(op, args, self.infer(op, args), blocks, self.where or (user_location(2) if self.track_locations else None))
-        self.nodes.append(node)
+        self._append(node)
         if key is not None:
             self._memo[key] = node
         return node
@@ -133,7 +134,7 @@ class Builder:
             if found is not None and len(found.outputs) == len(node.outputs):
                 return found
             self._memo[key] = node
-        self.nodes.append(node)
+        self._append(node)
         return node
 
     def emit_like(self, node: Node, args: tuple[Operand, ...], blocks: tuple[Block, ...] = ()) -> Node:
@@ -148,7 +149,7 @@ class Builder:
         fresh = Node(node.op, args, types, blocks, node.where)
         for old, new in zip(node.outputs, fresh.outputs, strict=True):
             new.name = old.name
-        self.nodes.append(fresh)
+        self._append(fresh)
         if key is not None:
             self._memo[key] = fresh
         return fresh
@@ -162,10 +163,34 @@ class Builder:
             builder = builder.parent
         return None
 
+    def _append(self, node: Node) -> None:
+        self.nodes.append(node)
+        if node.op.found_from is not None:
+            with shape_env.using(self.env):
+                names = node.op.found_from(*node.args)
+            sizes = _found_by(node)
+            if len(names) == len(sizes):
+                self._found.update(zip(names, sizes, strict=True))
+
+    def _size_found(self, name: Any) -> Expr | None:
+        """The size that an earlier node found from the same."""
+        builder: Builder | None = self
+        while builder is not None:
+            size = builder._found.get(name)
+            if size is not None:
+                return size
+            builder = builder.parent
+        return None
+
     def infer(self, op: Op, args: tuple[Operand, ...]) -> tuple[Type, ...]:
         """Result types by the entry's rule (or a view's geometry)."""
         with shape_env.using(self.env):
-            result = result_type(op, tuple(type_of_operand(a) for a in args))
+            if op.found_from is not None:
+                self.env.expected = [self._size_found(name) for name in op.found_from(*args)]
+            try:
+                result = result_type(op, tuple(type_of_operand(a) for a in args))
+            finally:
+                self.env.expected = []
         return result if isinstance(result, tuple) else (result,)
 
     # ---- operators called on handles
@@ -224,6 +249,17 @@ def _dtype_of(array: np.ndarray[Any, Any]) -> DType:
     from weft.types import dtype as dt  # a short name for one use
 
     return dt.from_numpy(array.dtype)
+
+
+def _found_by(node: Node) -> list[Expr]:
+    """The sizes that a node's results have and none of its arguments has: it finds them while it runs."""
+    given = {d for value in values_in(node.args) for d in _sizes(value)}
+    return [d for value in node.outputs for d in _sizes(value) if d not in given and str(d)[0] == "u" and list(d.symbols()) == [str(d)]]
+
+
+def _sizes(value: Value) -> Iterator[Expr]:
+    if isinstance(value.type, TensorType) and value.type.dims is not None:
+        yield from (d for d in value.type.dims if type(d) is Expr)
 
 
 def result_type(op: Op, types: tuple[Any, ...]) -> Any:

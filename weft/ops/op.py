@@ -88,6 +88,8 @@ class Op:
         reference: an independent NumPy oracle over arrays in schema order; samples: `samples(rng) -> list of (args, kwargs)`.
         batch: the rule of vmap, `rule(op, size, flags, *args) -> results`, where batched tensors have the batch in front, and so have the results
             (ops/batching.py has the words it is written with). Follows for scalar, reduce and decompose.
+        found_from: for sizes that are found while it runs, `found_from(*operands)` names for each of them, in order, what alone decides it: another
+            call's size with an equal name is the same size.
         jvp: the tangents of the results, `rule(op, values, tangents, results)`. Follows from the vjp, for pointwise entries directly.
 
     origin is the module that holds the entry, however many functions stood between.
@@ -111,6 +113,7 @@ class Op:
     samples: Rule | None = None
     batch: Rule | None = None
     jvp: Rule | None = None
+    found_from: Rule | None = None
     how: str = field(init=False)
     name: str = field(init=False)
     origin: str = field(init=False, default="")

@@ -63,6 +63,7 @@ class ShapeEnv:
     examples: dict[str, int] = field(default_factory=dict)
     guards: dict[Relation, ShapeGuard] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    expected: list[Expr | None] = field(default_factory=list)  # what the next sizes that are found while running are known to be
     _asked: dict[tuple[Dim, Dim], tuple[bool, Relation | None]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def fresh(self, kind: str, example: int | None = None) -> Expr:
@@ -75,6 +76,11 @@ class ShapeEnv:
         if example is not None:
             self.examples[name] = example
         return dims.symbol(name)
+
+    def found(self) -> Expr:
+        """A size that is only known when the operator has run: a `u` symbol, that of an earlier operator where both find the same."""
+        known = self.expected.pop(0) if self.expected else None
+        return self.fresh("u") if known is None else known
 
     def equal(self, a: Dim, b: Dim) -> bool:
         """Whether a == b; recorded as a guard when only the example answers."""
