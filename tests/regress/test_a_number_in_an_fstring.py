@@ -10,7 +10,7 @@ import weft
 def test_a_0_dim_tensor_reads_as_its_number(rng: np.random.Generator) -> None:
     number = float(rng.normal())
     leaf = weft.tensor(number, dtype=weft.float64, requires_grad=True)
-    assert f"{leaf}" == f"{leaf * 1}" == "{}".format(leaf.detach()) == str(number)
+    assert f"{leaf}" == f"{leaf * 1}" == f"{leaf.detach()}" == str(number)
     assert f"{weft.tensor(3)}" == "3" and f"{weft.tensor(True)}" == "True" and f"{leaf:.3f}" == f"{number:.3f}"
 
 

@@ -71,7 +71,7 @@ def _spread(g: Array, w: Array, size: Ints, stride: Ints, padding: Ints, dilatio
     kernel, out = w.shape[2:], g.shape[2:]
     c = w.shape[1] * groups
     rows = w.reshape(groups, o // groups, -1)
-    columns = np.matmul(rows.swapaxes(1, 2), g.reshape(n, groups, o // groups, -1))
+    columns = np.matmul(rows.swapaxes(1, 2), g.reshape(n, groups, o // groups, int(np.prod(out))))
     columns = columns.reshape(n, c, *kernel, *out)
     x = np.zeros((n, c, *(d + 2 * p for d, p in zip(size, padding, strict=True))), columns.dtype)
     for place in np.ndindex(*kernel):
@@ -88,7 +88,7 @@ def _match(g: Array, x: Array, kernel: Ints, stride: Ints, padding: Ints, dilati
     g, x = _wide(g, x)
     n, o = g.shape[:2]
     columns = _columns(x, kernel, g.shape[2:], stride, padding, dilation, groups)
-    w = np.matmul(g.reshape(n, groups, o // groups, -1), columns.swapaxes(2, 3)).sum(0)
+    w = np.matmul(g.reshape(n, groups, o // groups, int(np.prod(g.shape[2:]))), columns.swapaxes(2, 3)).sum(0)
     return w.reshape(o, x.shape[1] // groups, *kernel).astype(kind, copy=False)
 
 

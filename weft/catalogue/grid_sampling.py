@@ -77,7 +77,7 @@ def _picked(image: Any, places: Sequence[Any], sizes: Sequence[Dim]) -> Any:
     inside: Any = None
     for at, size in zip(places, sizes, strict=True):
         fits = aten.logical_and(at >= 0, at <= size - 1)
-        index = aten.to(aten.clamp(at, 0, size - 1), dt.int64)
+        index = aten.to(aten.where(fits, at, 0), dt.int64)  # NaN fits nowhere
         flat = index if flat is None else flat * size + index
         inside = fits if inside is None else aten.logical_and(inside, fits)
     batch, *rest = flat.dims

@@ -17,6 +17,7 @@ from weft.support.errors import DTypeError, ShapeError, ValueProblem
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
+from weft.types.promotion import promote
 
 _OLD = "bool? size_average=None, bool? reduce=None"  # superseded by reduction, still accepted
 
@@ -144,7 +145,7 @@ def _soft_cross_entropy(input: Any, target: Any, weight: Any, how: str, label_sm
     if weight is not None:
         terms = terms * _along(weight, input.ndim, dim)
     if how == "mean":
-        return -aten.sum(terms) / (dm.floordiv(dm.product(input.dims), input.dims[dim]))
+        return -aten.sum(terms) / dm.product((*input.dims[:dim], *input.dims[dim + 1 :]))
     return -aten.sum(terms) if how == "sum" else -aten.sum(terms, dim)
 
 
@@ -320,7 +321,12 @@ _loss(
 
 
 def _cosine_similarity(x1: Any, x2: Any, dim: int, eps: float) -> Any:
-    first, second = _pair(x1, x2)
+    if isinstance(eps, (int, float)) and eps < 0:
+        raise ShapeError(f"cosine_similarity: eps must be non-negative, got: {eps}")
+    common = promote(x1.dtype, x2.dtype)
+    if not common.is_differentiable:
+        raise DTypeError(f"cosine_similarity: expected common dtype to be floating point, yet common dtype is {common}")
+    first, second = _pair(cast(x1, common), cast(x2, common))
     a = aten.clamp_min(aten.linalg_vector_norm(first, 2, [dim], True), eps)
     b = aten.clamp_min(aten.linalg_vector_norm(second, 2, [dim], True), eps)
     return aten.sum((first / a) * (second / b), dim)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.catalogue.widening import cast
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
@@ -20,11 +21,21 @@ def _update(running: Any, found: Any, momentum: float) -> None:
         running.copy_(aten.lerp(running, aten.to(found.detach(), running.dtype), momentum))
 
 
+def _of_nothing(input: Any, weight: Any, bias: Any) -> Any:
+    """An empty input normalized: weight and bias get zeros for gradients."""
+    if input.ndim < 2:
+        return aten.clone(input)
+    across = (1, -1, *(1,) * (input.ndim - 2))
+    out = input if weight is None else input * aten.reshape(weight, across)
+    out = out if bias is None else out + aten.reshape(bias, across)
+    return aten.clone(input) if out is input else cast(out, input.dtype)
+
+
 def _batch_norm(
     input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
 ) -> Any:
     if any(isinstance(d, int) and d == 0 for d in input.dims) or (input.ndim < 2 and any(shape_env.equal(d, 0) for d in input.dims)):
-        return aten.clone(input)
+        return _of_nothing(input, weight, bias)
     if input.ndim < 2:
         raise ShapeError(f"batch_norm: expected at least 2D input, got {dims_text(input.dims)}")
     for name, vector in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):

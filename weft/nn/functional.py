@@ -38,11 +38,11 @@ def __getattr__(name: str) -> Any:
     space, overloads = _nn, PACKETS.get(f"nn::{name}")
     if overloads is None:
         space, overloads = aten, PACKETS.get(f"aten::{name}")
-    if overloads is not None and any("nn.functional" in op.public or "weft" in op.public for op in overloads):
+    if name in _COMPOSED:
+        value = overridable(_COMPOSED[name])
+    elif overloads is not None and any("nn.functional" in op.public or "weft" in op.public for op in overloads):
         value = with_out(getattr(space, name))
         value.__module__ = __name__  # where pickle finds it again
-    elif name in _COMPOSED:
-        value = overridable(_COMPOSED[name])
     elif name in _IN_PLACE:
         value = _in_place(name)
     else:

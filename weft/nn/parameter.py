@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.layers.factories import FACTORIES
 from weft.ops.overrides import disabled_weft_function
 from weft.support.errors import ArgumentError, StateError, ValueProblem
 from weft.tensor.modes import no_grad
@@ -13,6 +14,7 @@ from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
+empty, zeros, ones = (FACTORIES[name] for name in ("empty", "zeros", "ones"))  # of a module, on its device
 _CASTS = frozenset({"to", "float", "double", "half", "bfloat16", "is_floating_point", "is_complex"})
 _KNOWN = frozenset({"requires_grad_", "__reduce_ex__", "__deepcopy__", "__get__", "__set__", "__hash__"})  # what needs no shape
 

@@ -5,19 +5,42 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
+from weft.layers.factories import on_device
 from weft.nn.functions.distances import pairwise_distance
-from weft.ops.packet import aten
+from weft.ops.packet import Namespace, aten
 from weft.ops.rules import dims_text, same_dims
-from weft.support.errors import ShapeError, ValueProblem
+from weft.support.errors import ShapeError, StateError, ValueProblem
 from weft.tensor.tensor import Tensor
 
 __all__ = [
-    "cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
+    "binary_cross_entropy", "cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
     "multilabel_margin_loss", "multilabel_soft_margin_loss", "poisson_nll_loss", "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
 ]
 
 
+_nn = Namespace("nn")
 _REDUCTIONS = ("none", "mean", "sum")
+
+
+def check_range(name: str, what: str, x: Tensor, low: float | None, high: float | None, error: type[Exception] = StateError) -> None:
+    """Raises an error unless all elements lie in [low, high]. Asked of values that are there: not in a captured function, nor in transforms."""
+    values = x._data
+    if type(values) is not np.ndarray:
+        return
+    if (low is not None and not (values >= low).all()) or (high is not None and not (values <= high).all()):
+        raise error(f"{name}: all elements of {what} should be {f'between {low} and {high}' if high is not None else f'at least {low}'}")
+
+
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Cross entropy of probabilities in [0, 1] with targets in [0, 1]. Raises StateError outside (of capture, where the loss is NaN)."""
+    check_range("binary_cross_entropy", "input", input, 0, 1)
+    check_range("binary_cross_entropy", "target", target, 0, 1)
+    return _nn.binary_cross_entropy(input, target, weight, size_average, reduce, reduction)
 
 
 def reduced(loss: Tensor, reduction: str) -> Tensor:
@@ -74,6 +97,7 @@ def gaussian_nll_loss(
         variance = aten.unsqueeze(variance, -1)
     if variance.ndim > input.ndim or not all(v in (1, d) for v, d in zip(variance.shape, input.shape[input.ndim - variance.ndim :], strict=True)):
         raise ValueProblem("var is of incorrect size")
+    check_range("gaussian_nll_loss", "var", variance, 0, None, ValueProblem)
     floor = variance + aten.clamp_min(eps - variance.detach(), 0)  # clamped for the value only, as the gradient flows past
     loss = 0.5 * (aten.log(floor) + (input - target) ** 2 / floor)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
@@ -122,7 +146,8 @@ def multi_margin_loss(
     gap = gap if p == 1 else gap * gap
     if weight is not None:
         gap = gap * aten.reshape(aten.index_select(weight, 0, aten.reshape(classes, (-1,))), (-1, 1))
-    others = aten.ne(aten.arange(rows.dims[1]), classes)
+    with on_device(rows.device):
+        others = aten.ne(aten.arange(rows.dims[1]), classes)
     loss = aten.sum(gap * others, 1) / rows.dims[1]
     return reduced(aten.squeeze(loss, 0) if input.ndim < 2 else loss, reduction)
 

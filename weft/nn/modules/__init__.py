@@ -8,7 +8,7 @@ from typing import Any
 _FILES = {  # PyTorch's name of a file: ours
     "activation": "activations", "batchnorm": "running_norms", "container": "containers", "distance": "distances", "flatten": "reshaping",
     "fold": "reshaping", "instancenorm": "running_norms", "loss": "losses", "normalization": "norms", "pixelshuffle": "reshaping",
-    "rnn": "recurrent", "sparse": "embedding", "upsampling": "reshaping",
+    "rnn": "recurrent", "sparse": "embedding", "upsampling": "reshaping", "utils": "prefixes",
 }
 
 

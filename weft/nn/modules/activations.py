@@ -7,8 +7,7 @@ from typing import Any
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.modules.module import Module
-from weft.nn.parameter import Parameter
-from weft.ops.packet import aten
+from weft.nn.parameter import Parameter, empty
 from weft.support.errors import ValueProblem
 from weft.tensor.tensor import Tensor
 
@@ -128,7 +127,7 @@ class PReLU(Module):
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         self.num_parameters, self.init = num_parameters, init
-        self.weight = Parameter(aten.empty((num_parameters,), dtype=dtype))
+        self.weight = Parameter(empty((num_parameters,), dtype=dtype, device=device))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

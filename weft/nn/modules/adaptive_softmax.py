@@ -40,12 +40,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         self.cutoffs = [*limits, n_classes]
         self.shortlist_size, self.n_clusters = limits[0], len(limits)
         self.head_size = self.shortlist_size + self.n_clusters
-        self.head = Linear(in_features, self.head_size, bias=head_bias, dtype=dtype)
+        self.head = Linear(in_features, self.head_size, bias=head_bias, dtype=dtype, device=device)
         self.tail = ModuleList()
         for i in range(self.n_clusters):
             inner = int(in_features // div_value ** (i + 1))
             width = self.cutoffs[i + 1] - self.cutoffs[i]
-            self.tail.append(Sequential(Linear(in_features, inner, bias=False, dtype=dtype), Linear(inner, width, bias=False, dtype=dtype)))
+            self.tail.append(Sequential(Linear(in_features, inner, bias=False, dtype=dtype, device=device), Linear(inner, width, bias=False, dtype=dtype, device=device)))
 
     def reset_parameters(self) -> None:
         """Draw all weights anew."""

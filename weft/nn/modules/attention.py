@@ -8,8 +8,7 @@ from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.modules.linear import Linear
 from weft.nn.modules.module import Module
-from weft.nn.parameter import Parameter
-from weft.ops.packet import aten
+from weft.nn.parameter import Parameter, empty
 from weft.support.errors import ValueProblem
 from weft.tensor.tensor import Tensor
 
@@ -29,25 +28,25 @@ class MultiheadAttention(Module):
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueProblem(f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} instead")
         if embed_dim % num_heads:
-            raise ValueProblem("embed_dim must be divisible by num_heads")
+            raise AssertionError(f"embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
         self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn
         self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
-        self._make_projections(bias, dtype)
-        self.out_proj = Linear(embed_dim, embed_dim, bias=bias, dtype=dtype)
+        self._make_projections(bias, device, dtype)
+        self.out_proj = Linear(embed_dim, embed_dim, bias=bias, dtype=dtype, device=device)
         for name in ("bias_k", "bias_v"):
-            self.register_parameter(name, Parameter(aten.empty((1, 1, embed_dim), dtype=dtype)) if add_bias_kv else None)
+            self.register_parameter(name, Parameter(empty((1, 1, embed_dim), dtype=dtype, device=device)) if add_bias_kv else None)
         self._reset_parameters()
 
-    def _make_projections(self, bias: bool, dtype: Any) -> None:
+    def _make_projections(self, bias: bool, device: Any, dtype: Any) -> None:
         d = self.embed_dim
         shapes = {"q_proj_weight": (d, d), "k_proj_weight": (d, self.kdim), "v_proj_weight": (d, self.vdim)}
         joined = self._qkv_same_embed_dim
         for name, shape in shapes.items():
-            self.register_parameter(name, None if joined else Parameter(aten.empty(shape, dtype=dtype)))
-        self.register_parameter("in_proj_weight", Parameter(aten.empty((3 * d, d), dtype=dtype)) if joined else None)
-        self.register_parameter("in_proj_bias", Parameter(aten.empty((3 * d,), dtype=dtype)) if bias else None)
+            self.register_parameter(name, None if joined else Parameter(empty(shape, dtype=dtype, device=device)))
+        self.register_parameter("in_proj_weight", Parameter(empty((3 * d, d), dtype=dtype, device=device)) if joined else None)
+        self.register_parameter("in_proj_bias", Parameter(empty((3 * d,), dtype=dtype, device=device)) if bias else None)
 
     def _reset_parameters(self) -> None:
         for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):

@@ -8,8 +8,7 @@ from typing import Any
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.modules.module import Module
-from weft.nn.parameter import Parameter
-from weft.ops.packet import aten
+from weft.nn.parameter import Parameter, empty
 from weft.support.errors import ValueProblem
 from weft.tensor.tensor import Tensor
 
@@ -30,7 +29,7 @@ class _Convolution(Module):
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, output_padding: Any, groups: int,
-        bias: bool, padding_mode: str, dtype: Any,
+        bias: bool, padding_mode: str, device: Any, dtype: Any,
     ) -> None:
         super().__init__()
         rank = self._rank
@@ -50,8 +49,8 @@ class _Convolution(Module):
             self._check_named_padding(padding)
         outer, inner = (in_channels, out_channels) if self._transposed else (out_channels, in_channels)
         self.transposed = self._transposed
-        self.weight = Parameter(aten.empty((outer, inner // groups, *self.kernel_size), dtype=dtype))
-        self.register_parameter("bias", Parameter(aten.empty((out_channels,), dtype=dtype)) if bias else None)
+        self.weight = Parameter(empty((outer, inner // groups, *self.kernel_size), dtype=dtype, device=device))
+        self.register_parameter("bias", Parameter(empty((out_channels,), dtype=dtype, device=device)) if bias else None)
         self.reset_parameters()
 
     def _check_named_padding(self, padding: str) -> None:
@@ -109,7 +108,7 @@ class _Forward(_Convolution):
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
         bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
     ) -> None:
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias, padding_mode, dtype)
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias, padding_mode, device, dtype)
 
 
 class Conv1d(_Forward):
@@ -139,7 +138,7 @@ class _Transposed(_Convolution):
     ) -> None:
         if padding_mode != "zeros":
             raise ValueProblem(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, bias, padding_mode, dtype)
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, bias, padding_mode, device, dtype)
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
         extra = self.output_padding if output_size is None else self._padding_for(input, output_size)

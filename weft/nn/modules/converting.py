@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from weft.nn.parameter import Parameter
+from weft.nn.parameter import Parameter, empty
 from weft.support.errors import ArgumentError, ValueProblem
 from weft.tensor.device import Device
 from weft.tensor.modes import no_grad
@@ -64,10 +64,10 @@ class Converted:
                 with no_grad():
                     parameter.grad.detach().zero_()
 
-    def _apply(self: C, fn: Callable[[Tensor], Tensor]) -> C:
+    def _apply(self: C, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> C:
         """Replace the bytes of every parameter and gradient, and every buffer, by fn of them. Parameters stay the same objects."""
         with no_grad():
-            for module in self.modules():
+            for module in self.modules() if recurse else (self,):
                 for parameter in module._parameters.values():
                     if parameter is not None:
                         _replace(parameter, fn)
@@ -77,22 +77,23 @@ class Converted:
         return self
 
     def to(self: C, *args: Any, **kwargs: Any) -> C:
-        """Cast floating point parameters and buffers: to(dtype), to(tensor), to(device), to(device, dtype). weft has the device "cpu"."""
-        dtype, device = kwargs.get("dtype"), kwargs.get("device")
-        for a in args:
-            if isinstance(a, Tensor):
-                dtype = a.dtype
-            elif isinstance(a, DType):
-                dtype = a
-            elif isinstance(a, (str, Device)):
-                device = a
-        if device is not None:
-            Device(str(device))
-        if dtype is None:
-            return self
-        if not (dtype.is_floating_point or dtype.is_complex):
+        """Cast floating point parameters and buffers, or move all: to(dtype), to(tensor), to(device), to(device, dtype). Devices are "cpu" and "meta"."""
+        dtype, device = _wanted(args, dict(kwargs))
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise ArgumentError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
-        return self._cast(dtype)
+        if device is not None and any(t.device != device for t in self._tensors()):
+            self._apply(lambda t: t.to(device))
+        return self if dtype is None else self._cast(dtype)
+
+    def to_empty(self: C, *, device: Any, recurse: bool = True) -> C:
+        """Give every parameter and buffer fresh memory on a device, with any values in it: for models made on "meta"."""
+        where = Device(device)
+        return self._apply(lambda t: empty(tuple(t.dims), dtype=t.dtype, device=where), recurse)
+
+    def _tensors(self) -> Iterator[Tensor]:
+        for module in self.modules():
+            for table in (module._parameters, module._buffers):
+                yield from (t for t in table.values() if t is not None)
 
     def type(self: C, dst_type: DType) -> C:
         """Cast all parameters and buffers."""
@@ -128,6 +129,29 @@ class Converted:
         """Refused: weft computes on the CPU."""
         Device("cuda")
         return self
+
+
+def _wanted(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[DType | None, Device | None]:
+    """The dtype and device that the arguments of `to` name. Raises ArgumentError for anything else."""
+    dtype, device = options.pop("dtype", None), options.pop("device", None)
+    for i, a in enumerate(args):
+        if isinstance(a, Tensor) and i == 0:
+            dtype, device = a.dtype, a.device
+        elif isinstance(a, DType) and i < 2:
+            dtype = a
+        elif isinstance(a, (str, Device)) and i == 0:
+            device = a
+        elif not (a is None or (isinstance(a, bool) and i > 0)):  # non_blocking
+            raise ArgumentError(f"to() received an invalid combination of arguments - got {_kinds(args)}; it takes a dtype, a device, a device and a "
+                                "dtype, or a tensor")
+    unknown = set(options) - {"non_blocking", "memory_format"}
+    if unknown or (dtype is not None and not isinstance(dtype, DType)):
+        raise ArgumentError(f"to() received an invalid combination of arguments - got {_kinds(args)} and {sorted(unknown) or type(dtype).__name__}")
+    return dtype, None if device is None else Device(str(device))
+
+
+def _kinds(args: tuple[Any, ...]) -> str:
+    return "(" + ", ".join(type(a).__name__ for a in args) + ")"
 
 
 def _replace(parameter: Parameter, fn: Callable[[Tensor], Tensor]) -> None:

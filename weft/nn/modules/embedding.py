@@ -7,8 +7,7 @@ from typing import Any
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.modules.module import Module
-from weft.nn.parameter import Parameter
-from weft.ops.packet import aten
+from weft.nn.parameter import Parameter, empty
 from weft.support.errors import ShapeError, Unsupported, ValueProblem
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
@@ -40,7 +39,7 @@ class Embedding(Module):
                 raise ShapeError("Shape of weight does not match num_embeddings and embedding_dim")
             self.weight = Parameter(_weight, requires_grad=not _freeze)
         else:
-            self.weight = Parameter(aten.empty((num_embeddings, embedding_dim), dtype=dtype), requires_grad=not _freeze)
+            self.weight = Parameter(empty((num_embeddings, embedding_dim), dtype=dtype, device=device), requires_grad=not _freeze)
             self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -98,7 +97,7 @@ class EmbeddingBag(Module):
                 raise ShapeError("Shape of weight does not match num_embeddings and embedding_dim")
             self.weight = Parameter(_weight)
         else:
-            self.weight = Parameter(aten.empty((num_embeddings, embedding_dim), dtype=dtype))
+            self.weight = Parameter(empty((num_embeddings, embedding_dim), dtype=dtype, device=device))
             self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -15,8 +15,7 @@ from weft.nn.modules.running_norms import (
     InstanceNorm2d,
     InstanceNorm3d,
 )
-from weft.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
-from weft.ops.packet import aten
+from weft.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy, zeros
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -30,9 +29,9 @@ class LazyLinear(LazyModuleMixin, Linear):
     def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__(0, 0, False)
         self.out_features = out_features
-        self.weight = UninitializedParameter(dtype=dtype)
+        self.weight = UninitializedParameter(dtype=dtype, device=device)
         if bias:
-            self.bias = UninitializedParameter(dtype=dtype)
+            self.bias = UninitializedParameter(dtype=dtype, device=device)
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew, once they are known."""
@@ -51,10 +50,10 @@ class LazyLinear(LazyModuleMixin, Linear):
 
 
 class _LazyConvolution(LazyModuleMixin):
-    def _make_lazy(self: Any, out_channels: int, bias: bool, dtype: Any) -> None:
+    def _make_lazy(self: Any, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
         self.out_channels = out_channels
         for name in ("weight", "bias") if bias else ("weight",):
-            self.register_parameter(name, UninitializedParameter(dtype=dtype))
+            self.register_parameter(name, UninitializedParameter(dtype=dtype, device=device))
 
     def reset_parameters(self: Any) -> None:
         """Draw weight and bias anew, once they are known."""
@@ -85,7 +84,7 @@ class _LazyForward(_LazyConvolution):
         padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
-        self._make_lazy(out_channels, bias, dtype)
+        self._make_lazy(out_channels, bias, device, dtype)
 
 
 class LazyConv1d(_LazyForward, Conv1d):
@@ -112,7 +111,7 @@ class _LazyTransposed(_LazyConvolution):
         dilation: Any = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode)
-        self._make_lazy(out_channels, bias, dtype)
+        self._make_lazy(out_channels, bias, device, dtype)
 
 
 class LazyConvTranspose1d(_LazyTransposed, ConvTranspose1d):
@@ -141,10 +140,10 @@ class _LazyNorm(LazyModuleMixin):
         super().__init__(0, eps, momentum, False, False)
         self.affine, self.track_running_stats = affine, track_running_stats
         if affine:
-            self.weight, self.bias = UninitializedParameter(dtype=dtype), UninitializedParameter(dtype=dtype)
+            self.weight, self.bias = UninitializedParameter(dtype=dtype, device=device), UninitializedParameter(dtype=dtype, device=device)
         if track_running_stats:
-            self.running_mean, self.running_var = UninitializedBuffer(dtype=dtype), UninitializedBuffer(dtype=dtype)
-            self.num_batches_tracked = aten.zeros((), dtype=dt.int64)
+            self.running_mean, self.running_var = UninitializedBuffer(dtype=dtype, device=device), UninitializedBuffer(dtype=dtype, device=device)
+            self.num_batches_tracked = zeros((), dtype=dt.int64, device=device)
 
     def reset_parameters(self: Any) -> None:
         """Forget all batches; weight 1, bias 0, once they are known."""

@@ -8,8 +8,7 @@ from typing import Any
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.modules.module import Module
-from weft.nn.parameter import Parameter
-from weft.ops.packet import aten
+from weft.nn.parameter import Parameter, empty
 from weft.support.errors import ValueProblem
 from weft.tensor.tensor import Tensor
 
@@ -30,8 +29,8 @@ class Linear(Module):
     def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
-        self.weight = Parameter(aten.empty((out_features, in_features), dtype=dtype))
-        self.register_parameter("bias", Parameter(aten.empty((out_features,), dtype=dtype)) if bias else None)
+        self.weight = Parameter(empty((out_features, in_features), dtype=dtype, device=device))
+        self.register_parameter("bias", Parameter(empty((out_features,), dtype=dtype, device=device)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -58,8 +57,8 @@ class Bilinear(Module):
         if in1_features <= 0:
             raise ValueProblem(f"in1_features must be > 0, but got {in1_features}")
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
-        self.weight = Parameter(aten.empty((out_features, in1_features, in2_features), dtype=dtype))
-        self.register_parameter("bias", Parameter(aten.empty((out_features,), dtype=dtype)) if bias else None)
+        self.weight = Parameter(empty((out_features, in1_features, in2_features), dtype=dtype, device=device))
+        self.register_parameter("bias", Parameter(empty((out_features,), dtype=dtype, device=device)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

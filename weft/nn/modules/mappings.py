@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -128,7 +129,7 @@ class ParameterList(Module):
     __iadd__ = extend
 
     def extra_repr(self) -> str:
-        return "\n".join(f"({i}): {_described(value)}" for i, value in enumerate(self))
+        return "\n".join(f"  ({i}): {_described(value)}" for i, value in enumerate(self))
 
 
 class ParameterDict(Module):
@@ -184,6 +185,37 @@ class ParameterDict(Module):
         del self[key]
         return value
 
+    def popitem(self) -> tuple[str, Any]:
+        """Remove the pair that was added last and return it."""
+        key = next(reversed(self._keys))
+        return key, self.pop(key)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value under a name, which is first set to the default where there is none."""
+        if key not in self._keys:
+            self[key] = default
+        return self[key]
+
+    def copy(self) -> ParameterDict:
+        """Another ParameterDict with the same values."""
+        return ParameterDict(OrderedDict(self.items()))
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """A ParameterDict with the default under each name."""
+        return ParameterDict([(key, default) for key in keys])
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._keys)
+
+    def __or__(self, other: ParameterDict) -> ParameterDict:
+        joined = self.copy()
+        joined.update(OrderedDict(other.items()))
+        return joined
+
+    def __ior__(self, other: ParameterDict) -> ParameterDict:
+        self.update(OrderedDict(other.items()))
+        return self
+
     def clear(self) -> None:
         """Remove all values."""
         for key in list(self._keys):
@@ -191,11 +223,13 @@ class ParameterDict(Module):
 
     def update(self, parameters: Any) -> None:
         """Add values from a mapping or from pairs."""
-        for key, value in _pairs(parameters, "ParameterDict"):
+        given = _pairs(parameters, "ParameterDict")
+        is_ordered = not isinstance(parameters, Mapping) or isinstance(parameters, OrderedDict)
+        for key, value in given if is_ordered else sorted(given, key=lambda pair: str(pair[0])):  # the keys of a plain dict are sorted, as in PyTorch
             self[key] = value
 
     def extra_repr(self) -> str:
-        return "\n".join(f"({key}): {_described(value)}" for key, value in self.items())
+        return "\n".join(f"  ({key}): {_described(value)}" for key, value in self.items())
 
 
 def _described(value: Any) -> str:

@@ -7,8 +7,7 @@ from typing import Any
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.modules.module import Module
-from weft.nn.parameter import Parameter
-from weft.ops.packet import aten
+from weft.nn.parameter import Parameter, empty
 from weft.support.errors import ValueProblem
 from weft.tensor.tensor import Tensor
 
@@ -37,8 +36,8 @@ class LayerNorm(_Affine):
         super().__init__()
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.register_parameter("weight", Parameter(aten.empty(self.normalized_shape, dtype=dtype)) if elementwise_affine else None)
-        self.register_parameter("bias", Parameter(aten.empty(self.normalized_shape, dtype=dtype)) if elementwise_affine and bias else None)
+        self.register_parameter("weight", Parameter(empty(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine else None)
+        self.register_parameter("bias", Parameter(empty(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine and bias else None)
         self.reset_parameters()
 
     def forward(self, input: Tensor) -> Tensor:
@@ -58,7 +57,7 @@ class RMSNorm(Module):
         super().__init__()
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.register_parameter("weight", Parameter(aten.empty(self.normalized_shape, dtype=dtype)) if elementwise_affine else None)
+        self.register_parameter("weight", Parameter(empty(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -85,7 +84,7 @@ class GroupNorm(_Affine):
             raise ValueProblem(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            self.register_parameter(name, Parameter(aten.empty((num_channels,), dtype=dtype)) if wanted else None)
+            self.register_parameter(name, Parameter(empty((num_channels,), dtype=dtype, device=device)) if wanted else None)
         self.reset_parameters()
 
     def forward(self, input: Tensor) -> Tensor:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft.layers.factories import on_device
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.modules.module import Module
 from weft.nn.modules.recurrent_cells import gru_step, lstm_step, rnn_step
-from weft.nn.parameter import Parameter
+from weft.nn.parameter import Parameter, empty
 from weft.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from weft.ops.overrides import overridable
 from weft.ops.packet import aten
@@ -55,11 +56,19 @@ class RNNBase(Module):
                 if proj_size:
                     shapes["weight_hr"] = (proj_size, hidden_size)
                 for name, shape in shapes.items():
-                    self.register_parameter(f"{name}_l{layer}{end}", Parameter(aten.empty(shape, dtype=dtype)))
+                    self.register_parameter(f"{name}_l{layer}{end}", Parameter(empty(shape, dtype=dtype, device=device)))
         self.reset_parameters()
 
     def _ends(self) -> tuple[str, ...]:
         return ("", "_reverse") if self.bidirectional else ("",)
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The parameters of each layer (and direction): weight_ih, weight_hh, bias_ih, bias_hh, weight_hr, as far as there are such."""
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+        found = self._parameters
+        places = [f"_l{layer}{end}" for layer in range(self.num_layers) for end in self._ends()]
+        return [[p for name in names if (p := found.get(name + place)) is not None] for place in places]
 
     def reset_parameters(self) -> None:
         """Draw everything anew, uniform in +-1/sqrt(hidden_size)."""
@@ -123,7 +132,8 @@ class RNNBase(Module):
     def _zeros(self, steps: Tensor) -> States:
         rows = self.num_layers * len(self._ends())
         sizes = (self.proj_size or self.hidden_size, self.hidden_size)[: self._state_count]
-        return tuple(aten.zeros((rows, steps.shape[1], size), dtype=steps.dtype) for size in sizes)
+        with on_device(steps.device):
+            return tuple([aten.zeros((rows, steps.shape[1], size), dtype=steps.dtype) for size in sizes])
 
     def _layers(self, steps: Tensor, states: States, lengths: Tensor | None) -> tuple[Tensor, States]:
         ends = self._ends()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft.layers.factories import on_device
 from weft.nn import init
 from weft.nn.modules.module import Module
-from weft.nn.parameter import Parameter
+from weft.nn.parameter import Parameter, empty
 from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError, ValueProblem
@@ -43,14 +44,14 @@ def gru_step(gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None)
 class _Cell(Module):
     _gates = 1
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool, dtype: Any) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool, device: Any, dtype: Any) -> None:
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         rows = self._gates * hidden_size
-        self.weight_ih = Parameter(aten.empty((rows, input_size), dtype=dtype))
-        self.weight_hh = Parameter(aten.empty((rows, hidden_size), dtype=dtype))
+        self.weight_ih = Parameter(empty((rows, input_size), dtype=dtype, device=device))
+        self.weight_hh = Parameter(empty((rows, hidden_size), dtype=dtype, device=device))
         for name in ("bias_ih", "bias_hh"):
-            self.register_parameter(name, Parameter(aten.empty((rows,), dtype=dtype)) if bias else None)
+            self.register_parameter(name, Parameter(empty((rows,), dtype=dtype, device=device)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -66,8 +67,8 @@ class _Cell(Module):
         is_single = input.ndim == 1
         batch = aten.unsqueeze(input, 0) if is_single else input
         shape = (batch.shape[0], self.hidden_size)
-        ready = tuple(
-            aten.zeros(shape, dtype=input.dtype) if s is None else aten.unsqueeze(s, 0) if is_single else s for s in states)
+        with on_device(input.device):
+            ready = tuple([aten.zeros(shape, dtype=input.dtype) if s is None else aten.unsqueeze(s, 0) if is_single else s for s in states])
         if modes.capture is None:
             self._check(batch, ready)
         return aten.linear(batch, self.weight_ih, self.bias_ih), is_single, ready
@@ -94,7 +95,7 @@ class RNNCell(_Cell):
     ) -> None:
         if nonlinearity not in ("tanh", "relu"):
             raise ValueProblem(f"Unknown nonlinearity: {nonlinearity}")
-        super().__init__(input_size, hidden_size, bias, dtype)
+        super().__init__(input_size, hidden_size, bias, device, dtype)
         self.nonlinearity = nonlinearity
 
     def extra_repr(self) -> str:
@@ -113,7 +114,7 @@ class LSTMCell(_Cell):
     _gates = 4
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
-        super().__init__(input_size, hidden_size, bias, dtype)
+        super().__init__(input_size, hidden_size, bias, device, dtype)
 
     @overridable
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
@@ -128,7 +129,7 @@ class GRUCell(_Cell):
     _gates = 3
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
-        super().__init__(input_size, hidden_size, bias, dtype)
+        super().__init__(input_size, hidden_size, bias, device, dtype)
 
     @overridable
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.modules.module import Module
-from weft.nn.parameter import Parameter
+from weft.nn.parameter import Parameter, empty, ones, zeros
 from weft.ops.packet import aten
 from weft.support.errors import ValueProblem
 from weft.tensor.modes import no_grad
@@ -29,10 +29,10 @@ class _RunningNorm(Module):
         self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
         self.track_running_stats = track_running_stats
         for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            self.register_parameter(name, Parameter(aten.empty((num_features,), dtype=dtype)) if wanted else None)
-        self.register_buffer("running_mean", aten.zeros((num_features,), dtype=dtype) if track_running_stats else None)
-        self.register_buffer("running_var", aten.ones((num_features,), dtype=dtype) if track_running_stats else None)
-        self.register_buffer("num_batches_tracked", aten.zeros((), dtype=dt.int64) if track_running_stats else None)
+            self.register_parameter(name, Parameter(empty((num_features,), dtype=dtype, device=device)) if wanted else None)
+        self.register_buffer("running_mean", zeros((num_features,), dtype=dtype, device=device) if track_running_stats else None)
+        self.register_buffer("running_var", ones((num_features,), dtype=dtype, device=device) if track_running_stats else None)
+        self.register_buffer("num_batches_tracked", zeros((), dtype=dt.int64, device=device) if track_running_stats else None)
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:

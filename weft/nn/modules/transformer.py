@@ -39,12 +39,12 @@ class TransformerEncoderLayer(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype)
-        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype=dtype)
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype, device=device)
+        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype=dtype, device=device)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype=dtype)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype=dtype, device=device)
         self.norm_first = norm_first
-        self.norm1, self.norm2 = (LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype) for _ in range(2))
+        self.norm1, self.norm2 = (LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype, device=device) for _ in range(2))
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
         self.activation = _activation(activation)
 
@@ -75,12 +75,12 @@ class TransformerDecoderLayer(Module):
     ) -> None:
         super().__init__()
         self.self_attn, self.multihead_attn = (
-            MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype) for _ in range(2))
-        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype=dtype)
+            MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype, device=device) for _ in range(2))
+        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype=dtype, device=device)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype=dtype)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype=dtype, device=device)
         self.norm_first = norm_first
-        self.norm1, self.norm2, self.norm3 = (LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype) for _ in range(3))
+        self.norm1, self.norm2, self.norm3 = (LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype, device=device) for _ in range(3))
         self.dropout1, self.dropout2, self.dropout3 = Dropout(dropout), Dropout(dropout), Dropout(dropout)
         self.activation = _activation(activation)
 
@@ -170,7 +170,7 @@ class Transformer(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        options: dict[str, Any] = {"bias": bias, "dtype": dtype}
+        options: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
         shared = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first)
         self.encoder = custom_encoder if custom_encoder is not None else TransformerEncoder(
             TransformerEncoderLayer(*shared, **options), num_encoder_layers, LayerNorm(d_model, layer_norm_eps, **options))
