@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from weft.layers.factories import on_device
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError, ValueProblem
 from weft.tensor.tensor import Tensor
@@ -40,7 +41,8 @@ def _alpha_dropout(input: Tensor, mask_dims: tuple[object, ...], p: float, train
         raise ValueProblem(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0:
         return input
-    kept = aten.ge(aten.rand(mask_dims), p).to(input.dtype)
+    with on_device(input.device):
+        kept = aten.ge(aten.rand(mask_dims), p).to(input.dtype)
     if p == 1:
         out = input * 0.0
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft.layers.factories import on_device
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError, ValueProblem
 from weft.tensor.tensor import Tensor
@@ -46,6 +47,11 @@ def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = 
 
 
 def _adaptive_max_pool(rank: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
+    with on_device(input.device):
+        return _spread_out_max(rank, input, output_size)
+
+
+def _spread_out_max(rank: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
     """Every dim is spread out into its windows by a table of positions (a shorter window repeats its last one, which changes no maximum)."""
     name = f"adaptive_max_pool{rank}d()"
     if input.ndim not in (rank + 1, rank + 2):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft.layers.factories import on_device
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError, ValueProblem
 from weft.tensor.tensor import Tensor
@@ -48,6 +49,11 @@ def fractional_max_pool3d_with_indices(
 
 
 def _fractional(rank: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Tensor | None) -> tuple[Tensor, Tensor]:
+    with on_device(input.device):
+        return _fractional_on_device(rank, input, kernel_size, output_size, output_ratio, samples)
+
+
+def _fractional_on_device(rank: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Tensor | None) -> tuple[Tensor, Tensor]:
     name = f"fractional_max_pool{rank}d"
     if input.ndim not in (rank + 1, rank + 2):
         raise ShapeError(f"{name}: Expected {rank + 1}D or {rank + 2}D input, but got {input.ndim}D")

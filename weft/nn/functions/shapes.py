@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.layers.factories import on_device
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError
 from weft.tensor.tensor import Tensor
@@ -54,7 +55,8 @@ def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, p
     channels = total // (kh * kw)
     windows = aten.reshape(columns, (batch, channels, kh, kw, rows, across))
     out = aten.new_zeros(columns, (batch, channels, (height + 2 * ph) * (width + 2 * pw)))
-    at = _flat_places(kh, kw, rows, across, (dh, dw), (sh, sw), width + 2 * pw)
+    with on_device(input.device):
+        at = _flat_places(kh, kw, rows, across, (dh, dw), (sh, sw), width + 2 * pw)
     added = aten.index_add(out, 2, at, aten.reshape(windows, (batch, channels, -1)))
     image = aten.reshape(added, (batch, channels, height + 2 * ph, width + 2 * pw))
     image = aten.narrow(aten.narrow(image, 2, ph, height), 3, pw, width)
