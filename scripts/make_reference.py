@@ -54,7 +54,7 @@ PAGES: dict[str, Page] = {
                            ("linear", "einsum", "linalg", "singular", "factorizations", "pseudoinverse", "lu", "eigen", "matrix_equations", "matrix_functions", "vector_norms", "distances"),
                            ("weft.catalogue.linalg",)),
     "fft": Page("Fourier transforms", "Discrete transforms along dims.", ("fft", "spectra", "short_time")),
-    "special": Page("Special functions", "Functions beyond the elementary ones.", ("special_functions", "gamma")),
+    "special": Page("Special functions", "Functions beyond the elementary ones.", ("special_functions", "gamma", "normal_distribution", "bessel")),
     "random": Page("Random numbers", "Counter-based: a number depends on the seed, the call's place in the program and the element, and not on threads or on how the "
                    "program runs.", ("random", "sampling", "distributions"), ("weft.random", "weft.runtime.generator")),
     "nn-functional": Page("nn.functional", "The functions of neural networks.",
