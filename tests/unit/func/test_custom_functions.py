@@ -202,3 +202,89 @@ def test_backward_may_differentiate_inside(rng):
 
     x = point(rng, 3)
     np.testing.assert_allclose(grad(Again.apply)(x).numpy(), np.exp(x.numpy()) * (1 + x.numpy()))
+
+
+class WrittenExp(weft.autograd.Function):
+    """exp in place, by NumPy."""
+
+    @staticmethod
+    def forward(x):
+        np.exp(x.numpy(), x.numpy())
+        return x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_dirty(inputs[0])
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0]
+
+    @staticmethod
+    def jvp(ctx, t):
+        return t * ctx.saved_tensors[0]
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        WrittenExp.apply(x)
+        return x, in_dims[0]
+
+
+def test_an_argument_that_is_written_is_returned_itself_at_every_level(rng):
+    x, v = point(rng, 3), point(rng, 3)
+    seen: list[bool] = []
+
+    def f(x: Any) -> Any:
+        y = x * 1
+        z = WrittenExp.apply(y)
+        seen.append(z is y)
+        return z
+
+    e = np.exp(x.numpy())
+    np.testing.assert_allclose(grad(lambda x: f(x).sum())(x).numpy(), e)
+    np.testing.assert_allclose(jvp(f, (x,), (v,))[1].numpy(), e * v.numpy())
+    np.testing.assert_allclose(hessian(lambda x: f(x).sum())(x).numpy(), np.diag(e))
+    rows = weft.stack([x, x * 0.5])
+    np.testing.assert_allclose(vmap(grad(lambda x: f(x).sum()))(rows).numpy(), np.exp(rows.numpy()))
+    np.testing.assert_allclose(grad(lambda r: vmap(f)(r).sum())(rows).numpy(), np.exp(rows.numpy()))
+    assert seen and all(seen)
+
+
+def test_forward_mode_through_a_backward_that_hides_what_it_does(rng):
+    class Hidden(weft.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x * x
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        @weft.autograd.function.once_differentiable
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return weft.from_numpy(2 * g.numpy() * x.numpy())
+
+    class Constant(weft.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x.sign()
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def backward(ctx, g):
+            return weft.zeros(g.shape, dtype=g.dtype)
+
+    x = point(rng, 3)
+    np.testing.assert_allclose(grad(lambda x: Hidden.apply(x).sum())(x).numpy(), 2 * x.numpy())
+    with pytest.raises(RuntimeError, match="forward mode needs a jvp"):
+        jvp(Hidden.apply, (x,), (x,))
+    with pytest.raises(RuntimeError, match="forward mode needs a jvp"):
+        vmap(lambda v: jvp(Hidden.apply, (x,), (v,))[1])(weft.stack([x, x]))
+    np.testing.assert_array_equal(jvp(Constant.apply, (x,), (x,))[1].numpy(), np.zeros(3))

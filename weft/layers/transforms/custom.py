@@ -6,6 +6,8 @@ import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from weft.autograd.function import Function
 from weft.autograd.function_context import FunctionCtx
 from weft.autograd.saved import SavedTensor, unrecorded
@@ -14,7 +16,7 @@ from weft.layers.transforms.by_hand import HandLevel
 from weft.layers.transforms.dual import DualLevel
 from weft.layers.transforms.functional import FunctionalLevel
 from weft.layers.transforms.generated import generated
-from weft.layers.transforms.level import Level
+from weft.layers.transforms.level import Level, Wrapper
 from weft.layers.transforms.tracked import GradLevel
 from weft.ops.packet import aten
 from weft.support import pytree
@@ -64,7 +66,7 @@ def under_grad(level: GradLevel, function: Kind, args: Args) -> Any:
             output = level.down(lambda: function.apply(*values))
         finally:
             modes.grad = previous
-        made = _like(output, tuple([_same_or_wrapped(level, o, values, wrapped) for o in _outputs(output)]))
+        made = _like(output, tuple([_argument_or(level.wrap, o, values, wrapped) for o in _outputs(output)]))
         with unrecorded():
             function.setup_context(ctx, wrapped, made)
         return made
@@ -72,11 +74,12 @@ def under_grad(level: GradLevel, function: Kind, args: Args) -> Any:
     return function._record(inside, needs, modes.grad and not level.is_quiet and any(needs), run)
 
 
-def _same_or_wrapped(level: GradLevel, output: Any, values: Args, wrapped: Args) -> Any:
+def _argument_or(make: Callable[[Tensor], Tensor], output: Any, values: Args, args: Args) -> Any:
     """An output at this level; one that is an argument stays that argument."""
     if not isinstance(output, Tensor):
         return output
-    return next((w for v, w in zip(values, wrapped, strict=True) if v is output), None) or level.wrap(output)
+    at = next((i for i, v in enumerate(values) if v is output), None)
+    return make(output) if at is None or values[at] is args[at] else args[at]
 
 
 # ---- vmap
@@ -100,26 +103,31 @@ def under_vmap(level: BatchLevel, function: Kind, args: Args) -> Any:
     values = level.lower(args)
     if not has_own:
         made, out_flags = level.down(generated, function, level.size, level.randomness, flags, values)
-        return _like(made, tuple([level.wrap(o) if f else o for o, f in zip(_outputs(made), out_flags, strict=True)]))
+        return _like(made, tuple([_argument_or(level.wrap, o, values, args) if f else o for o, f in zip(_outputs(made), out_flags, strict=True)]))
     in_dims = tuple([_dims_of(f) for f in flags])
     info = VmapInfo(level.size, level.randomness)
     result = level.down(lambda: function.vmap(info, in_dims, *values))
     if not isinstance(result, tuple) or len(result) != 2:
         raise StateError(f"Expected the vmap staticmethod of {function.__name__} to have two returns, an output and out_dims with pytree structure compatible "
                          "with the output.")
-    return _wrapped_by_dims(level, *result)
+    return _wrapped_by_dims(level, *result, values, args)
 
 
 def _dims_of(flag: Any) -> Any:
     return tuple(_dims_of(f) for f in flag) if type(flag) is tuple else 0 if flag else None
 
 
-def _wrapped_by_dims(level: BatchLevel, output: Any, out_dims: Any) -> Any:
+def _wrapped_by_dims(level: BatchLevel, output: Any, out_dims: Any, values: Args, args: Args) -> Any:
     leaves, spec = pytree.flatten(output)
     dims = [out_dims] * len(leaves) if out_dims is None or isinstance(out_dims, int) else _flat_dims(out_dims)
     if len(dims) != len(leaves):
         raise StateError(f"the vmap staticmethod gave {len(leaves)} outputs and {len(dims)} out_dims")
-    return pytree.unflatten([leaf if d is None else level.wrap(level.down(aten.movedim, leaf, d, 0)) for leaf, d in zip(leaves, dims, strict=True)], spec)
+
+    def made(leaf: Any, dim: Any) -> Any:
+        front = leaf if dim in (0, None) else level.down(aten.movedim, leaf, dim, 0)
+        return front if dim is None else _argument_or(level.wrap, front, values, args)
+
+    return pytree.unflatten([made(leaf, d) for leaf, d in zip(leaves, dims, strict=True)], spec)
 
 
 def _flat_dims(dims: Any) -> list[Any]:
@@ -135,12 +143,21 @@ def under_jvp(level: DualLevel, function: Kind, args: Args) -> Any:
     values = level.lower(args)
     if all(t is None for t in tangents):
         return _lifted(level, level.down(lambda: function.apply(*values)))
-    if function.jvp is Function.jvp:
-        output, pushed = level.down(_transposed, function, values, tangents)
-    else:
-        output, pushed = level.down(_by_rule, function, values, tangents)
-    made = _like(output, tuple([level.make(o, t) if isinstance(o, Tensor) else o for o, t in zip(_outputs(output), pushed, strict=True)]))
+    rule = _transposed if function.jvp is Function.jvp else _by_rule
+    output, pushed, dirty = level.down(rule, function, values, tangents)
+    made = _like(output, tuple([_with_tangent(level, o, t, values, args, dirty) for o, t in zip(_outputs(output), pushed, strict=True)]))
     return _recorded(function, args, made) if isinstance(level, HandLevel) and level.records(args) else made
+
+
+def _with_tangent(level: DualLevel, output: Any, tangent: Any, values: Args, args: Args, dirty: Args) -> Any:
+    """A dual output; of an argument that the Function wrote, that argument with its new tangent."""
+    if not isinstance(output, Tensor):
+        return output
+    at = next((i for i, v in enumerate(values) if v is output and any(v is d for d in dirty) and level.owns(args[i])), None)
+    if at is None:
+        return level.make(output, tangent)
+    level._write_tangent(args[at], tangent)
+    return args[at]
 
 
 def _recorded(function: Kind, args: Args, made: Any) -> Any:
@@ -168,7 +185,8 @@ def _lifted(level: Level, output: Any) -> Any:
     return _like(output, tuple([level.lift(o) for o in _outputs(output)]))
 
 
-def _by_rule(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args]:
+def _by_rule(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args, Args]:
+    """The output, its tangents by the Function's jvp, and the arguments that it wrote."""
     output, ctx = _with_context(function, values)
     saved = ctx._for_forward or ctx._to_save
     ctx = copy.copy(ctx)
@@ -180,7 +198,7 @@ def _by_rule(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args]:
         raise StateError(
             f"{function.__name__}Backward: jvp returned an incorrect number of forward gradients (expected {len(_outputs(output))}, got {len(pushed)})"
         )
-    return output, pushed
+    return output, pushed, ctx._dirty
 
 
 def _with_context(function: Kind, values: Args) -> tuple[Any, FunctionCtx]:
@@ -203,8 +221,8 @@ def _with_context(function: Kind, values: Args) -> tuple[Any, FunctionCtx]:
     return function._record(values, needs, modes.grad and any(needs), run), kept[0]
 
 
-def _transposed(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args]:
-    """The tangents by the backward's own transpose: u -> backward(u) is linear."""
+def _transposed(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args, Args]:
+    """The tangents by the backward's own transpose: u -> backward(u) is linear. Raises StateError where backward hides how it depends on u."""
     inner, outer = GradLevel(), GradLevel()
     with inner, enable_grad():
         inputs = [inner.leaf(v) if t is not None else v for v, t in zip(values, tangents, strict=True)]
@@ -214,14 +232,31 @@ def _transposed(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args
     wanted = [i for i, t in enumerate(tangents) if t is not None]
     zeros = [aten.zeros_like(o) for o, c in zip(_outputs(output), carries, strict=True) if c]
     if not zeros:
-        return output, (None,) * len(carries)
+        return output, (None,) * len(carries), ()
     with outer, enable_grad():
         seeds = [outer.leaf(z) for z in zeros]
         with inner:
             results = [o for o, c in zip(_outputs(made), carries, strict=True) if c]
-            gradients = inner.gradients(results, [inputs[i] for i in wanted], seeds)
+            gradients = inner.gradients(results, [inputs[i] for i in wanted], seeds, keep=True)
+            hidden = [k for k, g in enumerate(gradients) if not (outer.owns(g) and g.requires_grad)]
+            if hidden:
+                of_ones = inner.gradients(results, [inputs[i] for i in wanted], [aten.ones_like(s) for s in seeds])
+                _check_backward(function, [of_ones[k] for k in hidden])
         found = iter(outer.gradients(gradients, seeds, [tangents[i] for i in wanted]))
-    return output, tuple([next(found) if c else None for c in carries])
+    return output, tuple([next(found) if c else None for c in carries]), ()
+
+
+def _check_backward(function: Kind, of_ones: list[Tensor]) -> None:
+    """Gradients that do not depend on the seeds, as far as is known, must be zero for any."""
+    for gradient in of_ones:
+        data = gradient._data
+        while isinstance(data, Wrapper):
+            data = data.value._data
+        if type(data) is np.ndarray and data.any():
+            raise StateError(
+                f"{function.__name__}: forward mode needs a jvp staticmethod, or a backward that may be differentiated (this one is once_differentiable, or "
+                "computes outside of weft)"
+            )
 
 
 # ---- functionalize
