@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import namedtuple
+from collections import OrderedDict, UserDict, namedtuple
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 import weft
 from weft.support.errors import ValueProblem
+from weft.utils import data
 from weft.utils.data import (
     BatchSampler,
     ConcatDataset,
@@ -186,3 +187,64 @@ def test_stacked_data_sets_give_several_samples_at_once() -> None:
     one, many = TensorDataset(weft.arange(4)), Many()
     assert StackDataset(one, many).__getitems__([1, 3]) == [((weft.tensor(1),), 10), ((weft.tensor(3),), 30)]
     assert [sorted(row) for row in StackDataset(a=one, b=many).__getitems__([0])] == [["a", "b"]]
+
+
+def test_replicas_visit_every_sample_together(rng: np.random.Generator) -> None:
+    size, replicas = int(rng.integers(1, 30)), int(rng.integers(1, 6))
+    for shuffle in (False, True):
+        samplers = [data.DistributedSampler(range(size), replicas, rank, shuffle=shuffle) for rank in range(replicas)]
+        parts = [list(s) for s in samplers]
+        assert {len(p) for p in parts} == {len(samplers[0])} and {i for p in parts for i in p} == set(range(size))
+        assert [list(s) for s in samplers] == parts
+        if not shuffle and size >= replicas:
+            assert [p[0] for p in parts] == list(range(replicas))
+    cut = [list(data.DistributedSampler(range(size), replicas, rank, drop_last=True)) for rank in range(replicas)]
+    assert len({i for p in cut for i in p}) == size // replicas * replicas
+    again = data.DistributedSampler(range(100), 2, 0)
+    first = list(again)
+    again.set_epoch(1)
+    assert list(again) != first
+    for options in ({}, {"num_replicas": 2, "rank": 2}):
+        with pytest.raises(ValueError):
+            data.DistributedSampler(range(3), **options)
+
+
+def test_a_sampler_of_ones_own_and_its_type() -> None:
+    class Backwards(data.Sampler[int]):
+        def __init__(self, size: int) -> None:
+            self.size = size
+
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(self.size - 1, -1, -1))
+
+        def __len__(self) -> int:
+            return self.size
+
+    loader = data.DataLoader(range(5), 2, sampler=Backwards(5))
+    assert [b.tolist() for b in loader] == [[4, 3], [2, 1], [0]] and len(loader) == 3
+    assert (loader.pin_memory, loader.persistent_workers, loader.prefetch_factor, loader.in_order) == (False, False, None, True)
+    for options in ({"prefetch_factor": 2}, {"persistent_workers": True}, {"num_workers": 1, "prefetch_factor": -1}):
+        with pytest.raises(ValueError):
+            data.DataLoader(range(5), **options)
+    with pytest.raises(TypeError):
+        data.RandomSampler(range(5), replacement=0)
+
+
+def test_workers_have_seeds_of_their_own() -> None:
+    class Seeds(data.Dataset[int]):
+        def __getitem__(self, index: int) -> int:
+            info = data.get_worker_info()
+            return info.seed - info.id
+
+        def __len__(self) -> int:
+            return 4
+
+    loader = data.DataLoader(Seeds(), num_workers=2, generator=weft.Generator().manual_seed(3))
+    first, second = ({int(b) for b in loader} for _ in range(2))
+    assert len(first) == len(second) == 1 and first != second
+
+
+def test_a_batch_keeps_the_kind_of_mapping() -> None:
+    ordered = data.default_collate([OrderedDict(b=1, a=2), OrderedDict(b=3, a=4)])
+    assert type(ordered) is OrderedDict and list(ordered) == ["b", "a"] and ordered["b"].tolist() == [1, 3]
+    assert type(data.default_convert(UserDict(a=np.ones(2)))) is UserDict

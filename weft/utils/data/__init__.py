@@ -11,6 +11,7 @@ from weft.utils.data.dataset import (
     TensorDataset,
     random_split,
 )
+from weft.utils.data.distributed import DistributedSampler
 from weft.utils.data.loader import DataLoader, get_worker_info
 from weft.utils.data.sampler import (
     BatchSampler,
@@ -22,7 +23,7 @@ from weft.utils.data.sampler import (
 )
 
 __all__ = [
-    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "RandomSampler", "Sampler",
+    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler", "IterableDataset", "RandomSampler", "Sampler",
     "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "default_collate",
     "default_convert", "get_worker_info", "random_split",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, (str, bytes)):
         return batch
     if isinstance(first, Mapping):
-        return {key: default_collate([sample[key] for sample in batch]) for key in first}
+        return _of_kind(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
     if isinstance(first, tuple) and hasattr(first, "_fields"):
         return type(first)(*(default_collate(field) for field in zip(*batch, strict=True)))
     if isinstance(first, Sequence):
@@ -40,6 +41,20 @@ def default_collate(batch: Sequence[Any]) -> Any:
     raise ArgumentError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}")
 
 
+def _of_kind(first: Mapping[Any, Any], fields: dict[Any, Any]) -> Any:
+    """The fields in a mapping like the first sample, where that can be made; else in a dict."""
+    if type(first) is dict:
+        return fields
+    try:
+        if not isinstance(first, MutableMapping):
+            return type(first)(fields)  # type: ignore[call-arg]
+        made = copy.copy(first)
+        made.update(fields)
+    except TypeError:  # its constructor or update takes something else
+        return fields
+    return made
+
+
 def default_convert(data: Any) -> Any:
     """A single sample with its arrays as tensors."""
     if isinstance(data, np.ndarray):
@@ -47,7 +62,7 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, np.generic):
         return from_numpy(np.array(data))
     if isinstance(data, Mapping):
-        return {key: default_convert(value) for key, value in data.items()}
+        return _of_kind(data, {key: default_convert(value) for key, value in data.items()})
     if isinstance(data, tuple) and hasattr(data, "_fields"):
         return type(data)(*(default_convert(d) for d in data))
     if isinstance(data, (list, tuple)):

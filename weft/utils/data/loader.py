@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic
 
+from weft.ops.packet import aten
 from weft.runtime.generator import Generator
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.modes import modes
@@ -22,10 +23,11 @@ _FIXED = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "data
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """Who a worker thread is: its number, how many there are, and the data set."""
+    """Who a worker thread is: its number, how many there are, a seed of its own (another one in each iteration), and the data set."""
 
     id: int
     num_workers: int
+    seed: int
     dataset: Any
 
 
@@ -60,7 +62,16 @@ class DataLoader(Generic[T]):
         items: Any = dataset
         self.dataset = items
         self.num_workers, self.timeout, self.worker_init_fn, self.generator = num_workers, timeout, worker_init_fn, generator
-        self.prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
+        if num_workers == 0 and prefetch_factor is not None:
+            raise ValueProblem("prefetch_factor option could only be specified in multiprocessing. Let num_workers > 0 to enable multiprocessing, otherwise "
+                               "set prefetch_factor to None.")
+        if prefetch_factor is not None and prefetch_factor < 0:
+            raise ValueProblem("prefetch_factor option should be non-negative")
+        if num_workers == 0 and persistent_workers:
+            raise ValueProblem("persistent_workers option needs num_workers > 0")
+        self.prefetch_factor = 2 if prefetch_factor is None and num_workers > 0 else prefetch_factor
+        self.pin_memory, self.pin_memory_device, self.persistent_workers = pin_memory, pin_memory_device, persistent_workers
+        self.multiprocessing_context, self.in_order = multiprocessing_context, in_order
         self.is_iterable = isinstance(dataset, IterableDataset)
         if self.is_iterable and (shuffle or sampler is not None or batch_sampler is not None):
             raise ValueProblem("DataLoader with IterableDataset: expected unspecified shuffle, sampler and batch_sampler options")
@@ -94,10 +105,11 @@ class DataLoader(Generic[T]):
         return len(self._order)
 
     def __iter__(self) -> Iterator[Any]:
+        seed = int(aten.randint(0, 2**63 - 1, (), generator=self.generator))  # drawn also without workers: the order is the same with them
         if self.is_iterable:
-            return self._stream() if self.num_workers == 0 else self._streams_ahead()
+            return self._stream() if self.num_workers == 0 else self._streams_ahead(seed)
         chosen = iter(self._order)
-        return map(self._fetch, chosen) if self.num_workers == 0 else self._ahead(chosen)
+        return map(self._fetch, chosen) if self.num_workers == 0 else self._ahead(chosen, seed)
 
     @property
     def _order(self) -> Any:
@@ -125,12 +137,12 @@ class DataLoader(Generic[T]):
             yield self.collate_fn(batch)
 
     # ---- threads
-    def _ahead(self, chosen: Iterator[Any]) -> Iterator[Any]:
+    def _ahead(self, chosen: Iterator[Any], seed: int) -> Iterator[Any]:
         """Batches in order; each worker has a queue of its own and takes every num_workers-th batch."""
-        workers = [_Worker(self, i) for i in range(self.num_workers)]
+        workers = [_Worker(self, i, seed + i) for i in range(self.num_workers)]
         try:
             sent = 0
-            for _ in range(self.prefetch_factor * len(workers)):
+            for _ in range((self.prefetch_factor or 1) * len(workers)):
                 sent += self._send(workers, sent, chosen)
             taken = 0
             while taken < sent:
@@ -150,9 +162,9 @@ class DataLoader(Generic[T]):
         workers[sent % len(workers)].tasks.put(item)
         return 1
 
-    def _streams_ahead(self) -> Iterator[Any]:
+    def _streams_ahead(self, seed: int) -> Iterator[Any]:
         """Every worker iterates over the data set itself (see get_worker_info); their batches take turns."""
-        workers = [_Worker(self, i, streams=True) for i in range(self.num_workers)]
+        workers = [_Worker(self, i, seed + i, streams=True) for i in range(self.num_workers)]
         live = list(workers)
         try:
             while live:
@@ -170,10 +182,10 @@ class DataLoader(Generic[T]):
 class _Worker:
     """A thread that loads batches. Errors travel to whoever takes the batch."""
 
-    def __init__(self, loader: DataLoader[Any], number: int, streams: bool = False) -> None:
-        self.loader, self.number = loader, number
+    def __init__(self, loader: DataLoader[Any], number: int, seed: int, streams: bool = False) -> None:
+        self.loader, self.number, self.seed = loader, number, seed
         self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.done: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(loader.prefetch_factor if streams else 0)
+        self.done: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue((loader.prefetch_factor or 1) if streams else 0)
         self.stopped = False
         self.grad_mode = modes.grad
         self.thread = threading.Thread(target=self._stream if streams else self._serve, daemon=True)
@@ -181,7 +193,7 @@ class _Worker:
 
     def _start(self) -> None:
         modes.grad = self.grad_mode
-        _local.info = WorkerInfo(self.number, self.loader.num_workers, self.loader.dataset)
+        _local.info = WorkerInfo(self.number, self.loader.num_workers, self.seed, self.loader.dataset)
         if self.loader.worker_init_fn is not None:
             self.loader.worker_init_fn(self.number)
 

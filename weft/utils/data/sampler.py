@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from typing import Any
+from typing import Generic, TypeVar
 
 from weft.ops.packet import aten
 from weft.runtime.generator import Generator
-from weft.support.errors import ValueProblem
+from weft.support.errors import ArgumentError, ValueProblem
 from weft.tensor.creation import as_tensor
 from weft.types import dtype as dt
 
+I = TypeVar("I", covariant=True)
 
-class Sampler:
+
+class Sampler(Generic[I]):
     """An iterable of indices. Subclasses define `__iter__`, and `__len__` where the number is known."""
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[I]:
         raise NotImplementedError(f"{type(self).__name__} must define __iter__")
 
 
-class SequentialSampler(Sampler):
+class SequentialSampler(Sampler[int]):
     """0, 1, 2, ..."""
 
     def __init__(self, data_source: Sized) -> None:
@@ -32,12 +34,14 @@ class SequentialSampler(Sampler):
         return len(self.data_source)
 
 
-class RandomSampler(Sampler):
+class RandomSampler(Sampler[int]):
     """A random order, new each time; with replacement, num_samples independent draws."""
 
     def __init__(
         self, data_source: Sized, replacement: bool = False, num_samples: int | None = None, generator: Generator | None = None
     ) -> None:
+        if not isinstance(replacement, bool):
+            raise ArgumentError(f"replacement should be a boolean value, but got replacement={replacement}")
         if num_samples is not None and (not isinstance(num_samples, int) or num_samples <= 0):
             raise ValueProblem(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
         self.data_source, self.replacement, self._num_samples, self.generator = data_source, replacement, num_samples, generator
@@ -61,7 +65,7 @@ class RandomSampler(Sampler):
         return self.num_samples
 
 
-class SubsetRandomSampler(Sampler):
+class SubsetRandomSampler(Sampler[int]):
     """The given indices in a random order."""
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
@@ -75,7 +79,7 @@ class SubsetRandomSampler(Sampler):
         return len(self.indices)
 
 
-class WeightedRandomSampler(Sampler):
+class WeightedRandomSampler(Sampler[int]):
     """num_samples draws with probabilities in proportion to the weights."""
 
     def __init__(self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Generator | None = None) -> None:
@@ -93,7 +97,7 @@ class WeightedRandomSampler(Sampler):
         return self.num_samples
 
 
-class BatchSampler(Sampler):
+class BatchSampler(Sampler[list[int]]):
     """Lists of batch_size indices of another sampler; the last one may be shorter, unless drop_last."""
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
