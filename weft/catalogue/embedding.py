@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.index_checks import (
-    OutOfBounds,
     check_bounds,
     check_index_dtype,
 )
 from weft.catalogue.samples import F, I, case, draw
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
-from weft.support.errors import DTypeError, ShapeError
+from weft.support.errors import DTypeError, OutOfBounds, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Dim

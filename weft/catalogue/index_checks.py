@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.ops.rules import dims_text
-from weft.support.errors import DTypeError, IndexBoundsError, ShapeError
+from weft.support.errors import DTypeError, IndexBoundsError, OutOfBounds, ShapeError
 from weft.types import dtype as dt
 from weft.types import shape_env
 from weft.types.dims import Dim
@@ -17,10 +17,6 @@ from weft.types.tensor_type import TensorType
 Array = Any
 _INDEX_DTYPES = (dt.int64, dt.int32, dt.uint8)
 _ADVANCED_DTYPES = (dt.int64, dt.int32, dt.bool_, dt.uint8)
-
-
-class OutOfBounds(IndexBoundsError, RuntimeError):
-    """An index beyond its dim, in an operator for which PyTorch raises RuntimeError or IndexError."""
 
 
 def check_index_dtype(name: str, index: TensorType) -> None:

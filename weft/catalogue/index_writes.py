@@ -10,7 +10,6 @@ import numpy as np
 from weft.catalogue.embedding import sum_rows
 from weft.catalogue.families import is_one
 from weft.catalogue.index_checks import (
-    OutOfBounds,
     check_bounds,
     check_index_dtype,
     expand_values,
@@ -23,7 +22,7 @@ from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import check_fits, dims_text, normalize_dim
 from weft.ops.scalar_numpy import NUMPY
-from weft.support.errors import DTypeError, IndexBoundsError, ShapeError
+from weft.support.errors import DTypeError, IndexBoundsError, OutOfBounds, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env

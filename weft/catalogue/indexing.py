@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.index_checks import (
-    OutOfBounds,
     check_bounds,
     check_index_dtype,
     indexed,
@@ -20,7 +19,7 @@ from weft.catalogue.shaping import run_size
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, dims_text, normalize_dim
-from weft.support.errors import DTypeError, ShapeError
+from weft.support.errors import DTypeError, OutOfBounds, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env

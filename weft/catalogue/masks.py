@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import pointwise
-from weft.catalogue.index_checks import (
-    OutOfBounds,
-)
 from weft.catalogue.samples import B, F, case, draw
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, broadcast_dims, check_fits
-from weft.support.errors import DTypeError, ShapeError
+from weft.support.errors import DTypeError, OutOfBounds, ShapeError
 from weft.types import dtype as dt
 from weft.types.tensor_type import TensorType
 

@@ -36,6 +36,7 @@ from weft.support.locations import Location, is_internal, user_location
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dims, shape_env
+from weft.types import dtype as dt
 from weft.types.shape_env import ShapeEnv
 from weft.types.sym import SymInt, wrap
 from weft.types.tensor_type import TensorType, tensor_type
@@ -262,7 +263,9 @@ class Capture(LiftedNumbers, WrapperState):
         payload, place = self.payload_of(source), self.fresh(self.operand(index))  # later writes to the index do not move the view
         g = payload.geometry()
         start = self.env.fresh("u")
-        self.run_time[str(start)] = self.operand(aten.remainder(place, wrap(g.dims[dim], self.env)))
+        size = wrap(g.dims[dim], self.env)
+        counted = place if place.dtype is dt.int64 else place.to(dt.int64)
+        self.run_time[str(start)] = self.operand(aten.checked_index(aten.where(counted < 0, counted + size, counted), size))
         shown = Geometry((*g.dims[:dim], *g.dims[dim + 1 :]), (*g.strides[:dim], *g.strides[dim + 1 :]), g.offset + start * g.strides[dim])
         kind = tensor_type(payload.type.dtype, shown.dims)
         view = SymbolicPayload(payload.storage, (*payload.path, (_SELECT_AT, (dim, self.operand(place)), 0)), kind, shown)

@@ -24,7 +24,7 @@ from weft.runtime.segments import (
     TensorSlot,
 )
 from weft.support.counters import counters
-from weft.support.errors import IndexBoundsError
+from weft.support.errors import OutOfBounds, WeftError
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Expr
@@ -90,7 +90,7 @@ class Program:
 
         inputs: row-major, aligned arrays (Python numbers for number parameters) in the order of the graph's parameters.
         symbols: the values of `layout.symbols[:layout.given]`, by name or in that order.
-        Raises IndexBoundsError where a bounds check fails.
+        Raises OutOfBounds where a bounds check fails.
         """
         frame = self._take()
         try:
@@ -141,10 +141,14 @@ class Program:
         counters.foreign_segments += self._foreign_runs
         counters.allocations += len(self._fresh)
 
-    def failed(self, status: int) -> IndexBoundsError:
+    def failed(self, status: int) -> OutOfBounds:
         """The error of a bounds check, with the operator and the user's line."""
         check = self.layout.checks[status - 1]
-        return IndexBoundsError(_bounds_text(check, self._where(check.node)))
+        return OutOfBounds(_bounds_text(check, self._where(check.node)))
+
+    def line_of(self, node: int) -> Any:
+        """The user's line behind a node, or None."""
+        return self._where(node)
 
     # ---- results
     def _results(self, frame: Frame) -> list[Any]:
@@ -243,7 +247,13 @@ class _Foreign:
     def run(self, program: Program, frame: Frame) -> None:
         segment = self.segment
         inputs = [frame.read(slot) for slot in segment.inputs]
-        outputs = self.function(inputs, frame.values)
+        try:
+            outputs = self.function(inputs, frame.values)
+        except WeftError as error:
+            where = program.line_of(segment.node)
+            if where is None or str(error).startswith(str(where)):
+                raise
+            raise type(error)(f"{where}: {error}") from None
         counters.allocations += len(segment.outputs)
         for slot, value in zip(segment.outputs, outputs, strict=True):
             if isinstance(slot, TensorSlot):

@@ -27,6 +27,10 @@ class IndexBoundsError(WeftError, IndexError):
     """An index or a dim that is out of range."""
 
 
+class OutOfBounds(IndexBoundsError, RuntimeError):
+    """An index beyond its dim, in an operator for which PyTorch raises RuntimeError or IndexError."""
+
+
 class ArgumentError(WeftError, TypeError):
     """Arguments that fit no overload of an operator."""
 
