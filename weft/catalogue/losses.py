@@ -140,7 +140,7 @@ def _soft_cross_entropy(input: Any, target: Any, weight: Any, how: str, label_sm
             f"input and target must have the same size when target holds probabilities, got {dims_text(input.dims)} and {dims_text(target.dims)}"
         )
     if not (type(label_smoothing) is float and label_smoothing == 0.0):
-        target = target * (1 - label_smoothing) + label_smoothing / input.dims[dim]
+        target = target * (1 - label_smoothing) + aten.full((), label_smoothing, dtype=dt.float64) / input.dims[dim]  # a symbolic number of classes, perhaps
     terms = aten._log_softmax(input, dim, None) * target
     if weight is not None:
         terms = terms * _along(weight, input.ndim, dim)
