@@ -102,6 +102,14 @@ def test_numbers_that_make_no_sense(tmp_path: Path, arguments: tuple[object, ...
     assert not os.listdir(tmp_path)
 
 
+@pytest.mark.parametrize(("variable", "value"), [("WEFT_CPU", "pdp11"), ("WEFT_DUMP", "file")])
+def test_a_knob_that_this_machine_cannot_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("WEFT_CACHE", "off")
+    assert value in refused("explain", cwd=tmp_path)
+
+
 def test_training_that_diverges_says_so_and_keeps_the_checkpoint(tmp_path: Path) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     data.write_bytes(b"one text, and a good one. " * 20)

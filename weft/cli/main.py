@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from weft import __version__
 from weft.cli import explain, generate, knobs, train
 from weft.cli.failure import CommandError
+from weft.support.errors import ValueProblem
 
+MISTAKE = 2
 INTERRUPTED = 130  # the exit code that shells give a program stopped by Ctrl-C
 LEFT = 141  # and one whose output nobody reads
 
@@ -28,16 +30,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except CommandError as error:
         print(f"weft {options.command}: {error}", file=sys.stderr)
-        return 2
+        return MISTAKE
     except MemoryError as error:
         print(f"weft {options.command}: this machine has not enough memory ({error or 'none is left'})", file=sys.stderr)
-        return 2
+        return MISTAKE
     except KeyboardInterrupt:
         print(f"weft {options.command}: stopped", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output (head, less) has left
         sys.stderr.close()
         return LEFT
+    except OSError as error:  # a folder that a knob names (WEFT_DUMP), a disk that is full
+        if error.filename is None:
+            raise
+        print(f"weft {options.command}: {error.filename}: {error.strerror}", file=sys.stderr)
+        return MISTAKE
+    except ValueProblem as error:
+        if not str(error).startswith("WEFT_"):  # a knob's value that this machine does not have
+            raise
+        print(f"weft {options.command}: {error}", file=sys.stderr)
+        return MISTAKE
 
 
 def _parser() -> argparse.ArgumentParser:
