@@ -52,7 +52,8 @@ def _scatter(builder: Builder, base: Value, dim: int, index: Value, source: Oper
         return None
     if source.tensor_type.dtype is not base.tensor_type.dtype:
         return None
-    return results_of(builder, aten.where(_hits(builder, base, dim, index), builder.handle(source), 0))
+    nothing = False if base.tensor_type.dtype is dt.bool_ else 0
+    return results_of(builder, aten.where(_hits(builder, base, dim, index), builder.handle(source), nothing))
 
 
 def _one_hot(builder: Builder, classes: Value, count: Dim) -> tuple[Operand, ...]:
