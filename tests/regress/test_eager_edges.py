@@ -166,3 +166,29 @@ def test_einsum_of_one_tensor(rng: np.random.Generator) -> None:
     x = weft.from_numpy(rng.standard_normal((3, 3)))
     np.testing.assert_allclose(weft.einsum("ii", x).numpy(), np.trace(x.numpy()))
     assert weft.equal(weft.einsum("ij->ji", x), x.t())
+
+
+def test_pythons_types_are_as_wide_as_in_python() -> None:
+    for kind, dtype in ((float, weft.float64), (complex, weft.complex128), (int, weft.int64), (bool, weft.bool)):
+        made: list[Any] = [
+            weft.zeros(2, dtype=kind), weft.tensor([1, 0], dtype=kind), weft.as_tensor([1, 0], dtype=kind), weft.ones(2).to(kind), weft.asarray([1], dtype=kind),  # type: ignore[arg-type]
+            weft.zeros_like(weft.ones(2), dtype=kind), weft.ones(2).new_zeros(2, dtype=kind),  # type: ignore[arg-type]
+        ]
+        assert all(x.dtype is dtype for x in made)
+
+
+def test_spaces_between_complex_ends() -> None:
+    assert weft.linspace(0, 2j, 3).tolist() == [0, 1j, 2j]
+    assert weft.linspace(1 + 1j, 5, 3, dtype=weft.complex128).tolist() == [1 + 1j, 3 + 0.5j, 5]
+    np.testing.assert_allclose(weft.logspace(0, 1j, 3).numpy(), np.logspace(0, 1j, 3), rtol=1e-6)
+    with pytest.raises(RuntimeError, match="complex"):
+        weft.linspace(0, 1j, 3, dtype=weft.float32)
+
+
+def test_small_facts() -> None:
+    assert weft.empty(0).data_ptr() == 0 == weft.arange(4)[2:2].data_ptr()
+    for convert in (int, float):
+        with pytest.raises(RuntimeError, match="complex"):
+            convert(weft.tensor(1.5j))
+    out = weft.empty(2, dtype=weft.float64)
+    assert weft.normal(weft.zeros(2, dtype=weft.float64), weft.ones(2, dtype=weft.float64), out=out) is out

@@ -18,15 +18,23 @@ from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, tensor_type
 
 
+def _space_dtype(start: Any, end: Any, dtype: DType | None) -> DType:
+    """The dtype asked for, else the default one, complex if an end is."""
+    is_complex = any(isinstance(v, complex) for v in (start, end))
+    if is_complex and dtype is not None and not dtype.is_complex:
+        raise StateError(f"linspace: the ends are complex, which {dtype} does not hold")
+    return dt.get_default().to_complex() if is_complex and dtype is None else or_default(dtype)
+
+
 def _space_type(start: Any, end: Any, steps: Dim, dtype: DType | None, device: str | None) -> TensorType:
     if isinstance(steps, int) and steps < 0:
         raise StateError("linspace: number of steps must be non-negative")
-    return tensor_type(or_default(dtype), (steps,), device or "cpu")
+    return tensor_type(_space_dtype(start, end, dtype), (steps,), device or "cpu")
 
 
 def _linspace(start: Any, end: Any, steps: Dim, dtype: DType | None, device: str | None) -> Any:
     """From both ends towards the middle, so that the last element is `end` exactly."""
-    target = or_default(dtype)
+    target = _space_dtype(start, end, dtype)
     start, end = (int(v) if isinstance(v, bool) else v for v in (start, end))
     index = aten._iota(steps)
     at = aten._to_copy(index, dtype=dt.complex128 if target.is_complex else dt.float64)
@@ -83,6 +91,11 @@ linspace = define(
     reference=lambda start, end, steps, dtype, device: np.linspace(start, end, steps).astype(or_default(dtype).numpy),
 )
 
+def _powers(start: Any, end: Any, steps: Dim, base: float, dtype: DType | None, device: str | None) -> Any:
+    target = _space_dtype(start, end, dtype)
+    return aten._to_copy(aten.pow(base, aten.linspace(start, end, steps, dtype=dt.complex128 if target.is_complex else dt.float64)), dtype=target)
+
+
 def _powers_between(start: Any, end: Any, steps: Dim, base: float, dtype: DType | None, device: str | None) -> Any:
     """In double precision, complex where an end is."""
     found = [getattr(v, "dtype", None) for v in (start, end)]
@@ -108,8 +121,7 @@ logspace = define(
     f"aten::logspace(Scalar start, Scalar end, int steps, float base=10.0, *, {OPTIONS}) -> Tensor",
     "`base` to the power of `steps` numbers evenly spaced from `start` to `end`.",
     type=lambda start, end, steps, base, dtype, device: _space_type(start, end, steps, dtype, device),
-    decompose=lambda start, end, steps, base, dtype, device: aten._to_copy(
-        aten.pow(base, aten.linspace(start, end, steps, dtype=dt.float64)), dtype=or_default(dtype)),
+    decompose=_powers,
     vjp=NOT_DIFFERENTIABLE,
     public=("weft",),
     out=True,

@@ -24,6 +24,7 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, r
         room = memoryview(buffer).nbytes
     except TypeError:
         raise ValueProblem(f"object does not implement Python buffer protocol: {type(buffer).__name__}") from None
+    dtype = dt.as_dtype(dtype)
     size = dtype.itemsize
     if room == 0 or count == 0:
         raise ValueProblem(f"both buffer length ({room}) and count ({count}) must not be 0")
@@ -45,6 +46,7 @@ def asarray(obj: Any, *, dtype: DType | None = None, device: Any = None, copy: b
     copy: True copies always, False never (what would need a copy is refused), None only where dtype or kind demand it. A tensor's history is kept
     unless `requires_grad` is False.
     """
+    dtype = None if dtype is None else dt.as_dtype(dtype)
     shared = _shared(obj, dtype)
     if shared is None:
         if copy is False:

@@ -57,7 +57,7 @@ def _factory(name: str) -> Make:
             if asked is not None:
                 return handle(function, asked, args, given)
         _check_layout(name, layout)
-        if out is not None:
+        if out is not None and not any(isinstance(a, Tensor) for a in args):
             kwargs.setdefault("dtype", out.dtype)
         with on_device(device):
             made: Tensor = getattr(aten, name)(*args, **kwargs)

@@ -46,13 +46,20 @@ class Conversions(Facts):
         return bool(self.item())
 
     def __int__(self) -> int:
-        return int(self._only())
+        return int(self._real())
 
     def __float__(self) -> float:
-        return float(self._only())
+        return float(self._real())
 
     def __complex__(self) -> complex:
         return complex(self._only())
+
+    def _real(self) -> Any:
+        """The only element, if it is no complex number. Raises StateError."""
+        value = self._only()
+        if type(value) is complex:
+            raise StateError(f"value {value} of a complex tensor cannot be converted to a real number; take .real first")
+        return value
 
     def _only(self) -> Any:
         """The only element. Raises ValueProblem for any other number of elements."""

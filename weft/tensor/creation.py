@@ -26,6 +26,8 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
 
     Python floats become the default dtype, integers int64, bools bool. Raises ValueProblem for ragged nesting.
     """
+    if dtype is not None:
+        dtype = dt.as_dtype(dtype)
     where = Device(device or "cpu")
     if modes.capture is not None and _has_symbols(data):
         return _recorded(data, dtype).requires_grad_(requires_grad)
@@ -140,6 +142,8 @@ def _ragged_text(data: Any) -> str:
 @overridable
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing memory where it can (tensors and ndarrays of the right dtype)."""
+    if dtype is not None:
+        dtype = dt.as_dtype(dtype)
     if isinstance(data, Tensor):
         return data.to(device=device, dtype=dtype)
     if isinstance(data, np.ndarray) and device in (None, "cpu") and (dtype is None or dtype.numpy == data.dtype):

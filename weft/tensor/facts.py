@@ -189,7 +189,9 @@ class Facts(Operators):
         return UntypedStorage(self.storage())
 
     def data_ptr(self) -> int:
-        """Address of the first element."""
+        """Address of the first element; 0 where there is none."""
+        if type(self._data) is np.ndarray and not self._data.size:
+            return 0
         inner = getattr(self._data, "value", None)  # of a tensor inside of a transform
         if inner is not None:
             self._data.materialize("data_ptr()")

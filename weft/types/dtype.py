@@ -126,17 +126,13 @@ def from_numpy(dtype: np.dtype[Any]) -> DType:
     )
 
 
-_PYTHON: dict[type, DType] = {bool: bool_, int: int64, float: float32, complex: complex64}
+_PYTHON: dict[type, DType] = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
 def as_dtype(value: Any) -> DType:
-    """A DType from a DType, a Python type (float means the default dtype) or a NumPy dtype."""
+    """A DType from a DType, a Python type (as wide as Python's: float means float64) or a NumPy dtype."""
     if isinstance(value, DType):
         return value
-    if value is float:
-        return get_default()
-    if value is complex:
-        return get_default().to_complex()
     if value in _PYTHON:
         return _PYTHON[value]
     if isinstance(value, (np.dtype, type)):
