@@ -275,8 +275,11 @@ class Entry:
         for guard in self.capture.env.guards.values():
             if not guard.holds(symbols):
                 where = f"{guard.where}: " if guard.where else ""
-                values = ", ".join(f"{s}={symbols[s]}" for s in sorted(guard.relation.expr.symbols()))
-                return f"{where}sizes: the program needs {guard}, now {values}"
+                names = {n.key: f"{n.name} ({n.key})" for n in self.capture.numbers}
+                used = sorted(guard.relation.expr.symbols())
+                old, new = (", ".join(str(values[s]) for s in used) for values in (self.capture.env.examples, symbols))
+                be = ("was", "is") if len(used) == 1 else ("were", "are")
+                return f"{where}{', '.join(names.get(s, f'size {s}') for s in used)} {be[0]} {old}, {be[1]} now {new}; the program needs {guard}"
         return "sizes changed"
 
     # ---- the call

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from weft.compile.guards.values import number_kind
-from weft.compile.numbers import SymFloat, Values
+from weft.compile.numbers import SymFloat, Values, is_lifted
 from weft.support.errors import CaptureError
 from weft.support.locations import Location, user_location
 from weft.types.sym import SymInt
@@ -94,7 +94,7 @@ class LiftedNumbers:
     def lift(self, container: Any, key: Any, name: str) -> Any:
         """A number of a container (an optimizer's parameter group) as a runtime input; anything else as it is."""
         value = container[key]
-        if number_kind(value) is None:
+        if number_kind(value) is None or is_lifted(value):  # (the function itself reads it too)
             return value
         found = self._lifted.get((id(container), key))
         if found is None:
@@ -106,7 +106,7 @@ class LiftedNumbers:
     def lift_item(self, container: Any, key: Any, index: int, name: str) -> Any:
         """A number of a tuple in a container (betas of a parameter group), read anew from the container's current tuple at every call."""
         value = container[key][index]
-        if number_kind(value) is None:
+        if number_kind(value) is None or is_lifted(value):  # (the function itself reads it too)
             return value
         found = self._lifted.get((id(container), (key, index)))
         if found is None:

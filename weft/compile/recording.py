@@ -104,7 +104,7 @@ class Outcome:
 def kinds() -> guards.Kinds:
     """The classes that guards on Python state must know."""
     return guards.Kinds(
-        leaves=(Tensor, Generator, *registry.opaque_classes), modules=tuple(registry.module_classes), equal=(DType, Device),
+        leaves=(Tensor, Generator), optimizers=tuple(registry.opaque_classes), modules=tuple(registry.module_classes), equal=(DType, Device),
         symbols=(SymInt, SymFloat), made=(FunctionCtx,),
     )
 
@@ -116,8 +116,8 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
     stand_ins, facts = _stand_ins(owner, outcome, leaves)
     args, kwargs = pytree.unflatten(stand_ins, spec)
     substitution = _substitution(owner, capture)
-    with capture.active(), _settings(outcome), _groups() as groups, symbolic_generators(capture) as random:  # noqa: SIM117  the substitution ends first
-        with substitution:  # also while the records are put back: they hold the stand-ins
+    with capture.active(), _settings(outcome), symbolic_generators(capture) as random:  # noqa: SIM117  the substitution ends first
+        with substitution, _groups() as groups:  # also while the records are put back: they hold the stand-ins
             if wrapper_classes or armed:
                 args, kwargs = opened((args, kwargs))
             with recorded_math():

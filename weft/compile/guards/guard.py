@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from weft.compile.guards.kinds import Kind, Kinds
-from weft.compile.guards.slots import AttributeSlot, Slot, class_lookup, instance_dict
+from weft.compile.guards.slots import AttributeSlot, ClassSlot, Slot, class_lookup, instance_dict
 from weft.compile.guards.values import MISSING, number_kind, same
 from weft.support.locations import Location
 
@@ -123,6 +123,8 @@ class AbsentGuard(Guard):
 
     def source(self, names: Names) -> str:
         place = names.bind(self.holder)
+        if isinstance(self.slot, ClassSlot):
+            return f"{self.slot.name!r} not in {place}.__dict__"
         if not isinstance(self.slot, AttributeSlot):
             return f"{self.slot.name!r} not in {place}"
         if instance_dict(self.holder):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import types
+import weakref
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -20,7 +21,8 @@ class Kind(enum.Enum):
 
     SCALAR = "compared by value, never opened"
     TUPLE = "compared by value; its elements are reached"
-    LEAF = "compared by identity, never opened: tensors, optimizers, generators of weft"
+    LEAF = "compared by identity, never opened: tensors and generators of weft"
+    OPTIMIZER = "an optimizer of weft: identity, and the parameter groups where the user's code reads them"
     SYMBOL = "a stand-in for a lifted number: no guard of its own"
     MODULE = "identity, training flag, submodules, parameters, hooks, forward"
     LIST = "list or deque"
@@ -30,6 +32,7 @@ class Kind(enum.Enum):
     METHOD = "bound method"
     BUILTIN = "builtin function, or builtin method of an object that is reached"
     PARTIAL = "functools.partial"
+    REFERENCE = "weak reference: what it refers to"
     CLASS = "class"
     NAMESPACE = "Python module"
     ARRAY = "NumPy array: content"
@@ -56,6 +59,7 @@ _BY_BASE: Final[tuple[tuple[Any, Kind], ...]] = (
     (types.MethodType, Kind.METHOD),
     (types.BuiltinFunctionType, Kind.BUILTIN),
     (functools.partial, Kind.PARTIAL),
+    (weakref.ref, Kind.REFERENCE),
     (type, Kind.CLASS),
     (types.ModuleType, Kind.NAMESPACE),
     (np.ndarray, Kind.ARRAY),
@@ -72,13 +76,14 @@ def is_changeable(cls: type) -> bool:
 class Kinds:
     """The classes that the guards must know. Everything is a tuple of classes for isinstance.
 
-    leaves: identity only, never opened (Tensor, Optimizer, Generator); modules: nn.Module; equal: compared by == (DType, Device);
+    leaves: identity only, never opened (Tensor, Generator); optimizers: weft's own; modules: nn.Module; equal: compared by == (DType, Device);
     symbols: stand-ins for lifted numbers (SymInt, SymFloat); tracked: classes of which every attribute write, and every change of a Module's
     own dicts (registration, a hook's removal), bumps the epoch; made: classes whose objects the call itself makes, through weft (the context of a
     custom Function), unless a chain of reads leads to them.
     """
 
     leaves: tuple[type, ...] = ()
+    optimizers: tuple[type, ...] = ()
     modules: tuple[type, ...] = ()
     equal: tuple[type, ...] = ()
     symbols: tuple[type, ...] = ()
@@ -99,6 +104,7 @@ class Kinds:
         for classes, kind in (
             (self.symbols, Kind.SYMBOL),
             (self.leaves, Kind.LEAF),
+            (self.optimizers, Kind.OPTIMIZER),
             (self.modules, Kind.MODULE),
             (self.equal, Kind.SCALAR),
             *_BY_BASE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import ChainMap, UserDict, UserList
 from collections.abc import Iterator, Mapping
 from types import FunctionType
 from typing import Any, Final
@@ -35,6 +36,7 @@ _DESCRIPTORS: Final = (
     functools.cached_property,
     functools.partialmethod,
 )
+_WRAPPED: Final = (ChainMap, UserDict, UserList)  # containers of Python's that are written in Python, around another
 _CLOSED: Final = frozenset({Kind.ARRAY, Kind.RANDOM, Kind.PARTIAL, Kind.ITERATOR, Kind.BUILTIN, Kind.TUPLE})
 _ARRAY_LIMIT: Final = 1 << 20  # bytes; a larger array is guarded by identity alone
 
@@ -108,6 +110,9 @@ class Reads:
         else:
             for inner, name in _parts(kind, value, text):
                 self.note(inner, name, where)
+            if isinstance(value, _WRAPPED):
+                inside = value.maps if isinstance(value, ChainMap) else value.data
+                self.structure(inside, f"{text}.{'maps' if isinstance(value, ChainMap) else 'data'}", where)
             if kind is Kind.PARTIAL:
                 self.structure(value.keywords, f"{text}.keywords", where)
                 for key in value.keywords:
@@ -124,6 +129,8 @@ class Reads:
                 inner = _content(cell)
                 if self.kinds.of(inner) in (Kind.FUNCTION, Kind.METHOD, Kind.PARTIAL):
                     self.note(inner, getattr(inner, "__qualname__", "function"), where)
+                if self.kinds.of(inner) is Kind.DICT and function.__qualname__ == "singledispatch.<locals>.dispatch":
+                    self.structure(inner, "what singledispatch registers", where)
             return
         self.functions[id(function)] = FunctionGuard(function, where)
         self.by_code.setdefault(id(function.__code__), []).append(function)
@@ -198,6 +205,8 @@ class Reads:
             return self.class_attribute(obj, name, path, where, read, store)
         if kind is Kind.METHOD:
             return obj.__self__ if name == "__self__" else MISSING
+        if kind is Kind.OPTIMIZER:
+            return self.entry(AttributeSlot(obj, name, path), where, read, store, sure) if name == "param_groups" else MISSING
         if kind is Kind.TUPLE and name in getattr(type(obj), "_fields", ()):
             return obj[type(obj)._fields.index(name)]
         if kind is Kind.FUNCTION and name not in instance_dict(obj) and store is None:
@@ -228,8 +237,10 @@ class Reads:
             return self.class_value(cls, name, raw, where)
         if raw is MISSING and (found := self.submodule(obj, name)) is not MISSING:
             return found
-        if is_changeable(cls):
+        if is_changeable(cls) or hasattr(obj, "__dict__"):
             self.entry(slot, where, read, store, sure)
+        if raw is not MISSING and is_changeable(cls) and sure and id(obj) not in self.fresh and id(obj) not in self.types and class_lookup(cls, "__class__")[0] is object:
+            self.types[id(obj)] = TypeGuard(obj, where, path.rpartition(".")[0], self.kinds)
         if raw is MISSING:
             fallback = class_lookup(cls, "__getattr__")[1]
             if fallback is not MISSING:
@@ -238,6 +249,10 @@ class Reads:
         if isinstance(raw, _DESCRIPTORS) or hasattr(type(raw), "__get__"):
             return self.class_value(cls, name, raw, where)
         return self.entry(ClassSlot(owner, name, path), where, read) if owner and is_changeable(owner) else raw
+
+    def named(self, getter: Any) -> list[str]:
+        """The attributes that an operator.attrgetter or methodcaller reads."""
+        return [part for text in getter.__reduce__()[1] if isinstance(text, str) for part in text.split(".")]
 
     def submodule(self, obj: Any, name: str) -> Any:
         """A Module's parameter, buffer or submodule; the dicts that hold them are guarded with the Module."""
@@ -253,6 +268,9 @@ class Reads:
     ) -> Any:
         """An attribute read from a class itself."""
         owner, raw = class_lookup(cls, name)
+        if owner is None and is_changeable(type(cls)):
+            self.entry(ClassSlot(cls, name, path), where, read)
+            self.of_metaclass(cls, name, path, where, read)
         if owner is None or not is_changeable(owner):
             return MISSING if store is None else self.entry(ClassSlot(cls, name, path), where, read, store)
         if isinstance(raw, _DESCRIPTORS) or hasattr(type(raw), "__get__"):
@@ -260,6 +278,16 @@ class Reads:
         if store is not None:
             self.entry(ClassSlot(cls, name, path), where, False, store)
         return self.entry(ClassSlot(owner, name, path), where, read)
+
+    def of_metaclass(self, cls: type, name: str, path: str, where: Location, read: bool) -> None:
+        """What a class has from its metaclass."""
+        owner, raw = class_lookup(type(cls), name)
+        if owner is None:
+            return
+        if isinstance(raw, _DESCRIPTORS) or hasattr(type(raw), "__get__"):
+            self.class_value(type(cls), name, raw, where)
+        else:
+            self.entry(ClassSlot(owner, name, path), where, read)
 
     def class_value(self, cls: type, name: str, raw: Any, where: Location) -> Any:
         """A method, property or other descriptor found on a class: guarded; the plain function, or MISSING where a call decides."""
@@ -297,6 +325,8 @@ def _parts(kind: Kind, value: Any, text: str) -> Iterator[tuple[Any, str]]:
         yield from ((item, f"{text}[{i}]") for i, item in enumerate(value))
     elif kind is Kind.METHOD:
         yield from ((value.__func__, text), (value.__self__, f"{text}.__self__"))
+    elif kind is Kind.REFERENCE:
+        yield (value(), f"{text}()")
     elif kind is Kind.BUILTIN and value.__self__ is not None:
         yield (value.__self__, text)
     elif kind is Kind.PARTIAL:

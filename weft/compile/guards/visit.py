@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import operator
 import sys
 from collections.abc import Mapping
 from types import CodeType, FrameType, FunctionType
@@ -110,6 +111,8 @@ class Visitor:
     def walk(self, link: Link, value: Any, text: str, plan: Plan, pool: list[Reached]) -> None:
         """Follow the chains that start at `link`, whose value is given."""
         kind = self.kinds.of(value)
+        if isinstance(value, (operator.attrgetter, operator.methodcaller)):
+            plan.loose.update({name: link.line for name in self.reads.named(value)})
         if kind in BORING or value is MISSING:
             return
         sure = self.reads.meet(value)
@@ -122,7 +125,7 @@ class Visitor:
         if link.iterated and kind is Kind.ITERATOR and sure:
             self.reads.drawn[id(value)].where = Location(plan.file, link.iterated)
             self.drawing.add((id(plan.code), link.iterated))
-        if opened or kind is Kind.MODULE:
+        if opened or kind is Kind.MODULE or kind is Kind.REFERENCE:
             pool.append((value, text))
         for (op, key), inner in link.steps.items():
             found = self.step(value, op, key, inner, text, plan, sure)
@@ -179,6 +182,8 @@ class Visitor:
             found += [(m, f"{text}.{n}") for n, m in instance_dict(value).get("_modules", {}).items()]
         if kind is Kind.METHOD:
             found.append((value.__self__, text))
+        if kind is Kind.REFERENCE:
+            found.append((value(), f"{text}()"))
         return found
 
     def elements(self, value: Any, kind: Kind, text: str, plan: Plan) -> list[Reached]:
