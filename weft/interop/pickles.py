@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickletools
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +26,7 @@ class PickleReader:
 
     def __init__(self) -> None:
         self.calls: dict[str, Callable[..., Any]] = {
-            "collections.OrderedDict": OrderedDict, "builtins.set": set, "__builtin__.set": set, "_codecs.encode": _encoded,
+            "collections.OrderedDict": OrderedDict, "collections.Counter": Counter, "builtins.set": set, "__builtin__.set": set, "_codecs.encode": _encoded,
             "collections.defaultdict": lambda *args: {}, "builtins.complex": complex, "__builtin__.complex": complex,
         }
         self.stack: list[Any] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import sys
 import zipfile
+import zlib
 from typing import Any
 
 import numpy as np
@@ -27,28 +28,31 @@ _STORAGES: dict[str, DType] = {
     "ComplexFloatStorage": dt.complex64, "ComplexDoubleStorage": dt.complex128, "UntypedStorage": dt.uint8,
 }
 
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError)  # what zipfile raises for bytes that changed
+
 
 def decode(content: bytearray) -> Any:
     """The object in the bytes of a zip file. Raises ParseError, which names anything that only code could build."""
     try:
-        archive = zipfile.ZipFile(io.BytesIO(content))
-    except zipfile.BadZipFile as problem:
-        raise ParseError(f"load: not a whole zip file: {problem}") from None
-    with archive:
-        names = [n for n in archive.namelist() if n.endswith("data.pkl") and n.count("/") <= 1]
-        if len(names) != 1:
-            raise ParseError("load: the zip file holds no data.pkl; it is not one that torch.save wrote (TorchScript archives are not read)")
-        prefix = names[0][: -len("data.pkl")]
-        if any(n.startswith(prefix + "code/") for n in archive.namelist()):
-            raise ParseError("load: this is a TorchScript archive, which is a program; save a state dict")
-        _check_order(archive, prefix)
-        reader = TorchReader(archive, prefix)
-        try:
-            return reader.read(archive.read(names[0]))
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as problem:
-            if isinstance(problem, ParseError):
-                raise
-            raise ParseError(f"load: the pickle in the file does not make sense: {problem!r}") from None
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return _decode(archive)
+    except ParseError:
+        raise
+    except _DAMAGED as problem:
+        raise ParseError(f"load: not a whole zip file: {problem or type(problem).__name__}") from None
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RuntimeError, MemoryError) as problem:
+        raise ParseError(f"load: the pickle in the file does not make sense: {problem!r}") from None
+
+
+def _decode(archive: zipfile.ZipFile) -> Any:
+    names = [n for n in archive.namelist() if n.endswith("data.pkl") and n.count("/") <= 1]
+    if len(names) != 1:
+        raise ParseError("load: the zip file holds no data.pkl; it is not one that torch.save wrote (TorchScript archives are not read)")
+    prefix = names[0][: -len("data.pkl")]
+    if any(n.startswith(prefix + "code/") for n in archive.namelist()):
+        raise ParseError("load: this is a TorchScript archive, which is a program; save a state dict")
+    _check_order(archive, prefix)
+    return TorchReader(archive, prefix).read(archive.read(names[0]))
 
 
 def _check_order(archive: zipfile.ZipFile, prefix: str) -> None:

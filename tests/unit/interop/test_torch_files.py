@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import pickle
 import zipfile
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +146,33 @@ def test_damaged_files_are_named_as_such() -> None:
     for pickled in (b"\x80\x02", b"\x80\x02X\xff\x00\x00\x00a.", b"\x80\x02t.", b"\x80\x02h\x05.", b"\x80\x02]}s."):
         with pytest.raises(ValueError, match="pickle"):
             weft.load(archive(pickled))
+
+
+def test_changed_bytes_anywhere_are_an_error_of_weft_or_harmless(rng: np.random.Generator) -> None:
+    whole = (DATA / "kinds.pt").read_bytes()
+    for _ in range(60):
+        changed = bytearray(whole[: rng.integers(len(whole))] if rng.random() < 0.3 else whole)
+        for at in rng.integers(0, max(len(changed), 1), rng.integers(1, 4)) if changed else ():
+            changed[at] = rng.integers(256)
+        with contextlib.suppress(weft.WeftError):
+            weft.load(io.BytesIO(bytes(changed)))
+
+
+def test_pickles_of_changed_bytes_are_an_error_of_weft_or_harmless(rng: np.random.Generator) -> None:
+    with zipfile.ZipFile(DATA / "kinds.pt") as z:
+        items = {name: z.read(name) for name in z.namelist()}
+    (structure,) = (name for name in items if name.endswith("data.pkl"))
+    for _ in range(60):
+        changed = bytearray(items[structure])
+        for at in rng.integers(0, len(changed), rng.integers(1, 6)):
+            changed[at] = rng.integers(256)
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as z:
+            for name, content in items.items():
+                z.writestr(name, bytes(changed) if name == structure else content)
+        with contextlib.suppress(weft.WeftError):
+            weft.load(io.BytesIO(out.getvalue()))
+
+
+def test_a_counter_is_plain_data() -> None:
+    assert weft.load(archive(pickle.dumps(Counter("abca"), 2))) == {"a": 2, "b": 1, "c": 1}
