@@ -39,7 +39,7 @@ WRITE = str.split(
     "$v.reshape(-1).add_(1) $v.contiguous().mul_(0.5) $v.flatten().zero_() $v.mT.add_(1) $v[weft.tensor([0,-1])]+=1 $v.index_fill_(0,weft.tensor([0]),2) "
     "$v[1:2]*=3 $v[::2].add_(1) $v.mT[0]=$n $v.diagonal().add_(2) $v.unbind(0)[1].zero_() $v.select(0,-1).mul_(2) $v.clamp_(-1,1) $v.fill_($n) $v[-1]=$v[0] "
     "$v.flip(0).add_(1) $v.squeeze().sub_(1) $v.unsqueeze(0).mul_(2) $v.chunk(2)[1].neg_() $v.index_add_(0,weft.tensor([1,1]),$v[:2].clone()) $v.floor_() "
-    "$v.scatter_(0,weft.zeros_like($v[:1],dtype=weft.int64),$n) $v.masked_fill_($v<0,$n) $v[:,None][...,0]+=1 $v.copy_($w.to($v.dtype)) $v.t_() $v.exp_() "
+    "$v.scatter_(0,weft.zeros_like($v[:1],dtype=weft.int64),$n) $v.masked_fill_($v<0,$n) $v[:,None][...,0]+=1 $v.copy_($w.to($v.dtype)) $v.exp_() "
     "$v.swapaxes(0,-1)[1:]=$n $v[weft.tensor([0,0])]=$n $v.view(-1)[::2]=$n $v[...,-1:].copy_($v[...,:1]) $v.cumsum_(0) $v.tril_() $v.index_copy_(0,weft.tensor([1]),$v[:1])"
 )
 
@@ -95,7 +95,7 @@ def _state() -> weft.Tensor:
 def tensors(program: Mixed, call: int) -> list[weft.Tensor]:
     """The arguments of a call, without the index."""
     rng = np.random.default_rng([program.seed, call])
-    return [weft.from_numpy(_laid_out((rng.uniform(-2, 2, shape) * 1.5).astype(dtype), layout)) for dtype, shape, layout in program.arguments]
+    return [weft.from_numpy(_laid_out((rng.uniform(-2, 2, shape) * 1.5).astype(getattr(weft, dtype).numpy), layout)) for dtype, shape, layout in program.arguments]
 
 
 def _laid_out(array: Array, layout: str) -> Array:
