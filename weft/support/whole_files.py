@@ -9,7 +9,10 @@ from pathlib import Path
 
 def replace_file(path: Path, content: bytes) -> None:
     """Replace path by content in one step, with the permissions of any new file. On any failure path is as it was. Raises OSError."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None  # it would name the temporary file
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)

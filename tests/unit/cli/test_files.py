@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import weft
 from weft.cli.failure import CommandError
 from weft.cli.files import make_folder, write_file
 
@@ -44,3 +45,9 @@ def test_folders_are_made_or_refused_by_name(tmp_path: Path) -> None:
             make_folder(wrong)
     with pytest.raises(CommandError, match="cannot be written"):
         write_file(tmp_path / "nowhere" / "x", b"")
+
+
+def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        weft.save({"x": weft.ones(2)}, tmp_path / "nowhere" / "x.safetensors")
+    assert caught.value.filename == str(tmp_path / "nowhere" / "x.safetensors")
