@@ -77,6 +77,7 @@ define(
     vjp={"A": _factor_back},
     effect="raises",
     public=("linalg",),
+    out=True,
     samples=draw(case(F(3, 3)), case(D(2, 4, 4))),
 )
 
@@ -117,13 +118,13 @@ def _unpacked(LU: Any, pivots: Any) -> tuple[Any, Any, Any]:
 
 define("aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)",
        "Both triangles of an LU factorization in one matrix, and the row that each row was exchanged with (from 1).",
-       decompose=lambda A, pivot: aten.linalg_lu_factor_ex(A, pivot=pivot)[:2], public=("linalg",), samples=draw(case(F(3, 3))))
+       decompose=lambda A, pivot: aten.linalg_lu_factor_ex(A, pivot=pivot)[:2], public=("linalg",), out=True, samples=draw(case(F(3, 3))))
 define("aten::linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)",
        "A = P L U with a permutation P, a lower triangular L with ones on its diagonal, and an upper triangular U: A [..., m, n].",
-       decompose=lambda A, pivot: _unpacked(*aten.linalg_lu_factor_ex(A, pivot=pivot)[:2]), public=("linalg",), samples=draw(case(F(3, 3))))
+       decompose=lambda A, pivot: _unpacked(*aten.linalg_lu_factor_ex(A, pivot=pivot)[:2]), public=("linalg",), out=True, samples=draw(case(F(3, 3))))
 define("aten::lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)",
        "The factors P, L and U that lu_factor packs.",
-       decompose=lambda LU, pivots, data, rows: _unpacked(LU, pivots), public=("weft",))
+       decompose=lambda LU, pivots, data, rows: _unpacked(LU, pivots), public=("weft",), out=True)
 
 
 def _lu_solve(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> Any:
@@ -162,10 +163,10 @@ def _inv_ex(A: Any) -> tuple[Any, Any]:
 
 define("aten::linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)",
        "linalg.solve that raises nothing for a singular matrix: `info` says which element of U's diagonal is 0 (0: none is).",
-       decompose=lambda A, B, left, check_errors: _solve_ex(A, B, left), public=("linalg",), samples=draw(case(D(3, 3), F(3, 2)), case(D(2, 2), F(2))))
+       decompose=lambda A, B, left, check_errors: _solve_ex(A, B, left), public=("linalg",), out=True, samples=draw(case(D(3, 3), F(3, 2)), case(D(2, 2), F(2))))
 define("aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
        "linalg.inv that raises nothing for a singular matrix: `info` says which element of U's diagonal is 0 (0: none is).",
-       decompose=lambda A, check_errors: _inv_ex(A), public=("linalg",), samples=draw(case(D(3, 3))))
+       decompose=lambda A, check_errors: _inv_ex(A), public=("linalg",), out=True, samples=draw(case(D(3, 3))))
 
 
 def _attempted_cholesky(x: Array, upper: bool, check_errors: bool) -> tuple[Array, Array]:
@@ -201,8 +202,9 @@ define(
     vjp={"self": lambda gs, result0, upper: _cholesky_back(gs[0], result0, upper)},
     effect="raises",
     public=("linalg",),
+    out=True,
 )
 define("aten::lu(Tensor self, bool pivot=True) -> (Tensor LU, Tensor pivots)", "linalg.lu_factor, by its older name.",
        decompose=lambda self, pivot: aten.linalg_lu_factor_ex(self, pivot=pivot)[:2], samples=draw(case(F(3, 3))))
 define("aten::lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor", "linalg.lu_solve, by its older name: the X with A X = self.",
-       decompose=lambda self, LU, pivots: _lu_solve(LU, pivots, self, True, False))
+       decompose=lambda self, LU, pivots: _lu_solve(LU, pivots, self, True, False), out=True)

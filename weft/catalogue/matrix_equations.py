@@ -35,7 +35,7 @@ def _cond(self: Any, p: Any) -> Any:
 
 define("aten::linalg_cond(Tensor self, Object? p=None) -> Tensor",
        "The condition number: the norm of a matrix times that of its inverse; by its singular values for p=2 (the default) and -2.",
-       decompose=_cond, public=("linalg",), samples=draw(case(D(3, 3)), case(D(3, 3), "fro")), reference=lambda x, p: np.linalg.cond(x, p))
+       decompose=_cond, public=("linalg",), out=True, samples=draw(case(D(3, 3)), case(D(3, 3), "fro")), reference=lambda x, p: np.linalg.cond(x, p))
 
 
 def _tensorinv(self: Any, ind: int) -> Any:
@@ -84,4 +84,4 @@ def _svd(self: Any, some: bool, compute_uv: bool) -> tuple[Any, Any, Any]:
 
 define("aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)",
        "linalg.svd by its older name: self = U diag(S) V^H, and it gives V itself; thin factors unless `some` is False.",
-       decompose=_svd, samples=draw(case(F(4, 3))))
+       decompose=_svd, out=True, samples=draw(case(F(4, 3))))
