@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import weft
+from weft.ir.parser import parse_graph
 
 BACKENDS = ("llvm", "numpy", "interpret")
 
@@ -34,6 +35,17 @@ def test_the_gradient_of_a_sum_over_a_size_that_was_found(rng: np.random.Generat
         x.grad = None
         total(x, weft.arange(4) < int(count)).backward()
         np.testing.assert_allclose(x.grad.numpy(), 2 * int(count) * np.exp(x.detach().numpy()))
+
+
+def test_such_a_function_is_explained_and_its_graphs_are_text() -> None:
+    x, mask = weft.ones(4, 3).requires_grad_(), weft.arange(4) > 0
+    total = weft.compile(lambda x, mask: (x[mask].exp().sum(0).expand(mask.nonzero().size(0), 3) * 2).sum())
+    assert "backward: operators" in str(weft.explain(total, x, mask))
+    with weft.knobs(check=2):
+        halves = total(x, mask).grad_fn.program.halves
+    assert halves.sizes
+    for graph in (halves.forward, halves.backward):
+        assert str(parse_graph(str(graph))) == str(graph)
 
 
 @pytest.mark.usefixtures("backend")

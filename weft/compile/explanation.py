@@ -81,7 +81,8 @@ def explain_function(function: Any, *args: Any, **kwargs: Any) -> Explanation:
     programs = [_program("program", entry.graph, entry.executable, symbols)]
     if entry.joint is not None:
         programs[0].title = "forward"
-        programs.append(_program("backward", entry.joint.halves.backward, entry.joint.backward, symbols))
+        halves = entry.joint.halves
+        programs.append(_program("backward", halves.backward, entry.joint.backward, None if halves.sizes else symbols))  # known once the forward has run
     return _explanation(owner, entry, programs)
 
 
