@@ -164,3 +164,19 @@ def test_compile_is_callable_whichever_import_came_first():
     package = importlib.import_module("weft.compile")
     assert sys.modules["weft.compile"] is package
     assert float(package(lambda x: x + 1)(weft.tensor(1.0))) == 2.0
+
+
+@pytest.mark.parametrize("write", [
+    lambda v: v.mul_(2), lambda v: v.__setitem__(0, 1.0), lambda v: v.zero_(), lambda v: v.transpose_(0, -1), lambda v: v.squeeze_(), lambda v: v.unsqueeze_(0),
+    lambda v: v.copy_(weft.ones(1)),
+])
+def test_writes_through_a_view_of_a_view_that_is_a_leaf(write, rng):
+    leaf = weft.from_numpy(rng.standard_normal(6)).reshape(2, 3).requires_grad_()
+    assert leaf.is_leaf and leaf._is_view()
+    for view in (leaf[1:], leaf[0], leaf.view(-1), leaf.t()):
+        with pytest.raises(RuntimeError, match="a view of a leaf Variable"):
+            write(view)
+    with pytest.raises(RuntimeError, match="returns multiple views"):
+        write(leaf.split(1)[0])
+    (leaf[1:] * 2).sum().backward()
+    np.testing.assert_array_equal(leaf.grad.numpy(), [[0.0] * 3, [2.0] * 3])

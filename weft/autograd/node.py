@@ -250,6 +250,13 @@ class OpNode(Node):
             return self._saved(name[7:], raw=False)
         raise AttributeError(f"{self.name()} has no attribute {name!r}")
 
+    def __dir__(self) -> list[str]:
+        arguments = self.plan.op.schema.arguments
+        saved = [
+            arguments[s.position].name if s.kind == ARG else f"result{s.position}" if s.position else "result" for s in self.plan.slots if s.kind in (ARG, RESULT)
+        ]
+        return sorted({*super().__dir__(), *(prefix + name for name in saved for prefix in ("_saved_", "_raw_saved_"))})
+
     def _saved(self, name: str, raw: bool) -> Any:
         plan = self.plan
         if self.packed is None:

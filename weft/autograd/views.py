@@ -231,7 +231,7 @@ def check_inplace(name: str, tensor: Tensor, other_needs_grad: bool) -> None:
         if is_leaf:
             raise StateError("a leaf Variable that requires grad is being used in an in-place operation.")
         return
-    if not (is_leaf or other_needs_grad or view.base.requires_grad):
+    if not (is_leaf or other_needs_grad or view.base.requires_grad or (state is not None and state.node is not None)):
         return
     if view.creation != "default":
         raise StateError(_refusal(tensor, view.creation, "is being"))
@@ -240,6 +240,8 @@ def check_inplace(name: str, tensor: Tensor, other_needs_grad: bool) -> None:
         raise StateError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
     if is_leaf:
         raise StateError("a leaf Variable that requires grad is being used in an in-place operation.")
+    if state is not None and state.node is not None and view.base.is_leaf and tensor.requires_grad:  # a view of a view that was made a leaf
+        raise StateError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
 
 
 _AMBIGUOUS = (

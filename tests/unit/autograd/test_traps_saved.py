@@ -248,3 +248,11 @@ def test_saved_tensors_are_freed_as_each_node_has_run(rng: Rng) -> None:
         node = node.next_functions[0][0]
     y.sum().backward()
     assert alive == [4, 3, 2, 1] and sys.getrefcount(watched) >= 1
+
+
+def test_what_a_node_saved_is_listed(rng: Rng) -> None:
+    x = weft.from_numpy(rng.uniform(0.5, 1.5, 3)).requires_grad_()
+    for y, names in ((x.exp(), ["result"]), (x * x, ["other", "self"]), (x.max(0)[0], ["dim", "keepdim", "result1"])):
+        listed = [name for name in dir(y.grad_fn) if name.startswith("_saved_")]
+        assert listed == [f"_saved_{name}" for name in names]
+        assert all(getattr(y.grad_fn, name) is not None and f"_raw{name}" in dir(y.grad_fn) for name in listed)
