@@ -20,8 +20,11 @@ def get_rng_state() -> Tensor:
     return Tensor(words.view(np.uint8))
 
 
-def set_rng_state(new_state: Tensor) -> None:
-    """Put the default generator into a state that `get_rng_state` gave. Raises ArgumentError, StateError."""
+def set_rng_state(new_state: Tensor | tuple[int, int]) -> None:
+    """Put the default generator into a state that `get_rng_state` or a generator's `get_state` gave. Raises ArgumentError, StateError."""
+    if isinstance(new_state, tuple):
+        default_generator.set_state(new_state)
+        return
     if not isinstance(new_state, Tensor) or new_state.dtype is not dt.uint8:
         raise ArgumentError("set_rng_state: the state must be a uint8 tensor")
     if tuple(new_state.dims) != (_STATE_BYTES,):

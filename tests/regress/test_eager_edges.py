@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -192,3 +194,17 @@ def test_small_facts() -> None:
             convert(weft.tensor(1.5j))
     out = weft.empty(2, dtype=weft.float64)
     assert weft.normal(weft.zeros(2, dtype=weft.float64), weft.ones(2, dtype=weft.float64), out=out) is out
+
+
+def test_states_of_generators_travel() -> None:
+    mine = weft.Generator().manual_seed(5)
+    weft.rand(7, generator=mine)
+    expected = weft.rand(3, generator=mine.clone_state())
+    for twin in (pickle.loads(pickle.dumps(mine)), copy.deepcopy(mine), weft.Generator().set_state(mine.get_state())):
+        assert weft.equal(weft.rand(3, generator=twin), expected)
+    with weft.random.fork_rng(devices=[]):
+        weft.set_rng_state(mine.get_state())
+        assert weft.Generator().set_state(weft.get_rng_state()).get_state() == mine.get_state()
+        assert weft.equal(weft.rand(3), expected)
+    with pytest.raises(RuntimeError, match="16 bytes"):
+        mine.set_state(weft.zeros(3, dtype=weft.uint8))

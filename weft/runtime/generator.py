@@ -10,10 +10,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from weft.support.errors import StateError
 from weft.types.dims import Dim
 
 _WORD = (1 << 64) - 1
+_STATE_BYTES = 16  # of the seed and the offset
 
 
 def _mixed(state: int) -> int:
@@ -135,9 +138,9 @@ class Generator:
             here = self._here()
             return here.seed, here.offset
 
-    def set_state(self, state: tuple[int, Dim]) -> Generator:
-        """Go to a state that `get_state` gave."""
-        seed, offset = int(state[0]) & _WORD, state[1]
+    def set_state(self, state: Any) -> Generator:
+        """Go to a state that `get_state` gave, or to one in the bytes of a tensor, as `weft.get_rng_state` gives it. Raises StateError."""
+        seed, offset = _from_bytes(state) if hasattr(state, "tolist") else (int(state[0]) & _WORD, state[1])
         here = self._here()
         return self._go_to(Stream(seed, here.key if seed == here.seed else key_of_seed(seed), offset))
 
@@ -145,6 +148,10 @@ class Generator:
         """Another generator at the same place of the same stream."""
         here, twin = self._here(), Generator(self.device, 0)
         return twin._go_to(Stream(here.seed, here.key, here.offset))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        here = self._here()
+        return _restored, (self.device, here.seed, here.offset)
 
     def __repr__(self) -> str:
         here = self._here()
@@ -154,6 +161,17 @@ class Generator:
 def _stream_of(seed: int) -> Stream:
     word = int(seed) & _WORD
     return Stream(word, key_of_seed(word), 0)
+
+
+def _restored(device: object, seed: int, offset: Dim) -> Generator:
+    return Generator(device, 0).set_state((seed, offset))
+
+
+def _from_bytes(state: Any) -> tuple[int, int]:
+    raw = bytes(state.tolist())
+    if len(raw) != _STATE_BYTES:
+        raise StateError(f"Generator.set_state: a state has {_STATE_BYTES} bytes, got {len(raw)}")
+    return int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")
 
 
 def _unforeseen() -> int:
@@ -179,11 +197,12 @@ def seed() -> int:
 
 
 @contextmanager
-def fork_rng(generator: Generator | None = None) -> Iterator[Generator]:
-    """Draw within a block without moving the generator for what comes after it."""
+def fork_rng(devices: object = None, enabled: bool = True, *, generator: Generator | None = None) -> Iterator[Generator]:
+    """Draw within a block without moving the generator for what comes after it, if enabled. devices: of no account, there is one."""
     which = default_generator if generator is None else generator
     state = which.get_state()
     try:
         yield which
     finally:
-        which.set_state(state)
+        if enabled:
+            which.set_state(state)
