@@ -588,6 +588,18 @@ def test_bases_of_subclasses() -> None:
     assert Meters.__bases__ != (weft.Tensor,) and issubclass(Meters, weft.Tensor)
 
 
+def test_names_of_tensors() -> None:
+    class Meters(weft.Tensor):
+        pass
+
+    length = weft.ones(2).as_subclass(Meters)
+    for name in ("_data", "_storage", "_view", "_autograd"):
+        with pytest.raises(RuntimeError, match="use another one"):
+            setattr(length, name, weft.zeros(2))
+    length.inner_data = weft.zeros(2)
+    assert length.tolist() == [1.0, 1.0]
+
+
 def test_dispatch_runs_at_capture() -> None:
     f = weft.compile(lambda x: x * 2)
     Wrapped.asked.clear()
