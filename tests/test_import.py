@@ -31,3 +31,8 @@ def test_what_importing_weft_leaves_out() -> None:
 ])
 def test_what_is_left_out_comes_when_asked_for(code: str) -> None:
     loaded_after(code)
+
+
+def test_no_class_of_wefts_own_takes_calls_over() -> None:
+    """Once one does, every public call and every compiled call looks for it: only programs that have such a class should pay."""
+    loaded_after("import weft.nn, weft.optim, weft.func, weft.utils.data, weft.compile.driver\nfrom weft.ops import overrides\nassert not overrides.armed, overrides.armed")

@@ -3,6 +3,8 @@
 modules/module.py is the base; each other file of modules/ is one family. Everything computes through weft.nn.functional.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from weft.nn import functional, init, utils
 from weft.nn.modules.activations import (
     CELU,
@@ -42,21 +44,6 @@ from weft.nn.modules.distances import CosineSimilarity, PairwiseDistance
 from weft.nn.modules.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
 from weft.nn.modules.embedding import Embedding, EmbeddingBag
 from weft.nn.modules.fractional_pooling import FractionalMaxPool2d, FractionalMaxPool3d
-from weft.nn.modules.lazy_layers import (
-    LazyBatchNorm1d,
-    LazyBatchNorm2d,
-    LazyBatchNorm3d,
-    LazyConv1d,
-    LazyConv2d,
-    LazyConv3d,
-    LazyConvTranspose1d,
-    LazyConvTranspose2d,
-    LazyConvTranspose3d,
-    LazyInstanceNorm1d,
-    LazyInstanceNorm2d,
-    LazyInstanceNorm3d,
-    LazyLinear,
-)
 from weft.nn.modules.linear import Bilinear, Identity, Linear
 from weft.nn.modules.losses import (
     BCELoss,
@@ -148,7 +135,39 @@ from weft.nn.modules.transformer import (
     TransformerEncoderLayer,
 )
 from weft.nn.modules.unpooling import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
-from weft.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+from weft.nn.parameter import Buffer, Parameter
+
+if TYPE_CHECKING:
+    from weft.nn.modules.lazy_layers import (
+        LazyBatchNorm1d,
+        LazyBatchNorm2d,
+        LazyBatchNorm3d,
+        LazyConv1d,
+        LazyConv2d,
+        LazyConv3d,
+        LazyConvTranspose1d,
+        LazyConvTranspose2d,
+        LazyConvTranspose3d,
+        LazyInstanceNorm1d,
+        LazyInstanceNorm2d,
+        LazyInstanceNorm3d,
+        LazyLinear,
+    )
+    from weft.nn.uninitialized import UninitializedBuffer, UninitializedParameter
+
+
+def __getattr__(name: str) -> Any:
+    """Lazy layers are imported when first asked for (uninitialized.py says why)."""
+    import importlib
+
+    if name not in __all__:
+        raise AttributeError(f"module 'weft.nn' has no attribute {name!r}")
+    return getattr(importlib.import_module("weft.nn.uninitialized" if name.startswith("Un") else "weft.nn.modules.lazy_layers"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "CELU",

@@ -15,7 +15,8 @@ from weft.nn.modules.running_norms import (
     InstanceNorm2d,
     InstanceNorm3d,
 )
-from weft.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy, zeros
+from weft.nn.parameter import is_lazy, zeros
+from weft.nn.uninitialized import UninitializedBuffer, UninitializedParameter
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
