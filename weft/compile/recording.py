@@ -437,9 +437,19 @@ def _bind_late(outcome: Outcome, returns: list[Return], writes: list[NumberWrite
     for r in returns:
         if isinstance(r, (ReturnFresh, ReturnState, ReturnArgument, ReturnGrad)) and r.shown is not None:
             found += [*r.shown.geometry.dims, *r.shown.geometry.strides, r.shown.geometry.offset]
+    found += [size for r in returns if isinstance(r, ReturnView) for _, args, _ in r.path for size in _sizes_in(args)]
     capture = outcome.capture
     for name in sorted({s for d in found if isinstance(d, Expr) for s in d.symbols() if s not in capture.env.examples}):
         outcome.late.append((name, outcome.result(_size_value(capture, name))))
+
+
+def _sizes_in(value: Any) -> Iterator[Dim]:
+    """The symbolic numbers among a view's arguments."""
+    if type(value) is Expr:
+        yield value
+    elif type(value) is tuple:
+        for part in value:
+            yield from _sizes_in(part)
 
 
 def _size_value(capture: Capture, name: str) -> Operand:
