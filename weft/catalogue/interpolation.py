@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft.catalogue.antialiasing import resized_smoothly
 from weft.catalogue.pooling import adaptive_average
 from weft.catalogue.widening import cast, widened
 from weft.ops.op import define
@@ -34,9 +35,15 @@ def _interpolate(
     sizes, scales = _sizes(input, size, scale_factor, rank, recompute_scale_factor)
     if mode == "area":
         return adaptive_average(rank, input, sizes)
+    resize = resized_smoothly if antialias else _resized
+    if input.dtype is dt.uint8 and not mode.startswith("nearest"):
+        x = aten.to(input, dt.float32)
+        for i in reversed(range(rank)):  # each pass gives pixels
+            x = aten.clamp(aten.round(resize(x, 2 + i, sizes[i], scales[i], mode, bool(align_corners))), 0, 255)
+        return aten.to(x, dt.uint8)
     x = input if mode.startswith("nearest") else widened(input)
     for i in range(rank):
-        x = _resized(x, 2 + i, sizes[i], scales[i], mode, bool(align_corners))
+        x = resize(x, 2 + i, sizes[i], scales[i], mode, bool(align_corners))
     return cast(x, input.dtype)
 
 
@@ -54,8 +61,8 @@ def _check(input: Any, mode: str, rank: int, align_corners: bool | None, antiali
         )
     if rank != wanted:
         raise Unsupported(f"Got {input.ndim}D input, but {mode} mode needs {wanted + 2}D input")
-    if antialias:
-        raise Unsupported("interpolate: antialias is not offered; average the input first")
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ValueProblem("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
 
 
 def _sizes(input: Any, size: Any, scale_factor: Any, rank: int, recompute: bool | None) -> tuple[list[Dim], list[float | None]]:
@@ -75,6 +82,8 @@ def _sizes(input: Any, size: Any, scale_factor: Any, rank: int, recompute: bool 
     if len(factors) != rank:
         raise ValueProblem("scale_factor must have one value for each spatial dimension")
     sizes = [_scaled(d, f) for d, f in zip(input.dims[2:], factors, strict=True)]
+    if any(isinstance(s, int) and s <= 0 for s in sizes):
+        raise ShapeError(f"Input and output sizes should be greater than 0, but got input {dims_text(input.dims)} and output {sizes}")
     return sizes, [None if recompute else f for f in factors]
 
 
