@@ -13,11 +13,22 @@ from weft.autograd.node import InputMetadata, Node
 from weft.ops.geometry import contiguous_strides
 from weft.ops.overrides import DISABLED, Asking, armed
 from weft.support.errors import ArgumentError, StateError
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, no_grad
 from weft.tensor.tensor import Tensor
 
 ndarray = np.ndarray
 _lock = threading.RLock()  # several threads may run backward into one leaf
+
+
+def zero(variable: Tensor) -> None:
+    """Set `.grad` to zero in its own memory, if there is one."""
+    capture = modes.capture
+    if capture is not None and capture.zero_grad(variable):
+        return
+    gradient = variable.grad
+    if gradient is not None:
+        with no_grad():
+            gradient.detach().zero_()
 
 
 class AccumulateGrad(Node):

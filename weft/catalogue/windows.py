@@ -30,9 +30,9 @@ def _diagonal(g: Geometry, offset: int, dim1: int, dim2: int) -> Geometry:
         raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     down, right = (0, offset) if offset >= 0 else (-offset, 0)
     rows, columns = g.dims[a] - down, g.dims[b] - right
-    length = rows if shape_env.less(rows, columns) else columns
+    length = dm.minimum(rows, columns)
     start = g.offset
-    if shape_env.less(length, 1):
+    if offset and shape_env.less(length, 1):
         length = 0
     else:
         start = start + down * g.strides[a] + right * g.strides[b]

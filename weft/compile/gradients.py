@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from numpy import ndarray
+
 from weft.compile.symbolic import SymbolicPayload
 from weft.ir.opaque import ACCUMULATE
+from weft.ops.packet import aten
 from weft.support.errors import CaptureError
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -34,6 +37,7 @@ class GradSlot:
     param: int | None = None
     has: int | None = None
     touched: bool = False
+    zeroed: bool = False  # set to zero if there is one, before anything else was asked of it
 
 
 class Gradients:
@@ -78,14 +82,37 @@ class Gradients:
             return None if tensor._autograd is None else tensor._autograd.grad
         slot = self._grad_slot(tensor)
         if slot.current is UNREAD:
-            state = self.real(tensor)._autograd
-            concrete = None if state is None else state.grad
-            slot.present = concrete is not None
-            slot.current = concrete
-            if concrete is not None:
-                self.payload_of(concrete).storage.slot.provider = lambda: self.real(tensor)._autograd.grad  # type: ignore[union-attr]
+            self._read(slot)
         current: Tensor | None = slot.current
         return current
+
+    def _read(self, slot: GradSlot) -> None:
+        """Look whether there is a gradient: from then on, the program is for calls where it is so."""
+        tensor = slot.tensor
+        state = self.real(tensor)._autograd
+        concrete = None if state is None else state.grad
+        slot.present = concrete is not None
+        slot.current = concrete
+        if concrete is None:
+            return
+        self.payload_of(concrete).storage.slot.provider = lambda: self.real(tensor)._autograd.grad  # type: ignore[union-attr]
+        if slot.zeroed:
+            concrete.detach().zero_()
+
+    def zero_grad(self, tensor: Tensor) -> bool:
+        """Set `.grad` to zero if there is one, which what follows may leave to the run. False if it is known already: then it is an ordinary write."""
+        is_outside = type(tensor._data) is ndarray or id(tensor) in self.stand_ins
+        slot = self._grad_slot(tensor) if is_outside else None
+        if slot is None or slot.current is not UNREAD:
+            return False
+        slot.zeroed = True
+        return True
+
+    def settle_grads(self) -> None:
+        """The function has ended: gradients that it set to zero and left so."""
+        for slot in list(self.grads.values()):
+            if slot.zeroed and slot.current is UNREAD:
+                self._read(slot)
 
     def set_grad(self, tensor: Tensor, value: Tensor | None) -> None:
         """`tensor.grad = value` inside the function."""
@@ -93,6 +120,8 @@ class Gradients:
             tensor._state().grad = value
             return
         slot = self._grad_slot(tensor)
+        if slot.zeroed and slot.current is UNREAD:
+            self._read(slot)  # others may hold the one that is zero now
         slot.current, slot.touched = value, True
 
     def accumulate(self, variable: Tensor, gradient: Tensor) -> None:
@@ -121,5 +150,6 @@ class Gradients:
         slot.param = len(self.builder.params) - 1
         has = self.builder.param(tensor_type(dt.bool_, ()), f"has_{name}")
         slot.has = len(self.builder.params) - 1
-        node = self.builder.emit_raw(ACCUMULATE, (present, has, self.operand(gradient)), (kind,))
+        before = self.operand(aten.zeros_like(gradient)) if slot.zeroed else present
+        node = self.builder.emit_raw(ACCUMULATE, (before, has, self.operand(gradient)), (kind,))
         slot.current, slot.touched = self.fresh(node.output), True

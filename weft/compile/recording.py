@@ -125,6 +125,7 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
             try:
                 if wrapper_classes or armed:
                     result = sealed(result)
+                capture.settle_grads()
                 _restart_for_sharing(owner, outcome, leaves)
                 _refuse_writes(owner, recorded, _containers((args, kwargs)))
                 capture.refuse_histories()

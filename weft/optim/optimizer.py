@@ -8,6 +8,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from weft.autograd.accumulate import zero
 from weft.autograd.node import RemovableHandle
 from weft.layers.watching import unwatched
 from weft.ops.packet import aten
@@ -17,7 +18,7 @@ from weft.optim.facts import group_change, group_facts, state_change, state_fact
 from weft.support import registry
 from weft.support.errors import ArgumentError, StateError, ValueProblem
 from weft.support.locations import is_internal
-from weft.tensor.modes import enable_grad, modes, no_grad, set_grad_enabled
+from weft.tensor.modes import enable_grad, modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 
@@ -122,9 +123,8 @@ class Optimizer:
             for p in group["params"]:
                 if set_to_none:
                     p.grad = None
-                elif p.grad is not None:
-                    with no_grad():
-                        p.grad.detach().zero_()
+                else:
+                    zero(p)
 
     # ---- the step
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from weft.autograd.accumulate import zero
 from weft.nn.parameter import Parameter, empty
 from weft.support.errors import ArgumentError, ValueProblem
 from weft.tensor.device import Device
@@ -60,9 +61,8 @@ class Converted:
         for parameter in self.parameters():
             if set_to_none:
                 parameter.grad = None
-            elif parameter.grad is not None:
-                with no_grad():
-                    parameter.grad.detach().zero_()
+            else:
+                zero(parameter)
 
     def _apply(self: C, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> C:
         """Replace the bytes of every parameter and gradient, and every buffer, by fn of them. Parameters stay the same objects."""
