@@ -69,7 +69,7 @@ PAGES: dict[str, Page] = {
     "schedulers": Page("Learning rate schedulers", "Call `step()` once an epoch (or batch), after the optimizer's.", (),
                        ("weft.optim.lr_scheduler", "weft.optim.scheduler", "weft.optim.schedules", "weft.optim.plateau", "weft.optim.cycles", "weft.optim.swa_utils")),
     "autograd": Page("Gradients", "Recording, backward, hooks, custom functions, checks.", (),
-                     ("weft.autograd", "weft.tensor.modes", "weft.layers.inference", "weft.utils.checkpoint")),
+                     ("weft.autograd", "weft.tensor.modes", "weft.layers.inference", "weft.utils.checkpoint", "weft.utils.selective")),
     "func": Page("Transforms of functions", "Functions of functions; they nest in any order.", (), ("weft.func",)),
     "compile": Page("Compiling", "One native program from a function or a whole training step; the switches and counters that go with it. The switches: "
                     "`python -m weft knobs`.", (),
