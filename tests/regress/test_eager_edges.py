@@ -208,3 +208,13 @@ def test_states_of_generators_travel() -> None:
         assert weft.equal(weft.rand(3), expected)
     with pytest.raises(RuntimeError, match="16 bytes"):
         mine.set_state(weft.zeros(3, dtype=weft.uint8))
+
+
+def test_slopes_where_there_is_no_angle_and_between_equals() -> None:
+    y, x = (weft.zeros(2, requires_grad=True) for _ in range(2))
+    weft.atan2(y, x).sum().backward()
+    assert y.grad is not None and x.grad is not None
+    assert y.grad.tolist() == [0, 0] == x.grad.tolist()
+    z = weft.tensor([1.0, 1.0], requires_grad=True)
+    z.quantile(0.25).backward()
+    assert z.grad is not None and z.grad.tolist() == [0.75, 0.25]

@@ -60,6 +60,13 @@ sigmoid = _unary(
 for _op in (asin, acos, atan, asinh, acosh, atanh):
     alias(f"aten::arc{_op.base[1:]}(Tensor self) -> Tensor", _op)
 
+
+def _over_square(x: Any, a: Any, b: Any) -> Any:
+    """x / (a**2 + b**2), 0 at the origin, where there is no angle."""
+    square = a * a + b * b
+    return aten.where(square == 0, 0, x / square)
+
+
 atan2 = pointwise(
     "aten::atan2(Tensor self, Tensor other) -> Tensor",
     "The angle of the point (other, self), in (-pi, pi].",
@@ -67,8 +74,8 @@ atan2 = pointwise(
     compute="real_float",
     numbers=False,
     vjp={
-        "self": lambda g, self, other: g * (other / (self * self + other * other)),
-        "other": lambda g, self, other: g * (-self / (self * self + other * other)),
+        "self": lambda g, self, other: g * _over_square(other, self, other),
+        "other": lambda g, self, other: g * _over_square(-self, self, other),
     },
     reference=np.arctan2,
 )

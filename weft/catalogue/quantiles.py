@@ -45,7 +45,7 @@ def _between(ordered: Any, ranks: Any, interpolation: str) -> Any:
     below = aten.floor(ranks)
     weight = aten.full_like(ranks, 0.5) if interpolation == "midpoint" else ranks - below
     low, high = at(below), at(aten.ceil(ranks))
-    return aten.where(aten.eq(low, high), low, aten.lerp(low, high, weight))  # equal infinities have no difference
+    return aten.where(aten.logical_and(aten.eq(low, high), aten.isinf(low)), low, aten.lerp(low, high, weight))  # equal infinities have no difference
 
 
 def _quantile(name: str, self: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str) -> Any:
