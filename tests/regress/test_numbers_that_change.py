@@ -129,3 +129,18 @@ def test_a_schedule_of_a_counter_costs_one_capture() -> None:
         assert state["n"] == call + 1
         weft.testing.assert_close(mine, theirs)
     assert len(compiled.misses) <= 1
+
+
+def test_numbers_that_change_together_cost_one_capture() -> None:
+    def function(x: Tensor, a: float, n: int, flag: bool = False) -> Tensor:
+        return x * a * S.value * OTHER["k"] + n + flag
+
+    compiled = weft.compile(function)
+    for call in range(4):
+        S.value, OTHER["k"] = random.uniform(0.2, 0.9), random.uniform(0.2, 0.9)
+        x, a, n = weft.randn(3), random.random(), call + 5
+        weft.testing.assert_close(compiled(x, a, n), function(x, a, n))
+    assert len(compiled.misses) <= 2, compiled.misses  # those of the arguments, and those of Python's state
+
+
+OTHER = {"k": 1.0}

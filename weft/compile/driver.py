@@ -79,14 +79,14 @@ class CompiledFunction:
 
     def _nearness(self, miss: Miss) -> tuple[bool, int, int, bool]:
         """How far a check came; a number that a newer program takes as an input is the last thing to name."""
-        return miss.lift is None or miss.lift[0] not in self.lifted, miss.depth, miss.leaf or 0, miss.lift is not None
+        is_news = not miss.lift or any(key not in self.lifted for key, _ in miss.lift)
+        return is_news, miss.depth, miss.leaf or 0, bool(miss.lift)
 
     def _note(self, misses: list[Miss], spec: pytree.TreeSpec) -> None:
         counters.guard_misses += 1
         nearest = max(misses, key=self._nearness)
         self.misses.append(miss_text(nearest, self.function, spec))
-        if nearest.lift is not None:
-            self.lifted[nearest.lift[0]] = nearest.lift[1]
+        self.lifted.update(nearest.lift)
         if "guards" in knobs.debug:
             print(f"{self.name}: guard missed: {self.misses[-1]}", file=sys.stderr)
 

@@ -53,12 +53,12 @@ ndarray = np.ndarray
 @final
 @dataclass
 class Miss:
-    """Why a program does not fit a call. `depth` orders misses by how far the check came; `lift` is the number that changed; `leaf` is the argument's leaf
+    """Why a program does not fit a call. `depth` orders misses by how far the check came; `lift`: the numbers that changed; `leaf`: the argument's leaf
     that the text is about."""
 
     text: str
     depth: int
-    lift: tuple[Any, Any] | None = None
+    lift: tuple[tuple[Any, Any], ...] = ()
     leaf: int | None = None
 
 
@@ -181,8 +181,7 @@ class Entry:
                 if type(leaf) is not fact:
                     return Miss(f"was {fact.__name__}, is now {type(leaf).__name__}", 2, leaf=i)
             elif not same_constant(leaf, self.constants[i]):
-                lift = (("leaf", i), None) if type(leaf) in (int, float) and type(leaf) is type(self.constants[i]) else None
-                return Miss(f"was {self.constants[i]!r}, is now {leaf!r}", 3, lift, i)
+                return Miss(f"was {self.constants[i]!r}, is now {leaf!r}", 3, self._changed_numbers(leaves), i)
         return self._match_sharing(leaves)
 
     def _match_sharing(self, leaves: list[Any]) -> Miss | None:
@@ -204,10 +203,14 @@ class Entry:
         found = self.guards.first_miss()
         if found is None:
             return Miss("Python state changed", 4)
-        lift = None
-        if found.is_number and found.lift_target is not None:
-            lift = (found.lift_target.key, found.lift_target)
-        return Miss(str(found), 4, lift)
+        targets = [m.lift_target for m in self.guards.misses() if m.lift_target is not None] if found.lift_target is not None else []
+        return Miss(str(found), 4, tuple([(target.key, target) for target in targets]))
+
+    def _changed_numbers(self, leaves: list[Any]) -> tuple[tuple[Any, Any], ...]:
+        """The arguments that are other numbers of the same type than in the capture; () if anything else about the first that differs changed."""
+        pairs = [(i, a, b) for i, (a, b, fact) in enumerate(zip(leaves, self.constants, self.facts, strict=True)) if fact is None and not same_constant(a, b)]
+        numbers = [(("leaf", i), None) for i, a, b in pairs if type(a) in (int, float) and type(a) is type(b)]
+        return tuple(numbers) if numbers and numbers[0][0][1] == pairs[0][0] else ()
 
     def _match_state(self, leaves: list[Any]) -> Miss | None:
         for tensor, array in self.fixed:

@@ -363,6 +363,11 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
 
 def update_as_real(optimizer: Optimizer, group: Group, params: list[Tensor]) -> None:
     """Update complex parameters as pairs of real numbers: the algorithm sees real views of them, of their gradients and of their state."""
+    if modes.capture is not None:
+        raise modes.capture.refuse(
+            f"{type(optimizer).__name__} updates complex parameters, which a compiled function does not; call its step outside, or keep the parameter as pairs "
+            "of real numbers and use weft.view_as_complex of it"
+        )
     shown = {p: _as_real(optimizer, p) for p in params if p.dtype.is_complex}
     try:
         optimizer._update_group(group, [shown.get(p, p) for p in params])
