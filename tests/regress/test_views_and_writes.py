@@ -180,3 +180,14 @@ def test_writes_through_a_view_of_a_view_that_is_a_leaf(write, rng):
         write(leaf.split(1)[0])
     (leaf[1:] * 2).sum().backward()
     np.testing.assert_array_equal(leaf.grad.numpy(), [[0.0] * 3, [2.0] * 3])
+
+
+def test_a_view_made_without_recording_may_be_looked_at_after_its_base_was_written(rng):
+    for block in (weft.no_grad, weft.inference_mode):
+        base = weft.from_numpy(rng.standard_normal(3)).requires_grad_().clone()
+        with block():
+            view = base[0]
+        base.add_(1)
+        assert view.requires_grad and "Invalid" in repr(view) and float(view.detach()) == float(base.detach()[0])
+        with pytest.raises(RuntimeError, match="modified inplace"):
+            view + 1

@@ -87,15 +87,22 @@ class Tensor(Questions, Conversions):
     def requires_grad(self) -> bool:
         """Whether operations on this tensor record history. Assigning is requires_grad_()."""
         state = self._autograd
-        if state is None:
-            return self._view is not None and self.grad_fn is not None
-        return state.requires_grad or state.node is not None or (self._view is not None and self.grad_fn is not None)
+        if state is not None and (state.requires_grad or state.node is not None):
+            return True
+        return self._view is not None and self._view_requires_grad()
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if type(value) is not bool:
             raise StateError("requires_grad must be a bool")
         self.requires_grad_(value)
+
+    def _view_requires_grad(self) -> bool:
+        view, state, storage = self._view, self._autograd, self._storage
+        assert view is not None
+        if view.creation != "default" and modes.grad and storage is not None and (0 if state is None else state.version) != storage.version:
+            return view.base.requires_grad  # its base was written: what it is used for, not asking, is refused
+        return self.grad_fn is not None
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Ask for a gradient on this leaf (or stop asking). Returns self."""
