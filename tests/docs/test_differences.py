@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import pickle
 import random
 import re
@@ -421,6 +422,29 @@ def test_sequence_lengths(rng: RNG) -> None:
     assert weft.counters.captures == 1
     compiled(weft.randn(length + 1, 2, 3))
     assert weft.counters.captures == 2
+
+
+def test_plain_numbers_of_sizes(rng: RNG) -> None:
+    plain = weft.compile(lambda x: x * float(x.shape[0]))
+    kept = weft.compile(lambda x: x * (1 / len(x)) + math.sqrt(x.shape[0]) + x.shape[0] // 2)
+    for size in (4, 3, 7):
+        plain(weft.ones(size))
+        weft.testing.assert_close(kept(weft.ones(size)), weft.full((size,), 1 / size + math.sqrt(size) + size // 2))
+    assert len(plain.misses) == 2 and not kept.misses
+
+
+def test_complex_parameters_are_refused(rng: RNG) -> None:
+    p = weft.ones(2, dtype=weft.complex64, requires_grad=True)
+    optimizer = weft.optim.Adam([p], lr=0.1)
+
+    def step() -> Any:
+        (p * p.conj()).real.sum().backward()
+        optimizer.step()
+
+    with pytest.raises(weft.WeftError, match=r"test_differences\.py:\d+: Adam updates complex parameters"):
+        weft.compile(step)()
+    step()
+    assert not weft.equal(p, weft.ones(2, dtype=weft.complex64))
 
 
 def test_lbfgs_is_not_captured(rng: RNG) -> None:
