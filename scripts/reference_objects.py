@@ -17,7 +17,7 @@ from weft.ops.op import PACKETS
 from weft.types.dtype import ALL
 
 MODULES = (
-    "weft", "weft.nn", "weft.nn.functional", "weft.nn.init", "weft.nn.utils", "weft.nn.utils.rnn", "weft.optim", "weft.optim.lr_scheduler", "weft.optim.swa_utils",
+    "weft", "weft.nn", "weft.nn.functional", "weft.nn.init", "weft.nn.utils", "weft.nn.utils.rnn", "weft.nn.grad", "weft.nn.attention", "weft.optim", "weft.optim.lr_scheduler", "weft.optim.swa_utils",
     "weft.autograd", "weft.autograd.functional", "weft.autograd.forward", "weft.autograd.graph", "weft.func", "weft.linalg", "weft.fft", "weft.special",
     "weft.random", "weft.utils.data", "weft.utils.checkpoint", "weft.interop", "weft.overrides", "weft.utils.dispatch",
     "weft.utils.pytree",

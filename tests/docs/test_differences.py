@@ -204,8 +204,19 @@ def test_one_implementation(rng: RNG) -> None:
 
 
 def test_gradients_are_dense() -> None:
-    with pytest.raises(NotImplementedError, match="sparse"):
-        weft.nn.Embedding(3, 2, sparse=True)(weft.tensor([0]))
+    for kind in (weft.nn.Embedding, weft.nn.EmbeddingBag):
+        with pytest.raises(NotImplementedError, match="sparse"):
+            kind(3, 2, sparse=True)
+
+
+def test_losses_look_at_values_eagerly() -> None:
+    wrong, target = weft.tensor([1.5]), weft.tensor([1.0])
+    loss = weft.nn.functional.binary_cross_entropy
+    with pytest.raises(RuntimeError, match="between 0 and 1"):
+        loss(wrong, target)
+    weft.compile(loss)(wrong, target)
+    with pytest.raises(ValueError, match="var"):
+        weft.nn.functional.gaussian_nll_loss(wrong, target, -target)
 
 
 def test_workers_are_threads() -> None:

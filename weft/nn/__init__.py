@@ -157,9 +157,11 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Lazy layers are imported when first asked for (uninitialized.py says why)."""
+    """Lazy layers (uninitialized.py says why) and the modules that few programs name are imported when first asked for."""
     import importlib
 
+    if name in ("attention", "grad"):
+        return importlib.import_module(f"weft.nn.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'weft.nn' has no attribute {name!r}")
     return getattr(importlib.import_module("weft.nn.uninitialized" if name.startswith("Un") else "weft.nn.modules.lazy_layers"), name)

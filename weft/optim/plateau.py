@@ -37,6 +37,11 @@ class ReduceLROnPlateau(LRScheduler):
         self.last_epoch = 0
         self._last_lr = self._rates()
 
+    @property
+    def in_cooldown(self) -> bool:
+        """Whether the rate was lowered less than `cooldown` steps ago."""
+        return self.cooldown_counter > 0
+
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Take note of a metric, and lower the rates when it has stalled."""
         refuse_capture()

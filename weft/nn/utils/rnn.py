@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from weft.ops.packet import aten
@@ -41,6 +41,30 @@ class PackedSequence(NamedTuple):
         """The same steps in float16."""
         return self.to(dt.float16)
 
+    def long(self) -> PackedSequence:
+        """The same steps in int64."""
+        return self.to(dt.int64)
+
+    def int(self) -> PackedSequence:
+        """The same steps in int32."""
+        return self.to(dt.int32)
+
+    def short(self) -> PackedSequence:
+        """The same steps in int16."""
+        return self.to(dt.int16)
+
+    def char(self) -> PackedSequence:
+        """The same steps in int8."""
+        return self.to(dt.int8)
+
+    def byte(self) -> PackedSequence:
+        """The same steps in uint8."""
+        return self.to(dt.uint8)
+
+    def pin_memory(self) -> PackedSequence:
+        """Self: there is no GPU to copy to."""
+        return self
+
     @property
     def is_cuda(self) -> bool:
         """Whether the data are on a GPU: never."""
@@ -57,6 +81,11 @@ class PackedSequence(NamedTuple):
 
 def pad_sequence(sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Tensor:
     """Sequences [l_i, ...] as one tensor [max l, n, ...], or [n, max l, ...] with batch_first."""
+    if not isinstance(sequences, Iterable):
+        raise StateError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}")
+    sequences = tuple(sequences)
+    if not sequences:
+        raise StateError("pad_sequence: received an empty list of sequences")
     longest = max(int(s.shape[0]) for s in sequences)
     padded = []
     for s in sequences:
@@ -75,7 +104,9 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
 def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
     """Padded sequences [max l, n, ...] as a PackedSequence. Raises StateError for lengths that are not positive or, if enforced, not falling."""
     counts = [int(n) for n in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
-    if min(counts, default=1) <= 0:
+    if not counts:
+        raise StateError("Cannot pack empty tensors: there are no lengths")
+    if min(counts) <= 0:
         raise StateError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0")
     steps = aten.transpose(input, 0, 1) if batch_first else input
     if len(counts) != steps.shape[1]:
