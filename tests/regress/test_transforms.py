@@ -115,3 +115,18 @@ def test_anomalies_inside_transforms(rng):
     x = weft.tensor([0.0, 1.0], dtype=weft.float64)
     with weft.autograd.set_detect_anomaly(True), pytest.raises(RuntimeError, match=r"SqrtBackward0' returned nan|MulBackward0' returned nan"):
         vmap(grad(lambda a: (a.sqrt() * 0).sum()))(x)
+
+
+@pytest.mark.parametrize("jacobian", [jacrev, jacfwd])
+def test_functions_that_write_their_other_arguments(jacobian, rng):
+    x, y, z = point(rng, 2), point(rng, 2), point(rng, 3)
+    np.testing.assert_array_equal(jacobian(lambda x, y: y.copy_(x), argnums=0)(x, y).numpy(), np.eye(2))
+
+    def f(z, y, scale=None):
+        z[:2] = y
+        scale.mul_(2)
+        return (z * z).sum() * scale
+
+    scale = weft.ones((), dtype=weft.float64)
+    np.testing.assert_allclose(jacobian(f, argnums=1)(z, y, scale=scale).numpy(), 4 * y.numpy())
+    assert float(scale) == 2

@@ -10,6 +10,7 @@ from weft.func.arguments import (
     Argnums,
     checked_argnums,
     differentiable_inputs,
+    map_tensors,
     only_real,
     only_tensors,
     pick,
@@ -19,6 +20,7 @@ from weft.func.arguments import (
 from weft.func.forward import push_forward
 from weft.func.gradients import pull_back
 from weft.func.mapping import vmap
+from weft.layers.transforms.level import top
 from weft.ops.packet import aten
 from weft.support import pytree
 from weft.support.errors import ValueProblem
@@ -61,7 +63,10 @@ def _of_chosen(func: Function, argnums: Argnums, args: tuple[Any, ...], kwargs: 
     inputs, spec = differentiable_inputs(pick(args, chosen))
 
     def of_chosen(*leaves: Tensor) -> Any:
-        return func(*put(args, chosen, pytree.unflatten(list(leaves), spec)), **kwargs)
+        level = top()
+        assert level is not None, "it runs inside of a level"
+        inside = tuple([map_tensors(level.lift, a) for a in args])  # all of them may be written
+        return func(*put(inside, chosen, pytree.unflatten(list(leaves), spec)), **map_tensors(level.lift, kwargs))
 
     return inputs, spec, of_chosen
 
