@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import weft
-from weft import Tensor
+from weft import Tensor, nn
 from weft.nn import functional as F
 
 
@@ -84,6 +84,8 @@ OF_SIZES: dict[str, Callable[[Tensor], Any]] = {
     "grid": lambda x: weft.linspace(0, x.shape[0] / 2, x.shape[0]),
     "tensor": lambda x: weft.tensor([x.shape[0], 2]) * x.mean(),
     "fraction": lambda x: weft.tensor(1 / x.shape[0]),
+    "pairs": lambda x: (x @ x.T)[tuple(weft.tril_indices(len(x), len(x), -1))].sum() + nn.functional.pdist(x).sum(),
+    "diagonal": lambda x: (x @ x[: x.shape[0] // 2].T).diagonal().sum(),
 }
 
 

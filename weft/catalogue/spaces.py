@@ -13,6 +13,7 @@ from weft.ops.packet import aten
 from weft.support.errors import ShapeError, StateError
 from weft.types import dims as dm
 from weft.types import dtype as dt
+from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, tensor_type
@@ -135,13 +136,22 @@ logspace = define(
 def _triangle_type(name: str) -> Callable[..., TensorType]:
     def rule(row: int, col: int, offset: int, dtype: DType | None, device: str | None) -> TensorType:
         for what, n in (("row", row), ("col", col)):
-            if n < 0:
+            if isinstance(n, int) and n < 0:
                 raise ShapeError(f"{what} must be non-negative, got {n}")
         if dtype is not None and (dtype.is_differentiable or dtype is dt.bool_):
             raise ShapeError(f'"{name}_indices" not implemented for {dtype}')
-        return tensor_type(dtype or dt.int64, (2, _triangle_places(name, row, col, offset).shape[1]), device or "cpu")
+        return tensor_type(dtype or dt.int64, (2, _triangle_count(name, row, col, offset)), device or "cpu")
 
     return rule
+
+
+def _triangle_count(name: str, row: Dim, col: Dim, offset: int) -> Dim:
+    """How many places a triangle has: a formula for the usual ones of a square whose size is a symbol, else counted."""
+    beyond = offset if name == "triu" else -offset
+    if not isinstance(row, int) and row == col and beyond in (0, 1):
+        return dm.floordiv(row * (row + 1 - 2 * beyond), 2)
+    places: Dim = _triangle_places(name, shape_env.fixed(row), shape_env.fixed(col), offset).shape[1]
+    return places
 
 
 def _triangle_places(name: str, row: int, col: int, offset: int) -> Any:
