@@ -62,3 +62,34 @@ def test_the_gradient_of_repeats(rng: np.random.Generator, dim: int) -> None:
         expected = np.zeros((3, 3))
         np.add.at(expected, rows if dim == 0 else (slice(None), rows), cotangent)
         np.testing.assert_allclose(found.numpy(), expected * np.cos(x.detach().numpy()))
+
+
+@pytest.mark.usefixtures("backend")
+@pytest.mark.parametrize("in_step", [False, True])
+def test_a_pick_of_what_a_pass_rewrites_keeps_its_size(rng: np.random.Generator, in_step: bool) -> None:
+    """layer_norm is taken apart, so the pick behind it is emitted anew; the backward goes by the size of the first pick."""
+    norm = weft.nn.LayerNorm(3)
+    x = weft.from_numpy(rng.standard_normal((4, 3)).astype(np.float32))
+    wanted = weft.from_numpy(rng.standard_normal(3).astype(np.float32))
+
+    def loss(mask: weft.Tensor) -> weft.Tensor:
+        picked = norm(x)[mask]
+        return (picked.exp() * wanted).sum() + picked.cumsum(0).square().sum()
+
+    def step(mask: weft.Tensor) -> weft.Tensor:
+        result = loss(mask)
+        result.backward()
+        return result
+
+    compiled = weft.compile(step if in_step else loss)
+    for count in rng.permutation(5):
+        mask = weft.arange(4) < int(count)
+        found = []
+        for run in (compiled, step if in_step else loss):
+            norm.zero_grad()
+            result = run(mask)
+            if not in_step:
+                result.backward()
+            found.append([result.item(), norm.weight.grad.numpy().copy(), norm.bias.grad.numpy().copy()])
+        for captured, eager in zip(*found, strict=True):
+            np.testing.assert_allclose(captured, eager, rtol=1e-4, atol=1e-4)

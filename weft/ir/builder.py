@@ -145,7 +145,8 @@ class Builder:
             found = self._find(key)
             if found is not None and len(found.outputs) == len(node.outputs):
                 return found
-        types = tuple(v.type for v in node.outputs) if same_types(node.args, args) else self.infer(node.op, args)
+        with self.keeping_sizes(node):
+            types = tuple(v.type for v in node.outputs) if same_types(node.args, args) else self.infer(node.op, args)
         fresh = Node(node.op, args, types, blocks, node.where)
         for old, new in zip(node.outputs, fresh.outputs, strict=True):
             new.name = old.name
@@ -153,6 +154,15 @@ class Builder:
         if key is not None:
             self._memo[key] = fresh
         return fresh
+
+    @contextmanager
+    def keeping_sizes(self, node: Node) -> Iterator[None]:
+        """Within the block, what stands for `node` takes over the names of the sizes that the node finds: others go by them."""
+        self.env.kept = _found_by(node)
+        try:
+            yield
+        finally:
+            self.env.kept = []
 
     def _find(self, key: Any) -> Node | None:
         builder: Builder | None = self

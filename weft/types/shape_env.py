@@ -64,6 +64,7 @@ class ShapeEnv:
     guards: dict[Relation, ShapeGuard] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     expected: list[Expr | None] = field(default_factory=list)  # what the next sizes that are found while running are known to be
+    kept: list[Expr] = field(default_factory=list)  # sizes found by a node that is being emitted anew: what takes its place finds the same
     _asked: dict[tuple[Dim, Dim], tuple[bool, Relation | None]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def fresh(self, kind: str, example: int | None = None) -> Expr:
@@ -80,6 +81,8 @@ class ShapeEnv:
     def found(self) -> Expr:
         """A size that is only known when the operator has run: a `u` symbol, that of an earlier operator where both find the same."""
         known = self.expected.pop(0) if self.expected else None
+        if self.kept:
+            known = self.kept.pop(0)
         return self.fresh("u") if known is None else known
 
     def equal(self, a: Dim, b: Dim) -> bool:
