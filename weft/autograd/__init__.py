@@ -5,7 +5,7 @@ node.py        the node and its hooks                                      saved
 engine.py      backward (seeds.py: its roots, run_hooks.py: its hooks)        accumulate.py  AccumulateGrad
 views.py       in-place writes, CopySlices, regenerated histories          function.py custom Functions (function_context.py, function_outputs.py)
 checkpoint.py  regions that run again in backward      functional.py, forward.py    Jacobians and products with them
-gradcheck.py   gradients against differences           graph.py                     the graph as users see it
+gradient_checks.py   gradients against differences (gradient_numbers.py, forward_check.py)        graph.py   the graph as users see it
 forward_ad.py  tangents by hand (imported when first asked for: it stands on the transforms, which stand on this)
 Start reading at engine.py. Nothing here imports a compiler: one is installed into the engine (engine.install).
 """

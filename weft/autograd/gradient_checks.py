@@ -7,17 +7,25 @@ Jacobians. The fast mode compares one random projection u' J v instead of every 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from weft.autograd.api import grad
 from weft.autograd.function import Function
+from weft.autograd.gradient_numbers import (
+    Array,
+    as_tuple,
+    differentiable,
+    flat,
+    flat_or_zero,
+    numbers_of,
+    random_like,
+    seed_of,
+)
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.tensor import Tensor
-
-Array = np.ndarray[Any, Any]
 
 
 class GradcheckError(RuntimeError):
@@ -70,17 +78,17 @@ def gradgradcheck(
     check_rev_over_rev: whether its gradients are checked; check_fwd_over_rev: whether its tangents are. The rest is gradcheck's.
     """
     given = inputs if isinstance(inputs, tuple) else tuple(inputs) if isinstance(inputs, list) else (inputs,)
-    outputs = _differentiable(_as_tuple(func(*given)))
+    outputs = differentiable(as_tuple(func(*given)))
     if grad_outputs is None:
-        seeds = tuple(_random_like(o, gen_non_contig_grad_outputs) for o in outputs)
+        seeds = tuple(random_like(o, gen_non_contig_grad_outputs) for o in outputs)
     else:
-        seeds = _as_tuple(grad_outputs)
+        seeds = as_tuple(grad_outputs)
     count = len(seeds)
 
     def gradients(*args: Any) -> tuple[Any, ...]:
         points, directions = args[: len(args) - count], args[len(args) - count :]
         wanted = tuple(p for p in points if isinstance(p, Tensor) and p.requires_grad)
-        found = grad(_differentiable(_as_tuple(func(*points))), wanted, directions, create_graph=True, allow_unused=True)
+        found = grad(differentiable(as_tuple(func(*points))), wanted, directions, create_graph=True, allow_unused=True)
         return tuple(g for g in found if g is not None)
 
     return gradcheck(
@@ -117,7 +125,7 @@ class _Check:
     def run(self, undefined: bool, batched: bool) -> None:
         self._look_at_inputs()
         first = self.outputs()
-        outputs = _differentiable(first)
+        outputs = differentiable(first)
         self.places = [k for k, o in enumerate(first) if any(o is d for d in outputs)]
         if not outputs:
             self._without_outputs()
@@ -145,27 +153,27 @@ class _Check:
     def _pushed(self, i: int, j: int, tensor: Tensor) -> None:
         from weft.autograd.forward_check import pushed  # it stands on the transforms, which stand on this package
 
-        numbers = _numbers(tensor)
-        size = _flat(self.outputs()[self.places[i]]).size
+        numbers = numbers_of(tensor)
+        size = flat(self.outputs()[self.places[i]]).size
         directions = [self.random.standard_normal(numbers.size)] if self.fast else list(np.eye(numbers.size))
         numerical = [self._along(numbers, d.reshape(numbers.shape), self._value(i)) for d in directions]
-        found = [pushed(self.func, self.inputs, tensor, _seed_of(d, tensor), self.places[i]) for d in directions]
-        analytical = [np.zeros(size) if t is None else _flat(t) for t in found]
+        found = [pushed(self.func, self.inputs, tensor, seed_of(d, tensor), self.places[i]) for d in directions]
+        analytical = [np.zeros(size) if t is None else flat(t) for t in found]
         self._compare(i, j, np.asarray(numerical), np.asarray(analytical))
 
     def _pushed_batch(self, i: int, j: int, tensor: Tensor) -> None:
         """A batch of tangents must give what its members give one by one."""
         from weft.autograd.forward_check import pushed, pushed_batch  # idem
 
-        directions = [_random_like(tensor).detach() * k for k in (1, -2)]
+        directions = [random_like(tensor).detach() * k for k in (1, -2)]
         found = pushed_batch(self.func, self.inputs, tensor, directions, self.places[i])
         for k, direction in enumerate(directions):
             alone = pushed(self.func, self.inputs, tensor, direction, self.places[i])
-            if not np.allclose(_flat_or_zero(found[k]), _flat_or_zero(alone), self.rtol, self.atol):
+            if not np.allclose(flat_or_zero(found[k]), flat_or_zero(alone), self.rtol, self.atol):
                 raise GradcheckError(f"For output {i} and input {j}: the tangents of a batch differ from those of its members")
 
     def outputs(self) -> tuple[Any, ...]:
-        return _as_tuple(self.func(*self.inputs))
+        return as_tuple(self.func(*self.inputs))
 
     def _look_at_inputs(self) -> None:
         if not self.checked:
@@ -196,7 +204,7 @@ class _Check:
     # ---- numerical
     def _columns(self, tensor: Tensor, value: Callable[[], Array]) -> list[Array]:
         """dOut/dx for each real number x of the tensor."""
-        numbers = _numbers(tensor)
+        numbers = numbers_of(tensor)
         columns = []
         for index in np.ndindex(numbers.shape):
             columns.append(self._difference(numbers, index, value))
@@ -221,7 +229,7 @@ class _Check:
                     f"Expected func to return outputs with the same shape and dtype when inputs are perturbed within epsilon, but output {i} is "
                     f"{list(first.shape)} {first.dtype} once and {list(out.shape)} {out.dtype} another time"
                 )
-            return _flat(out)
+            return flat(out)
 
         return value
 
@@ -230,11 +238,11 @@ class _Check:
         """The gradient for one direction of output i, as real numbers; computed twice."""
         rows = []
         for _ in range(2):
-            out = _differentiable(self.outputs())[i]
-            (found,) = grad((out,), (tensor,), (_seed_of(seed, out),), allow_unused=True)
+            out = differentiable(self.outputs())[i]
+            (found,) = grad((out,), (tensor,), (seed_of(seed, out),), allow_unused=True)
             if found is not None and self.dtypes and found.dtype is not tensor.dtype:
                 raise GradcheckError(f"Expected {tensor.dtype} as dtype of the gradient, got {found.dtype}")
-            rows.append(np.zeros(_numbers(tensor).size) if found is None else _flat(found))
+            rows.append(np.zeros(numbers_of(tensor).size) if found is None else flat(found))
         if rows[0].size and float(np.max(np.abs(rows[0] - rows[1]))) > self.nondet_tol:
             raise GradcheckError(
                 "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different values, although "
@@ -245,7 +253,7 @@ class _Check:
     # ---- comparing
     def _whole(self, i: int, out: Tensor, j: int, tensor: Tensor) -> None:
         columns = self._columns(tensor, self._value(i))
-        size = _flat(out).size
+        size = flat(out).size
         numerical = np.stack(columns) if columns else np.zeros((0, size))
         analytical = np.zeros_like(numerical)
         for k in range(size):
@@ -255,9 +263,9 @@ class _Check:
         self._compare(i, j, numerical, analytical)
 
     def _projected(self, i: int, out: Tensor, j: int, tensor: Tensor) -> None:
-        size = _flat(out).size
+        size = flat(out).size
         v = self.random.standard_normal(size)
-        numbers = _numbers(tensor)
+        numbers = numbers_of(tensor)
         u: Array = np.asarray(self.random.standard_normal(numbers.shape))
         u = u / (np.linalg.norm(u) or 1.0)
         numerical = np.dot(self._along(numbers, u, self._value(i)), v)
@@ -285,7 +293,7 @@ class _Check:
         """Outputs that receive no gradient, all of them or one, must count as if they received zeros."""
         many = [(k,) for k in range(len(outputs))] if len(outputs) > 1 else []
         for missing in [tuple(range(len(outputs))), *many]:
-            outs = [_Undefined.apply(o) if k in missing else o for k, o in enumerate(_differentiable(self.outputs()))]
+            outs = [_Undefined.apply(o) if k in missing else o for k, o in enumerate(differentiable(self.outputs()))]
             zeros = [o.detach() * 0 for o in outs]
             try:
                 found = grad(outs, self.checked, zeros, allow_unused=True)
@@ -294,7 +302,7 @@ class _Check:
                     "Expected backward function to handle undefined output grads: it gets None for an output that receives no gradient after "
                     "ctx.set_materialize_grads(False)"
                 ) from error
-            if any(g is not None and np.any(_flat(g)) for g in found):
+            if any(g is not None and np.any(flat(g)) for g in found):
                 raise GradcheckError("Expected all input grads to be undefined or zero when all output grads are undefined or zero")
 
     def _batched(self, outputs: tuple[Tensor, ...]) -> None:
@@ -302,59 +310,11 @@ class _Check:
         from weft.ops.packet import aten  # one function
 
         for i in range(len(outputs)):
-            out = _differentiable(self.outputs())[i]
-            seeds = [_random_like(out) for _ in range(2)]
+            out = differentiable(self.outputs())[i]
+            seeds = [random_like(out) for _ in range(2)]
             single = [grad((out,), self.checked, (s,), retain_graph=True, allow_unused=True) for s in seeds]
             batch = grad((out,), self.checked, (aten.stack(tuple(seeds)),), retain_graph=True, allow_unused=True, is_grads_batched=True)
             for j, found in enumerate(batch):
                 for k in range(2):
-                    if found is not None and not np.allclose(_flat(found[k]), _flat(single[k][j]), self.rtol, self.atol):
+                    if found is not None and not np.allclose(flat(found[k]), flat(single[k][j]), self.rtol, self.atol):
                         raise GradcheckError(f"For output {i} and input {j}: the gradients of a batch differ from those of its members")
-
-
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
-
-
-def _differentiable(outputs: Sequence[Any]) -> tuple[Tensor, ...]:
-    return tuple(o for o in outputs if isinstance(o, Tensor) and o.requires_grad and o.dtype.is_differentiable)
-
-
-def _numbers(tensor: Tensor) -> Array:
-    """The bytes of a tensor as an array of real numbers that shares them."""
-    data = tensor.detach().numpy()
-    if data.dtype.kind != "c":
-        return data
-    return np.lib.stride_tricks.as_strided(data.real, (*data.shape, 2), (*data.strides, data.itemsize // 2))
-
-
-def _flat(tensor: Tensor) -> Array:
-    """The values as real numbers, float64 [n] (complex: real and imaginary parts side by side)."""
-    data = np.array(tensor.detach().numpy())
-    if data.dtype.kind == "c":
-        data = np.stack([data.real, data.imag], -1)
-    return np.asarray(data, np.float64).reshape(-1)
-
-
-def _flat_or_zero(tensor: Tensor | None) -> Any:
-    return 0.0 if tensor is None else _flat(tensor)
-
-
-def _seed_of(numbers: Array, out: Tensor) -> Tensor:
-    if out.dtype.is_complex:
-        pairs = numbers.reshape(*out.shape, 2)
-        return Tensor(np.asarray(pairs[..., 0] + 1j * pairs[..., 1], out.dtype.numpy))
-    return Tensor(np.asarray(numbers.reshape(tuple(out.shape)), out.dtype.numpy))
-
-
-def _random_like(out: Tensor, strided: bool = False) -> Tensor:
-    """A random direction for an output, requiring grad."""
-    shape = tuple(out.shape)
-    random = np.random.default_rng(1)
-    data: Array = np.asarray(random.standard_normal(shape))
-    if out.dtype.is_complex:
-        data = data + 1j * random.standard_normal(shape)
-    data = np.asarray(data, out.dtype.numpy)
-    if strided and data.ndim:
-        data = np.repeat(data[..., None], 2, -1)[..., 0]
-    return Tensor(data).requires_grad_()
