@@ -218,3 +218,27 @@ def test_slopes_where_there_is_no_angle_and_between_equals() -> None:
     z = weft.tensor([1.0, 1.0], requires_grad=True)
     z.quantile(0.25).backward()
     assert z.grad is not None and z.grad.tolist() == [0.75, 0.25]
+
+
+@pytest.mark.parametrize("dtype", [weft.float16, weft.bfloat16])
+def test_half_precisions_are_compared_with_rounded_numbers(dtype: Any) -> None:
+    x = weft.tensor([0.1, 0.2, NAN]).to(dtype)
+
+    def questions(x: weft.Tensor) -> list[weft.Tensor]:
+        return [x == 0.1, x != 0.1, x < 0.1, x <= 0.1, x > 0.1, x >= 0.1, x == weft.tensor(0.1), weft.where(x <= 0.1, 1.0, 0.0)]
+
+    expected = [[1, 0, 0], [0, 1, 1], [0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0], [1, 0, 0], [1, 0, 0]]
+    assert [q.tolist() for q in questions(x)] == expected
+    assert [q.tolist() for q in weft.compile(questions)(x)] == expected
+    assert x.clone().eq_(0.1).tolist()[:2] == [1, 0]
+
+
+def test_assignment_under_a_python_bool() -> None:
+    x = weft.tensor([1.0, 2.0])
+    x[False] = weft.tensor([5.0, 6.0, 7.0])
+    assert x.tolist() == [1, 2]
+    x[True] = weft.tensor(3)
+    assert x.tolist() == [3, 3]
+    b = weft.tensor([True, False])
+    b[1] = 1j
+    assert b.tolist() == [True, True]

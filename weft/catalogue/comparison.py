@@ -16,11 +16,19 @@ from weft.types.dtype import DType
 from weft.types.tensor_type import BOOL, TensorType
 
 
+class _Comparison(Pointwise):
+    """The rule of comparisons: operands are compared in their joint dtype, a half precision too, so that a number is rounded as the elements are."""
+
+    def operand_dtype(self, args: tuple[Any, ...]) -> DType:
+        return self.compute_dtype(args)
+
+
 def _compare(name: str, words: str, body: Callable[..., Any], reference: Callable[..., Any], ordered: bool) -> Op:
     return pointwise(
         f"aten::{name}.Tensor(Tensor self, Tensor other) -> Tensor",
         f"Whether self is {words} other, element by element.",
         scalar=body,
+        rule=_Comparison,
         result="bool",
         accepts=is_real if ordered else None,
         wants="real numbers" if ordered else "",

@@ -120,7 +120,7 @@ def _make_plan(op: Op, args: tuple[Any, ...]) -> PointwisePlan:
     rule = op.type
     assert isinstance(rule, Pointwise) and op.scalar is not None
     types = tuple(_scalar_type(a) for a in args)
-    wide = dt.compute_dtype(rule.compute_dtype(types))
+    wide = rule.operand_dtype(types)
     result = rule.result_dtype(types)
     casts: list[Callable[[Any], Any] | None] = []
     looks = rule.looks_at_numbers(types)

@@ -189,7 +189,9 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         if asked is not None:
             handle(setitem, asked, (self, index, value))
             return
-    view, indices = indexing.setitem_plan(self, index)
+    if index is False:
+        return
+    view, indices = indexing.setitem_plan(self, None if index is True else index)
     if not isinstance(value, Tensor):
         value = _as_value(self, value)
     if indices is None:

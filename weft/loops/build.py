@@ -125,7 +125,7 @@ class GroupBuilder:
         op, rule = node.op, node.op.type
         place = self.group.places.get(node.outputs[0]) or (-1,) * len(dims_of(node.outputs[0]))
         types = tuple([_type_of(a) for a in node.args])
-        compute = dt.compute_dtype(rule.compute_dtype(types)) if isinstance(rule, Pointwise) else None
+        compute = rule.operand_dtype(types) if isinstance(rule, Pointwise) else None
         keep = rule.keep if isinstance(rule, Pointwise) else ()
         args: list[Any] = []
         for argument, value in zip(op.schema.arguments, node.args, strict=False):

@@ -49,7 +49,7 @@ def _evaluate_scalar(op: Op, args: tuple[Any, ...]) -> Any:
     if isinstance(rule, Pointwise) and not any(isinstance(a, np.ndarray) for a in args):
         return _evaluate_numbers(op, rule, args)
     result: TensorType = rule(*types)  # type: ignore[misc]
-    compute = dt.compute_dtype(rule.compute_dtype(types)) if isinstance(rule, Pointwise) else None
+    compute = rule.operand_dtype(types) if isinstance(rule, Pointwise) else None
     keep = rule.keep if isinstance(rule, Pointwise) else ()
     operands: list[Any] = []
     for argument, value in zip(op.schema.arguments, args, strict=True):

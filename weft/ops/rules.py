@@ -207,6 +207,10 @@ class Pointwise:
             raise DTypeError(f"{self.schema.base}: does not support complex tensors, got {joined}")
         return joined
 
+    def operand_dtype(self, args: tuple[Any, ...]) -> DType:
+        """The dtype in which the body gets its operands: that of computation, half precisions widened."""
+        return dt.compute_dtype(self.compute_dtype(args))
+
     def result_dtype(self, args: tuple[Any, ...]) -> DType:
         computed = self.compute_dtype(args)
         if isinstance(self.result, DType):

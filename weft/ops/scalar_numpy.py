@@ -22,7 +22,7 @@ class NumpyScalar:
     """Evaluates a pointwise body over arrays (or NumPy scalars)."""
 
     def const(self, value: Any, dtype: DType) -> Array:
-        if isinstance(value, complex) and not dtype.is_complex:
+        if isinstance(value, complex) and not dtype.is_complex and dtype is not dt.bool_:
             raise StateError(f"value {value} cannot be converted to {dtype} without overflow")
         if dtype.category == dt.INT and isinstance(value, (int, float)) and not isinstance(value, bool):
             try:

@@ -81,7 +81,7 @@ def fresh(value: Any) -> Any:
 def _pointwise(op: Op, rule: Pointwise, args: tuple[Any, ...]) -> Step:
     types = tuple([compute.type_of(a) for a in args])
     result = rule(*types)
-    wide = dt.compute_dtype(rule.compute_dtype(types))
+    wide = rule.operand_dtype(types)
     operands = [_operand(a.kind, a.default, a.name in rule.keep, v, i, wide) for i, (a, v) in enumerate(zip(op.schema.arguments, args, strict=True))]
     assert result.dtype is not None and op.scalar is not None
     values = [o.of(args) for o in operands]
