@@ -116,3 +116,23 @@ def test_networks_over_time_broadcast_no_states(kind: Any) -> None:
             run((4, 5, 2), wrong, (2, 5, 3))
     with pytest.raises(RuntimeError, match="For unbatched 2-D input, hx should also be 2-D but got 3-D"):
         run((4, 2), (2, 1, 3), (2, 1, 3))
+
+
+def test_options_of_losses_that_reduction_superseded() -> None:
+    rng = np.random.default_rng()
+    a, b, c = (weft.from_numpy(rng.normal(size=(4, 3))) for _ in range(3))
+    signs, classes = weft.from_numpy(np.sign(rng.normal(size=4))), weft.from_numpy(rng.integers(0, 3, 4))
+    calls = (
+        lambda **o: F.cosine_embedding_loss(a, b, signs, **o), lambda **o: F.hinge_embedding_loss(a[:, 0], signs, **o),
+        lambda **o: F.margin_ranking_loss(a[:, 0], b[:, 0], signs, **o), lambda **o: F.multi_margin_loss(a, classes, **o),
+        lambda **o: F.multilabel_margin_loss(a, classes.unsqueeze(1).expand(4, 3), **o), lambda **o: F.multilabel_soft_margin_loss(a, b.sigmoid(), **o),
+        lambda **o: F.poisson_nll_loss(a, b.exp(), **o), lambda **o: F.soft_margin_loss(a[:, 0], signs, **o),
+        lambda **o: F.triplet_margin_loss(a, b, c, **o), lambda **o: F.mse_loss(a, b, **o),
+    )
+    for loss in calls:
+        for old, new in (({"size_average": False}, "sum"), ({"size_average": True}, "mean"), ({"reduce": False}, "none")):
+            assert weft.equal(loss(**old), loss(reduction=new))
+    with pytest.raises(RuntimeError, match="multi-target"):
+        F.cosine_embedding_loss(a, b, a)
+    with pytest.raises(RuntimeError, match="1D target tensor expects 2D"):
+        F.cosine_embedding_loss(a[0], b[0], signs)

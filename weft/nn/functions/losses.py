@@ -43,6 +43,15 @@ def binary_cross_entropy(
     return _nn.binary_cross_entropy(input, target, weight, size_average, reduce, reduction)
 
 
+def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """`reduction`, unless the two options that it superseded are given."""
+    if size_average is None and reduce is None:
+        return reduction
+    if reduce is False:
+        return "none"
+    return "sum" if size_average is False else "mean"
+
+
 def reduced(loss: Tensor, reduction: str) -> Tensor:
     """The mean or sum of a loss, or the loss itself ("none"). Raises ValueProblem."""
     if reduction not in _REDUCTIONS:
@@ -50,42 +59,58 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     return loss if reduction == "none" else aten.mean(loss) if reduction == "mean" else aten.sum(loss)
 
 
-def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, reduction: str = "mean") -> Tensor:
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """max(0, -target * (input1 - input2) + margin); target 1 asks for input1 above input2, -1 for the contrary."""
-    return reduced(aten.clamp_min(-target * (input1 - input2) + margin, 0), reduction)
+    return reduced(aten.clamp_min(-target * (input1 - input2) + margin, 0), reduction_of(size_average, reduce, reduction))
 
 
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:
     """input where target is 1, max(0, margin - input) where it is -1."""
     near = aten.where(aten.ne(target, -1), input, 0.0)
     far = aten.where(aten.ne(target, 1), aten.clamp_min(margin - input, 0), 0.0)
-    return reduced(near + far, reduction)
+    return reduced(near + far, reduction_of(size_average, reduce, reduction))
 
 
-def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+def soft_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:
     """log(1 + exp(-target * input))."""
-    return reduced(-aten.log_sigmoid(target * input), reduction)
+    return reduced(-aten.log_sigmoid(target * input), reduction_of(size_average, reduce, reduction))
 
 
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, reduction: str = "mean") -> Tensor:
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """1 - cos where target is 1, max(0, cos - margin) where it is -1; cos over the last dim of [n, m] (or [m])."""
+    if target.ndim > 1:
+        raise ShapeError("cosine_embedding_loss: 0D or 1D target tensor expected, multi-target not supported")
+    if input1.ndim != target.ndim + 1 or input2.ndim != target.ndim + 1:
+        raise ShapeError(f"cosine_embedding_loss: {target.ndim}D target tensor expects {target.ndim + 1}D input tensors, but found inputs with sizes "
+                         f"{dims_text(input1.dims)} and {dims_text(input2.dims)}")
     tiny = 1e-12
     product = aten.sum(input1 * input2, -1)
     cosine = product / aten.sqrt((aten.sum(input1 * input1, -1) + tiny) * (aten.sum(input2 * input2, -1) + tiny))
     near = aten.where(aten.eq(target, 1), 1 - cosine, 0.0)
     far = aten.where(aten.eq(target, -1), aten.clamp_min(cosine - margin, 0), 0.0)
-    return reduced(near + far, reduction)
+    return reduced(near + far, reduction_of(size_average, reduce, reduction))
 
 
 def poisson_nll_loss(
-    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean"
+    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None, eps: float = 1e-8,
+    reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:
     """The negative log likelihood of Poisson counts; full: with Stirling's approximation of log(target!)."""
     loss = aten.exp(input) - target * input if log_input else input - target * aten.log(input + eps)
     if full:
         stirling = target * aten.log(target) - target + 0.5 * aten.log(2 * math.pi * target)
         loss = loss + aten.where(target > 1, stirling, 0.0)
-    return reduced(loss, reduction)
+    return reduced(loss, reduction_of(size_average, reduce, reduction))
 
 
 def gaussian_nll_loss(
@@ -105,12 +130,12 @@ def gaussian_nll_loss(
 
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False,
-    reduction: str = "mean",
+    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:
     """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances over the last dim."""
     if margin <= 0:
         raise ValueProblem(f"margin must be greater than 0, got {margin}")
-    return _triplets(anchor, positive, negative, lambda a, b: pairwise_distance(a, b, p, eps), margin, swap, reduction)
+    return _triplets(anchor, positive, negative, lambda a, b: pairwise_distance(a, b, p, eps), margin, swap, reduction_of(size_average, reduce, reduction))
 
 
 def triplet_margin_with_distance_loss(
@@ -131,7 +156,8 @@ def _triplets(
 
 
 def multi_margin_loss(
-    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, reduction: str = "mean"
+    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:
     """The mean over classes j other than the target y of weight[y] * max(0, margin - input[y] + input[j])^p. input: [n, c] or [c]."""
     if p not in (1, 2):
@@ -149,10 +175,12 @@ def multi_margin_loss(
     with on_device(rows.device):
         others = aten.ne(aten.arange(rows.dims[1]), classes)
     loss = aten.sum(gap * others, 1) / rows.dims[1]
-    return reduced(aten.squeeze(loss, 0) if input.ndim < 2 else loss, reduction)
+    return reduced(aten.squeeze(loss, 0) if input.ndim < 2 else loss, reduction_of(size_average, reduce, reduction))
 
 
-def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+def multilabel_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:
     """The sum over the classes y of a row of target (those before its first -1) and the other classes i of max(0, 1 - input[y] + input[i]),
     divided by the number of classes. input, target: [n, c] or [c].
     """
@@ -166,13 +194,16 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     others = aten.eq(aten.scatter_add(aten.zeros_like(counts), 1, places, counts), 0)
     gap = aten.clamp_min(1 - aten.unsqueeze(aten.gather(rows, 1, places), 2) + aten.unsqueeze(rows, 1), 0)
     loss = aten.sum(gap * aten.unsqueeze(counts, 2) * aten.unsqueeze(others, 1), (1, 2)) / rows.dims[1]
-    return reduced(aten.squeeze(loss, 0) if input.ndim < 2 else loss, reduction)
+    return reduced(aten.squeeze(loss, 0) if input.ndim < 2 else loss, reduction_of(size_average, reduce, reduction))
 
 
-def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """The mean over classes of the binary cross entropy of logits."""
     if input.ndim < 1:
         raise ShapeError("multilabel_soft_margin_loss: the input must have a dim of classes")
     loss = -(target * aten.logsigmoid(input) + (1 - target) * aten.logsigmoid(-input))
     loss = loss if weight is None else loss * weight
-    return reduced(aten.mean(loss, -1), reduction)
+    return reduced(aten.mean(loss, -1), reduction_of(size_average, reduce, reduction))

@@ -6,19 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.nn import functional as F
+from weft.nn.functions.losses import reduction_of
 from weft.nn.modules.distances import PairwiseDistance
 from weft.nn.modules.module import Module
 from weft.support.errors import ValueProblem
 from weft.tensor.tensor import Tensor
-
-
-def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """`reduction`, unless the two options that it superseded are given."""
-    if size_average is None and reduce is None:
-        return reduction
-    if reduce is False:
-        return "none"
-    return "sum" if size_average is False else "mean"
 
 
 class _Loss(Module):
