@@ -107,3 +107,10 @@ def test_modes_that_the_function_leaves_behind() -> None:
         weft.set_grad_enabled(True)
         weft.set_default_dtype(weft.float32)
     assert len(run.entries) == 1
+
+
+@pytest.mark.parametrize("make", [lambda x: (x * i for i in range(3)), lambda x: {"pairs": zip([x], [x], strict=True)}, lambda x: [iter([x])]])
+def test_a_returned_iterator_is_refused(make: Any) -> None:
+    """It would be used up by the time of the second call."""
+    with pytest.raises(weft.WeftError, match="return a list of its items instead"):
+        weft.compile(make)(weft.ones(2))

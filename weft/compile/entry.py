@@ -36,7 +36,7 @@ from weft.compile.random_state import RandomState
 from weft.compile.state import base_like
 from weft.ir.graph import Graph
 from weft.runtime.storage import root_of
-from weft.support import pytree
+from weft.support import pytree, registry
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dims as dm
@@ -130,6 +130,7 @@ class Entry:
         self.presence = [(leaf_of(tensor, leaves), tensor, present) for tensor, present in reads]
         arguments = {i for s in states for i in s.own}  # their hooks are checked with their other facts
         self.hooks = [(t, hooks_on(t)) for i, (t, _, _) in self.capture.wants_grad.items() if i not in arguments]
+        self.hooks_everywhere = _hooks_everywhere()
         self.hook_changes = RemovableHandle.changes
         numbers = self.capture.numbers
         self.outer_numbers = [(n.key, n.getter) for n in numbers if n.leaf is None]
@@ -234,6 +235,8 @@ class Entry:
             if (state is not None and state.requires_grad) is not wanted and tensor.requires_grad is not wanted:
                 return Miss(f"{where}: requires_grad of a tensor of shape {list(tensor.dims)} was {wanted}, is now {not wanted}", 5)
         if RemovableHandle.changes != self.hook_changes:
+            if _hooks_everywhere() != self.hooks_everywhere:
+                return Miss(f"the number of hooks on every module {_counted(self.hooks_everywhere, _hooks_everywhere())}", 5)
             for tensor, known in self.hooks:
                 found = hooks_on(tensor)
                 if found != known:
@@ -409,6 +412,10 @@ def shape_check(env: ShapeEnv) -> tuple[Callable[..., bool], tuple[str, ...]]:
     source = f"lambda {', '.join(names)}: {' and '.join(tests) or 'True'}"
     return eval(source, {"max": max, "min": min}), tuple(names)  # text of our own expressions
 
+
+
+def _hooks_everywhere() -> list[list[int]]:
+    return [list(table) for table in registry.hook_tables]
 
 
 def _form(array: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -384,6 +384,10 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
     if isinstance(leaf, SymFloat):
         return ReturnNumber(outcome.result(leaf.value), None)
     if not isinstance(leaf, Tensor):
+        if isinstance(leaf, (Iterator, Coroutine, AsyncIterator)):
+            raise outcome.capture.refuse(
+                f"{outcome.capture.root.name} returns a {type(leaf).__name__}, which later calls would find used up; return a list of its items instead"
+            )
         if held_symbol(leaf) is not None:
             raise outcome.capture.refuse(
                 f"{outcome.capture.root.name} returns an object of type {type(leaf).__name__} that holds tensors made in this call; return them in a "

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from typing import Any
 
 module_classes: list[type] = []
 opaque_classes: list[type] = []
+hook_tables: list[Mapping[int, Any]] = []  # hooks on every module, by their handles' numbers: a captured function depends on which there are
 optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those alive, whose groups a captured function may not change
 
 

@@ -266,3 +266,19 @@ def test_misses_name_the_arguments() -> None:
         "argument scale", "argument rest[0]", "argument extra['bias']", "the structure of the arguments", "the structure of the arguments"
     ]
     assert all(SAYS.match(text) for text in compiled.misses) and "extra=dict(bias=*, gain=*)" in compiled.misses[-2], compiled.misses
+
+
+def test_a_hook_on_every_module_is_noticed() -> None:
+    model = Model()
+    compiled = CompiledFunction(lambda x: model(x).sum(), backend="interpret")
+    x = weft.randn(4, 4)
+    plain = compiled(x)
+    handle = nn.modules.module.register_module_forward_hook(lambda module, args, out: out * 2)
+    try:
+        for _ in range(2):
+            weft.testing.assert_close(compiled(x), model(x).sum())
+    finally:
+        handle.remove()
+    assert weft.equal(compiled(x), plain)
+    (text,) = compiled.misses
+    assert SAYS.match(text) and text.endswith("the number of hooks on every module was 0, is now 1")

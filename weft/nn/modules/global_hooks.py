@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.autograd.node import RemovableHandle
+from weft.support import registry
 from weft.support.errors import StateError
 
 Hook = Callable[..., Any]
@@ -21,6 +22,7 @@ parameter_registration: OrderedDict[int, Hook] = OrderedDict()
 buffer_registration: OrderedDict[int, Hook] = OrderedDict()
 module_registration: OrderedDict[int, Hook] = OrderedDict()
 around_calls: OrderedDict[int, bool] = OrderedDict()  # the hooks that a call of a module must look at, of any kind
+registry.hook_tables.append(around_calls)
 
 
 def _add(hooks: OrderedDict[int, Hook], hook: Hook, *marks: OrderedDict[int, bool]) -> RemovableHandle:
