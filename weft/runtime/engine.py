@@ -8,7 +8,7 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from weft.support.errors import StateError
 
 _Made = TypeVar("_Made", bound=Callable[..., Any])
 _numbers = itertools.count()
+_exits: list[bool] = []
 _making = threading.RLock()
 
 
@@ -48,8 +49,8 @@ class Library:
         engine.live.add(id(self))
         _engines.add(engine)
 
-    def __del__(self) -> None:
-        if _exits:  # what still runs may go on
+    def __del__(self, exits: Sequence[bool] = _exits) -> None:
+        if exits:  # what still runs may go on (and the module's own names may be gone)
             return
         self._tracker.close()  # before the engine, whatever order the garbage collector has in mind
         self._engine.leave(id(self))
@@ -98,7 +99,6 @@ def load(data: bytes, exports: Iterable[str], imports: Mapping[str, int] = Mappi
 LIBRARIES = 64  # in one engine: each leaves some 9 KB in it when it goes, and an engine costs 0.8 ms
 _engines: set[_Engine] = set()  # those that have libraries, and the one that takes the next
 _latest: list[_Engine] = []
-_exits: list[bool] = []
 
 
 class _Engine:

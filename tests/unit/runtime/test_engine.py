@@ -6,8 +6,11 @@ import ctypes
 import gc
 import os
 import random
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -133,3 +136,9 @@ def test_a_child_forked_while_others_load_code_may_load_code() -> None:
         stop.set()
         for t in threads:
             t.join()
+
+
+def test_a_process_that_ends_with_code_loaded_says_nothing() -> None:
+    code = "import sys, weft\nf = weft.compile(lambda x: x * 2 + 1)\nf(weft.ones(3))\nring = [f]\nring.append(ring)\nsys.kept = ring"
+    done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
