@@ -130,3 +130,11 @@ def test_functions_that_write_their_other_arguments(jacobian, rng):
     scale = weft.ones((), dtype=weft.float64)
     np.testing.assert_allclose(jacobian(f, argnums=1)(z, y, scale=scale).numpy(), 4 * y.numpy())
     assert float(scale) == 2
+
+
+def test_what_vmap_gets_by_name_is_the_same_for_all_examples(rng):
+    x, y = point(rng, 4, 3), point(rng, 4, 3)
+    for size in (None, 3):
+        out = vmap(lambda a, b: a + b["c"], chunk_size=size)(x, b={"c": y})
+        np.testing.assert_allclose(out.numpy(), x.numpy()[:, None] + y.numpy())
+    np.testing.assert_allclose(vmap(lambda a, b: a * b)(x, b=weft.tensor(2.0, dtype=x.dtype)).numpy(), 2 * x.numpy())

@@ -24,8 +24,8 @@ def vmap(func: Function, in_dims: Dims = 0, out_dims: Dims = 0, randomness: str 
 
     in_dims: the dim that is mapped over, for every argument, or one per argument; None for an argument (or a part of it) that all examples share.
     out_dims: where the batch goes in the outputs. randomness: "error" (a random operator is refused), "same" or "different" numbers for each
-    example. chunk_size: how many examples run at once. Arguments and outputs are pytrees of tensors. Raises ValueProblem for in_dims and out_dims
-    that do not fit; StateError for what needs the value of one example (.item(), `if tensor`).
+    example. chunk_size: how many examples run at once. Arguments and outputs are pytrees of tensors; what is passed by name is the same for all
+    examples. Raises ValueProblem for in_dims and out_dims that do not fit; StateError for what needs the value of one example (.item(), `if tensor`).
     """
     if randomness not in RANDOMNESS:
         raise StateError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
@@ -35,7 +35,7 @@ def vmap(func: Function, in_dims: Dims = 0, out_dims: Dims = 0, randomness: str 
     @functools.wraps(func)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, spec, dims = _flat_inputs(func, in_dims, args)
-        size = _batch_size(leaves, dims, [x for x in pytree.flatten(kwargs)[0] if isinstance(x, Tensor)])
+        size = _batch_size(leaves, dims)
         if chunk_size is not None and isinstance(size, int) and size > chunk_size:
             return _in_chunks(func, leaves, spec, dims, size, out_dims, randomness, chunk_size, kwargs)
         return _map(func, leaves, spec, dims, size, out_dims, randomness, kwargs)
@@ -47,12 +47,10 @@ def _map(
     func: Function, leaves: list[Any], spec: pytree.TreeSpec, dims: list[Any], size: Any, out_dims: Dims, randomness: str, kwargs: dict[str, Any]
 ) -> Any:
     """One call of the function, with the level on."""
-    kwargs = kwargs and pytree.map_leaves(lambda x: _first(x, 0) if isinstance(x, Tensor) else x, kwargs)
     moved = [leaf if d is None else _first(leaf, d) for leaf, d in zip(leaves, dims, strict=True)]
     with BatchLevel(size, randomness) as level:
         inside = [m if d is None else level.wrap(m) for m, d in zip(moved, dims, strict=True)]
-        keywords = kwargs and pytree.map_leaves(lambda x: level.wrap(x) if isinstance(x, Tensor) else x, kwargs)
-        result = func(*pytree.unflatten(inside, spec), **keywords)
+        result = func(*pytree.unflatten(inside, spec), **kwargs)
     return _unwrapped(func, level, result, out_dims)
 
 
@@ -119,12 +117,9 @@ def spread(dims: Dims, spec: pytree.TreeSpec) -> list[Any] | None:
     return out
 
 
-def _batch_size(leaves: list[Any], dims: list[Any], named: list[Tensor]) -> Any:
-    """The number of examples; tensors that were passed by name are mapped over their first dim."""
+def _batch_size(leaves: list[Any], dims: list[Any]) -> Any:
+    """The number of examples."""
     sizes = [leaf.dims[d] for leaf, d in zip(leaves, dims, strict=True) if d is not None]
-    if any(t.ndim == 0 for t in named):
-        raise ValueProblem("vmap: tensors passed by keyword are mapped over dim 0, and one of them has no dims; bind it with functools.partial instead")
-    sizes.extend(t.dims[0] for t in named)
     if not sizes:
         raise ValueProblem("vmap: at least one input must be mapped over, but in_dims is None for all of them")
     if any(not (s == sizes[0] or shape_env.equal(s, sizes[0])) for s in sizes):
@@ -176,16 +171,11 @@ def _in_chunks(
             default_generator.key, default_generator.offset = state
         count = min(chunk, size - start)
         some = [leaf if d is None else aten.narrow(leaf, d, start, count) for leaf, d in zip(leaves, dims, strict=True)]
-        named = kwargs and pytree.map_leaves(functools.partial(_rows_of, start=start, count=count), kwargs)
-        found, out_spec = pytree.flatten(_map(func, some, spec, dims, count, out_dims, randomness, named))
+        found, out_spec = pytree.flatten(_map(func, some, spec, dims, count, out_dims, randomness, kwargs))
         parts.append(found)
     places = spread(tuple(out_dims) if isinstance(out_dims, list) else out_dims, out_spec) or list(out_dims)
     joined = [column[0] if d is None else aten.cat(tuple(column), d) for column, d in zip(zip(*parts, strict=True), places, strict=True)]
     return pytree.unflatten(joined, out_spec)
-
-
-def _rows_of(value: Any, start: int, count: int) -> Any:
-    return aten.narrow(value, 0, start, count) if isinstance(value, Tensor) else value
 
 
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:

@@ -26,7 +26,7 @@ def test_dims_in_and_out(rng):
     assert tree["n"].shape == (4, 2)
     shared = vmap(lambda a: (a, y), out_dims=(0, None))(x)[1]
     assert shared is y
-    assert weft.vmap(lambda a, *, k: a * k)(x, k=x).shape == (4, 3)
+    assert weft.vmap(lambda a, *, k: a * k)(x, k=x).shape == (4, 4, 3)  # what is passed by name is not mapped over
     assert weft.vmap is vmap
 
 
