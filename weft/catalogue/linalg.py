@@ -279,4 +279,4 @@ define("aten::logdet(Tensor self) -> Tensor", "The logarithm of the determinant;
 
 
 def _logdet(sign: Any, size: Any) -> Any:
-    return aten.where(sign < 0, float("nan"), size)
+    return aten.log(sign) + size if sign.dtype.is_complex else aten.where(sign < 0, float("nan"), size)

@@ -218,9 +218,11 @@ for _name, _public in (("matmul", ("weft", "Tensor")), ("linalg_matmul", ("linal
 
 
 def _times(x: Any, factor: Any) -> Any:
-    """x * factor in the dtype of x: an integer matrix takes the integer part of a factor."""
+    """x * factor in the dtype of x: an integer matrix takes the integer part of a factor, a matrix of bools whether it is not 0."""
     if is_one(factor):
         return x
+    if x.dtype is dt.bool_ and type(factor) in (int, float, bool):
+        return aten.logical_and(x, aten.full((), bool(factor), dtype=dt.bool_))
     whole = isinstance(factor, float) and not x.dtype.is_differentiable
     return x * (int(factor) if whole else factor)
 

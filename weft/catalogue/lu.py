@@ -39,7 +39,7 @@ def _factor(A: Array, pivot: bool, check_errors: bool) -> tuple[Array, Array, Ar
     pivots = np.zeros((len(x), min(m, n)), np.int32)
     info = np.zeros(len(x), np.int32)
     for j in range(min(m, n)):
-        top = j + np.argmax(np.abs(x[:, j:, j]), 1)
+        top = j + np.argmax(_magnitude(x[:, j:, j]), 1)
         pivots[:, j] = top + 1
         x[which, j], x[which, top] = x[which, top], x[which, j].copy()
         head = x[:, j, j]
@@ -49,6 +49,11 @@ def _factor(A: Array, pivot: bool, check_errors: bool) -> tuple[Array, Array, Ar
     if check_errors and info.any():
         raise LinAlgError(f"linalg.lu_factor: U[{info.max()},{info.max()}] is zero, and the factor cannot be used to solve a system")
     return x.reshape(A.shape), pivots.reshape(*A.shape[:-2], min(m, n)), np.asarray(info.reshape(A.shape[:-2]), np.int32)
+
+
+def _magnitude(x: Array) -> Array:
+    """What decides which row comes up; of complex numbers the sum of both parts, as LAPACK has it."""
+    return np.abs(x.real) + np.abs(x.imag) if np.iscomplexobj(x) else np.abs(x)
 
 
 def _count(A: Array) -> int:

@@ -135,8 +135,10 @@ def _istft(
     window = _centred_window("istft", window, n_fft, width, x)
     norm = "ortho" if normalized else None
     rows = aten.transpose(x, 1, 2)
-    frames = aten.fft_irfft(rows, n_fft, -1, norm) if half else aten.fft_ifft(rows, None, -1, norm)
-    frames = (frames if half or return_complex else aten.real(frames)) * window
+    if return_complex:
+        frames = aten.fft_ifft(rows, None, -1, norm) * window
+    else:  # a real signal's second half of frequencies says nothing new, and is not looked at
+        frames = aten.fft_irfft(aten.slice(rows, -1, 0, n_fft // 2 + 1), n_fft, -1, norm) * window
     whole = (count - 1) * hop + n_fft
     signal = aten.unfold_backward(frames, (x.dims[0], whole), 1, n_fft, hop)
     weight = aten.unfold_backward(aten.expand(aten.square(window), (1, count, n_fft)), (1, whole), 1, n_fft, hop)

@@ -96,6 +96,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(n < 0 for n in sizes):
         raise ValueProblem(f"unravel_index(): 'shape' cannot have negative values, but got {sizes}")
+    flat = flat.long()
     found: list[Tensor] = []
     for n in reversed(sizes):
         found.append(flat % n)
