@@ -63,7 +63,7 @@ PAGES: dict[str, Page] = {
                           ("weft.nn.functions",)),
     "losses": Page("Losses", "As functions and as modules.", ("losses", "ctc"), ("weft.nn.functions.losses", "weft.nn.modules.losses")),
     "nn": Page("nn: modules and parameters", "Every module is callable with the arguments of its `forward`, and has the methods of `weft.nn.Module`.", (),
-               ("weft.nn.parameter", "weft.nn.modules")),
+               ("weft.nn.parameter", "weft.nn.uninitialized", "weft.nn.modules")),
     "nn-utils": Page("nn.init and nn.utils", "Filling parameters, clipping gradients, sequences of unequal lengths.", (), ("weft.nn.init", "weft.nn.utils", "weft.nn.grad", "weft.nn.attention")),
     "optim": Page("Optimizers", "Every optimizer has the methods of `weft.optim.Optimizer`.", (), ("weft.optim",)),
     "schedulers": Page("Learning rate schedulers", "Call `step()` once an epoch (or batch), after the optimizer's.", (),
