@@ -145,8 +145,13 @@ class Builder:
             found = self._find(key)
             if found is not None and len(found.outputs) == len(node.outputs):
                 return found
-        with self.keeping_sizes(node):
-            types = tuple(v.type for v in node.outputs) if same_types(node.args, args) else self.infer(node.op, args)
+        if same_types(node.args, args):
+            types = tuple(v.type for v in node.outputs)
+        elif self.env.finds_sizes:
+            with self.keeping_sizes(node):
+                types = self.infer(node.op, args)
+        else:
+            types = self.infer(node.op, args)
         fresh = Node(node.op, args, types, blocks, node.where)
         for old, new in zip(node.outputs, fresh.outputs, strict=True):
             new.name = old.name

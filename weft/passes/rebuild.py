@@ -36,7 +36,10 @@ def _emit(builder: Builder, node: Node, env: Env, rewrite: Rewrite, wants: Calla
     args = tuple([map_operand(a, env) for a in node.args]) if env else node.args
     if wants is None or wants(node):
         builder.where = node.where
-        with builder.keeping_sizes(node):
+        if builder.env.finds_sizes:
+            with builder.keeping_sizes(node):
+                replaced = rewrite(builder, node, args)
+        else:
             replaced = rewrite(builder, node, args)
         if replaced is not None:
             changed[0] = True

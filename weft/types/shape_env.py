@@ -78,6 +78,11 @@ class ShapeEnv:
             self.examples[name] = example
         return dims.symbol(name)
 
+    @property
+    def finds_sizes(self) -> bool:
+        """Whether the program finds any size while it runs."""
+        return bool(self.counts.get("u"))
+
     def found(self) -> Expr:
         """A size that is only known when the operator has run: a `u` symbol, that of an earlier operator where both find the same."""
         known = self.expected.pop(0) if self.expected else None
