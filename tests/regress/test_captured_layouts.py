@@ -80,3 +80,18 @@ def test_other_sizes_need_no_other_capture() -> None:
     for n, m in ((3, 4), (5, 2), (7, 3)):
         assert step(weft.ones(n, m)).item() == n * m
     assert weft.counters.captures == 1
+
+
+def test_an_argument_that_repeats_elements_is_not_written() -> None:
+    """A write of other values than one for all would be lost, or act as often as elements are shown."""
+    add, fill = weft.compile(lambda x: x.add_(1)), weft.compile(lambda x: x.fill_(3.0))
+    whole = weft.zeros(6, 3)
+    add(whole[::2])
+    assert whole[:, 0].tolist() == [1, 0, 1, 0, 1, 0]
+    base = weft.ones(1, 3)
+    for write in (add, weft.compile(lambda x: x.mul_(x + 1))):
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+            write(base.expand(4, 3))
+    assert base.tolist() == [[1, 1, 1]] and fill(base.expand(4, 3)).shape == (4, 3) and base.tolist() == [[3, 3, 3]]
+    add(whole[::3])
+    assert whole[:, 0].tolist() == [2, 0, 1, 1, 1, 0]

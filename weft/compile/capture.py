@@ -31,7 +31,7 @@ from weft.ops.geometry import Geometry, contiguous, outside_storage
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.ops.route import call, default_route
-from weft.support.errors import CaptureError, ShapeError, WeftError
+from weft.support.errors import CaptureError, ShapeError, StateError, WeftError
 from weft.support.locations import Location, is_internal, user_location
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -332,12 +332,22 @@ class Capture(LiftedNumbers, WrapperState):
         """An in-place operator: its functional value goes into the base."""
         target: Tensor = args[0]
         payload = self.payload_of(target)
+        if payload.storage.param is not None and not payload.storage.is_row_major and (payload.path or op.base not in ("fill", "zero")):
+            self._refuse_repeated(payload.storage.geometry)
         if op.effect == "random" and op.decompose is not None:  # opened here: drawing moves the generator on, in Python's order
             drawn: Value = self.operand(op.decompose(*args))
             self.store(target, payload, drawn)
             return
         node = self.builder.emit(op, self.operand(args))
         self.store(target, payload, node.output)
+
+    def _refuse_repeated(self, shown: Geometry | None) -> None:
+        """An argument that shows elements several times is not written, as in eager mode (one value for all of them is no harm)."""
+        if shown is not None and any(shape_env.equal(stride, 0) and not shape_env.equal(dim, 1) for dim, stride in zip(shown.dims, shown.strides, strict=True)):
+            raise StateError(
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor "
+                "before performing the operation."
+            )
 
     def store(self, target: Tensor, payload: SymbolicPayload, value: Value) -> None:
         """Put a value where a tensor lies."""
