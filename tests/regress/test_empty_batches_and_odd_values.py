@@ -54,3 +54,9 @@ def test_values_out_of_range_are_refused() -> None:
         F.gaussian_nll_loss(inside, inside, -inside)
     with pytest.raises(ValueError, match="more than 1 value"):
         nn.GroupNorm(2, 2)(weft.rand(1, 2))
+
+
+def test_a_transposed_convolution_that_leaves_nothing_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="Output size is too small"):
+        F.conv_transpose1d(weft.ones(2, 3, 1), weft.ones(3, 4, 2), stride=2, padding=1)
+    assert F.conv_transpose1d(weft.ones(2, 3, 1), weft.ones(3, 4, 2), stride=2, padding=1, output_padding=1).shape == (2, 4, 1)
