@@ -191,3 +191,11 @@ def test_a_view_made_without_recording_may_be_looked_at_after_its_base_was_writt
         assert view.requires_grad and "Invalid" in repr(view) and float(view.detach()) == float(base.detach()[0])
         with pytest.raises(RuntimeError, match="modified inplace"):
             view + 1
+
+
+def test_random_numbers_are_no_views(rng):
+    x = weft.zeros(3)
+    for make in (weft.rand_like, weft.randn_like, lambda t: weft.rand(3), lambda t: weft.randint_like(t, 5)):
+        for _ in range(2):  # the second call may be a replay
+            drawn = make(x)
+            assert not drawn._is_view() and drawn.detach_() is drawn

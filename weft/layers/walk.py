@@ -51,7 +51,8 @@ def walk_layers(op: Op, args: tuple[Any, ...]) -> Any:
     """The layers, top to bottom."""
     special = modes.special
     if special is not None:
-        return special[-1].intercept(op, args)
+        out = special[-1].intercept(op, args)
+        return owned(out) if op.decompose is not None and _is_factory(op) else out
     if op.decompose is not None and op.vjp is None:
         return opened_or_replayed(op, args)
     if modes.grad and op.is_differentiable and record.wants_gradient(op, args):
@@ -114,7 +115,12 @@ def opened_or_replayed(op: Op, args: tuple[Any, ...]) -> Any:
         if out is not replayed.NOT_REPLAYED:
             return out
     out = opened(op, args)
-    return out if op.tensor_positions or op.tensor_list_positions else owned(out)
+    return owned(out) if _is_factory(op) else out
+
+
+def _is_factory(op: Op) -> bool:
+    """Whether the result is new whatever the arguments: it has none, or only draws in their sizes."""
+    return not (op.tensor_positions or op.tensor_list_positions) or (op.effect == "random" and op.base.endswith("_like"))
 
 
 def opened(op: Op, args: tuple[Any, ...]) -> Any:

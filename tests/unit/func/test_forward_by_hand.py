@@ -153,6 +153,18 @@ def test_tangents_are_written_into_plain_tensors(rng):
     assert repr(dual) == repr(x) and forward_ad.unpack_dual(dual).tangent is None
 
 
+def test_tangents_are_written_into_what_factories_made(rng):
+    x, v = point(rng, 2), point(rng, 2)
+    with dual_level():
+        dual = make_dual(x, v)
+        for make in (weft.rand, weft.zeros, weft.randn, lambda *a, **k: weft.rand_like(x), weft.empty):
+            buffer = make(2, dtype=weft.float64)
+            assert not buffer._is_view()
+            buffer[0] = dual[1]
+            buffer[1] = 3.0
+            np.testing.assert_allclose(unpack_dual(buffer).tangent.numpy(), [float(v[1]), 0])
+
+
 def test_what_may_not_be_written(rng):
     leaf = point(rng, 3).requires_grad_()
     with dual_level():
