@@ -54,11 +54,16 @@ def _plain(s: Any, x: Any, order: int) -> Any:
 
 
 def _slope_of_i1(g: Any, self: Any, result: Any) -> Any:
-    return g * aten.where(self == 0, 0.5, aten.special_i0(self) - result / self)
+    return g * aten.where(self == 0, 0.5, aten.special_i0(self) - result / _not_0(self))
 
 
 def _slope_of_i1e(g: Any, self: Any, result: Any) -> Any:
-    return g * aten.where(self == 0, 0.5, aten.special_i0e(self) - result * (aten.sgn(self) + 1 / self))
+    return g * aten.where(self == 0, 0.5, aten.special_i0e(self) - result * (aten.sgn(self) + 1 / _not_0(self)))
+
+
+def _not_0(x: Any) -> Any:
+    """x with 1 for 0: where 0 is not looked at, further derivatives of a quotient by it shall be no NaN."""
+    return aten.where(x == 0, 1, x)
 
 
 def _oracle(order: int, is_scaled: bool) -> Any:
