@@ -18,8 +18,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norms between all pairs of rows of [n, m]: [n (n - 1) / 2], in the order of the upper triangle."""
     if input.ndim != 2:
         raise ShapeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
-    count = int(input.shape[0])  # compiled, another number of rows is another program
-    rows, columns = aten.unbind(aten.triu_indices(count, count, 1), 0)
+    rows, columns = aten.unbind(aten.triu_indices(input.dims[0], input.dims[0], 1), 0)
     return aten.linalg_vector_norm(input[rows] - input[columns], p, -1)
 
 
