@@ -63,10 +63,16 @@ def weighted(results: Any, weights: list[Any]) -> Any:
     return total
 
 
-def numeric(function: Callable[..., Any], point: list[Any], direction: list[Any]) -> float:
+def numeric(function: Callable[..., Any], point: list[Any], direction: list[Any], step: float = STEP) -> float:
     """The derivative along a direction, by central differences."""
-    plus, minus = ([weft.from_numpy(np.asarray(x + s * STEP * v)) for x, v in zip(point, direction, strict=False)] for s in (1, -1))
-    return (float(function(*plus)) - float(function(*minus))) / (2 * STEP)
+    plus, minus = ([weft.from_numpy(np.asarray(x + s * step * v)) for x, v in zip(point, direction, strict=False)] for s in (1, -1))
+    return (float(function(*plus)) - float(function(*minus))) / (2 * step)
+
+
+def has_kink(function: Callable[..., Any], point: list[Any], direction: list[Any]) -> bool:
+    """Whether differences at a quarter of the step and at four times the step tell different slopes: a drawn number may lie that near a bound."""
+    near, far = (numeric(function, point, direction, STEP * factor) for factor in (0.25, 4))
+    return abs(near - far) > 1e-3 * max(abs(near), abs(far), 1.0)
 
 
 def along(gradients: tuple[Any, ...], direction: list[Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from derivatives import differentiable_positions, numeric, projected, slope
+from derivatives import differentiable_positions, has_kink, numeric, projected, slope
 from sampling import NoSample, cases, mine
 
 import weft
@@ -65,6 +65,8 @@ def check(op, args, positions, rng):
     tensors = [weft.from_numpy(np.asarray(p)) for p in point]
     got, expected = float(first(*tensors)), numeric(function, point, direction)
     scale = abs(float(value))
+    if not close(got, expected, scale) and has_kink(function, point, direction):
+        return
     assert close(got, expected, scale), f"{op.name}: d = {got}, central difference {expected}, at {args}"
     got, expected = float(slope(first, other)(*tensors)), numeric(first, point, other)
     assert close(got, expected, scale), f"{op.name}: second order {got}, central difference {expected}, at {args}"
