@@ -38,7 +38,6 @@ from weft.tensor.modes import (
     no_grad,
     set_grad_enabled,
 )
-from weft.tensor.printing import set_printoptions
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
 from weft.types.dtype import (
@@ -90,7 +89,7 @@ _LAZY_NAMES = {
     "save": ("weft.interop.files", "save"), "load": ("weft.interop.files", "load"),
     "get_rng_state": ("weft.random", "get_rng_state"), "set_rng_state": ("weft.random", "set_rng_state"),
     "initial_seed": ("weft.random", "initial_seed"), "from_dlpack": ("weft.interop.dlpack", "from_dlpack"),
-    "is_tensor": ("weft.layers.predicates", "is_tensor"), "numel": ("weft.layers.predicates", "numel"),
+    "set_printoptions": ("weft.tensor.printing", "set_printoptions"), "is_tensor": ("weft.layers.predicates", "is_tensor"), "numel": ("weft.layers.predicates", "numel"),
     "is_floating_point": ("weft.layers.predicates", "is_floating_point"), "is_complex": ("weft.layers.predicates", "is_complex"),
     **{name: ("weft.layers.predicates", name) for name in (
         "result_type", "is_signed", "is_same_size", "is_conj", "is_neg", "resolve_conj", "resolve_neg", "unravel_index",

@@ -24,7 +24,6 @@ from weft.tensor.modes import is_grad_enabled as is_grad_enabled
 from weft.tensor.modes import is_inference_mode_enabled as is_inference_mode_enabled
 from weft.tensor.modes import no_grad as no_grad
 from weft.tensor.modes import set_grad_enabled as set_grad_enabled
-from weft.tensor.printing import set_printoptions as set_printoptions
 from weft.tensor.size import Size as Size
 from weft.tensor.tensor import Tensor as Tensor
 from weft.types.dtype import DType as _as_dtype
@@ -62,6 +61,7 @@ from weft.random import get_rng_state as get_rng_state
 from weft.random import set_rng_state as set_rng_state
 from weft.random import initial_seed as initial_seed
 from weft.interop.dlpack import from_dlpack as from_dlpack
+from weft.tensor.printing import set_printoptions as set_printoptions
 from weft.layers.predicates import is_tensor as is_tensor
 from weft.layers.predicates import numel as numel
 from weft.layers.predicates import is_floating_point as is_floating_point

@@ -16,18 +16,21 @@ from weft.autograd import hooks as _hooks
 from weft.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from weft.autograd.api import backward, grad
 from weft.autograd.engine import queue_callback
-from weft.autograd.function import Function, once_differentiable
 from weft.autograd.grad_mode import set_multithreading_enabled
 from weft.autograd.saved import SavedTensor, save_on_cpu, saved_tensors_hooks
 from weft.tensor.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 if TYPE_CHECKING:
     from weft.autograd import forward, forward_ad, functional, graph
+    from weft.autograd.function import Function, once_differentiable
     from weft.autograd.gradient_checks import GradcheckError, gradcheck, gradgradcheck
     from weft.autograd.variable import Variable
 
 _MODULES = ("forward", "forward_ad", "functional", "graph")
-_NAMES = {"GradcheckError": "gradient_checks", "gradcheck": "gradient_checks", "gradgradcheck": "gradient_checks", "Variable": "variable"}
+_NAMES = {
+    "Function": "function", "once_differentiable": "function", "GradcheckError": "gradient_checks", "gradcheck": "gradient_checks",
+    "gradgradcheck": "gradient_checks", "Variable": "variable",
+}
 
 
 def __getattr__(name: str) -> Any:
