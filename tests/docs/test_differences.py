@@ -67,7 +67,7 @@ def test_texts_for_devices() -> None:
 
 
 def test_not_there() -> None:
-    for name in ("jit", "lazy", "onnx", "distributed", "autocast", "amp"):
+    for name in ("jit", "lazy", "onnx", "distributed", "distributions", "autocast", "amp"):
         with pytest.raises((AttributeError, ModuleNotFoundError)):
             getattr(weft, name)
     assert not any(hasattr(weft.nn, name) for name in ("SyncBatchNorm", "DataParallel")) and not hasattr(weft.optim, "SparseAdam")
