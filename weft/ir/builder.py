@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -84,7 +85,8 @@ class Builder:
         self.params: list[Value] = []
         self.nodes: list[Node] = []
         self._memo: dict[Any, Node] = {}
-        self._found: dict[Any, Expr] = {}  # sizes found while running, by what alone decides them (Op.found_from)
+        # Sizes found while running, by what alone decides them (Op.found_from); a block knows those of the blocks around it.
+        self._found: ChainMap[Any, Expr] = ChainMap() if parent is None else parent._found.new_child()
         self.where: Location | None = None
         self.track_locations = False
 
@@ -187,21 +189,11 @@ class Builder:
             if len(names) == len(sizes):
                 self._found.update(zip(names, sizes, strict=True))
 
-    def _size_found(self, name: Any) -> Expr | None:
-        """The size that an earlier node found from the same."""
-        builder: Builder | None = self
-        while builder is not None:
-            size = builder._found.get(name)
-            if size is not None:
-                return size
-            builder = builder.parent
-        return None
-
     def infer(self, op: Op, args: tuple[Operand, ...]) -> tuple[Type, ...]:
         """Result types by the entry's rule (or a view's geometry)."""
         with shape_env.using(self.env):
             if op.found_from is not None:
-                self.env.expected = [self._size_found(name) for name in op.found_from(*args)]
+                self.env.expected = [self._found.get(name) for name in op.found_from(*args)]
             try:
                 result = result_type(op, tuple(type_of_operand(a) for a in args))
             finally:
