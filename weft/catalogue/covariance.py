@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import conjugate
-from weft.catalogue.samples import F, I, P, case, draw
+from weft.catalogue.samples import F, P, case, draw
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.support.errors import DTypeError, ShapeError
@@ -69,7 +69,7 @@ define(
     "aten::cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",
     "The covariances of the rows (variables) over the columns (observations), which may be weighted: [n, k] -> [n, n].",
     decompose=_cov,
-    samples=draw(case(F(3, 5)), case(F(6), correction=0), case(F(2, 4), fweights=I(4, high=3) , aweights=P(4))),
+    samples=draw(case(F(3, 5)), case(F(6), correction=0), case(F(2, 4), fweights=np.array([1, 0, 2, 1]), aweights=P(4))),
     reference=lambda x, correction, f, a: np.cov(x, ddof=correction, fweights=f, aweights=a),
 )
 define(

@@ -57,10 +57,8 @@ _window("hann", "A raised cosine, 0 at the ends,", lambda at: _cosines(at, 0.5, 
 _window("hamming", "alpha - beta cos(2 pi t), t from 0 to 1,", lambda at, alpha, beta: _cosines(at, alpha, -beta), "float alpha=0.54, float beta=0.46, ")
 _window("blackman", "Blackman's sum of three cosines", lambda at: _cosines(at, 0.42, -0.5, 0.08))
 _window("bartlett", "A triangle, 0 at the ends,", lambda at: 1 - aten.abs(at * 2 - 1))
-_window("kaiser", "Kaiser's window of shape `beta`", lambda at, beta: aten._bessel_i0(aten.sqrt(aten.clamp_min(1 - aten.square(at * 2 - 1), 0)) * beta) / float(np.i0(beta)),
+_window("kaiser", "Kaiser's window of shape `beta`", lambda at, beta: aten.special_i0(aten.sqrt(aten.clamp_min(1 - aten.square(at * 2 - 1), 0)) * beta) / float(np.i0(beta)),
         "float beta=12.0, ")
-define("aten::_bessel_i0(Tensor self) -> Tensor", "The modified Bessel function of order 0, without a gradient.", type=lambda self: self,
-       kernel=lambda x: np.asarray(np.i0(x), x.dtype).reshape(x.shape), vjp=NOT_DIFFERENTIABLE, public=(), samples=draw(case(F(3, 4))))
 
 # ---- short-time transforms
 
