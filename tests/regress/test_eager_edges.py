@@ -242,3 +242,17 @@ def test_assignment_under_a_python_bool() -> None:
     b = weft.tensor([True, False])
     b[1] = 1j
     assert b.tolist() == [True, True]
+
+
+def test_a_range_of_int64_counts_with_its_step_cut_off() -> None:
+    assert weft.arange(0, 4, 1.5, dtype=weft.int64).tolist() == [0, 1, 2, 3]
+    assert weft.arange(0.9, 3.9, dtype=weft.int64).tolist() == [0, 1, 2]
+    for call in (lambda: weft.arange(0, 4, 0.5, dtype=weft.int64), lambda: weft.arange(0, 4, 0.5, out=weft.empty(0, dtype=weft.int64))):
+        with pytest.raises(ValueError, match="step must be nonzero"):
+            call()
+
+
+def test_cat_into_an_empty_input_is_refused() -> None:
+    x, y = weft.zeros(0), weft.randn(4, 6)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        weft.cat((x, y), 0, out=x)

@@ -12,7 +12,7 @@ from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
 from weft.ops.packet import aten
 from weft.ops.rules import check_fits, dims_text, kind_of_number
 from weft.ops.scalar_numpy import NUMPY
-from weft.support.errors import ShapeError, StateError
+from weft.support.errors import ShapeError, StateError, ValueProblem
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -171,7 +171,18 @@ def _range_dtype(start: Any, end: Any, step: Any, dtype: DType | None) -> DType:
     return dt.int64 if all(k in (int, bool) for k in kinds) else dt.get_default()
 
 
+def _whole(start: Any, end: Any, step: Any, dtype: DType | None) -> tuple[Any, ...]:
+    """The bounds and the step of a range of int64: cut off before anything is counted, as in PyTorch. Raises ValueProblem for a step cut to 0."""
+    if dtype is not dt.int64:
+        return start, end, step
+    cut = tuple(int(v) if isinstance(v, float) and math.isfinite(v) else v for v in (start, end, step))
+    if _is_number(cut[2], 0) and not _is_number(step, 0):
+        raise ValueProblem(f"arange: step must be nonzero, and {step} is 0 in {dtype}; give a step of at least 1, or a floating point dtype")
+    return cut
+
+
 def _range_type(start: Any, end: Any, step: Any, dtype: DType | None, device: str | None) -> TensorType:
+    start, end, step = _whole(start, end, step, dtype)
     return tensor_type(_range_dtype(start, end, step, dtype), (range_size(start, end, step),), device or "cpu")
 
 
@@ -181,6 +192,7 @@ def _is_number(value: Any, expected: int) -> bool:
 
 def _range(start: Any, end: Any, step: Any, dtype: DType | None, device: str | None) -> Any:
     """start + step * index, in int64 or float64, then cast (so that float32 ranges do not drift)."""
+    start, end, step = _whole(start, end, step, dtype)
     target = _range_dtype(start, end, step, dtype)
     steps = aten._iota(range_size(start, end, step))
     if target.is_differentiable and any(kind_of_number(v) is float for v in (start, step)):
@@ -193,7 +205,7 @@ def _range(start: Any, end: Any, step: Any, dtype: DType | None, device: str | N
 
 
 def _numpy_range(start: Any, end: Any, step: Any, dtype: DType | None, device: str | None) -> Any:
-    return np.arange(start, end, step).astype(_range_dtype(start, end, step, dtype).numpy)
+    return np.arange(*_whole(start, end, step, dtype)).astype(_range_dtype(start, end, step, dtype).numpy)
 
 
 arange = define(

@@ -70,7 +70,7 @@ def _check_places(name: str, out: Tensor) -> None:
 def _check_apart(name: str, out: Tensor, args: tuple[Any, ...]) -> None:
     data = out._data
     for t in _tensors(args):
-        if type(data) is np.ndarray and type(t._data) is np.ndarray and np.may_share_memory(data, t._data):
+        if t is out or (type(data) is np.ndarray and type(t._data) is np.ndarray and np.may_share_memory(data, t._data)):
             raise StateError(
                 f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
                 "Please clone() the tensor before performing the operation."
