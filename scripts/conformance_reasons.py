@@ -17,8 +17,6 @@ REASONS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("complex", "view_as_complex"), "of float16 would be complex32, which NumPy and weft do not have."),
     (("conj", "conj_physical", "H", "mH", "adjoint"), "`conj` computes and does not remember to conjugate (docs/differences.md); `conj_physical` of a real tensor is a copy."),
     (("nn.functional.dropout3d",), "with probability 0 nothing is written in place, and no version moves."),
-    (("cat",), "`out=` may share memory with an input only partly: PyTorch refuses some of the calls that weft answers."),
-    (("arange",), "a step that becomes 0 in the dtype of `out=` is not looked for."),
     (("split_with_sizes_copy", "unbind_copy"), "`out=` takes one tensor or a tuple of known length, not a list of any length."),
     (("lu",), "does not take `get_infos`; `linalg.lu_factor_ex` returns the infos."),
     (("linalg.lu", "linalg.lu_factor", "linalg.lu_factor_ex"), "gradients are offered for square matrices."),
