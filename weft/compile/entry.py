@@ -413,7 +413,6 @@ def shape_check(env: ShapeEnv) -> tuple[Callable[..., bool], tuple[str, ...]]:
     return eval(source, {"max": max, "min": min}), tuple(names)  # text of our own expressions
 
 
-
 def _hooks_everywhere() -> list[list[int]]:
     return [list(table) for table in registry.hook_tables]
 

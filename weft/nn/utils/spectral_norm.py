@@ -8,6 +8,7 @@ from weft.nn import functional as F
 from weft.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter, is_lazy
+from weft.nn.utils.weight_norm import key_of_hook
 from weft.ops.packet import aten
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.modes import no_grad
@@ -51,7 +52,7 @@ def spectral_norm(module: M, name: str = "weight", n_power_iterations: int = 1, 
 
     The value comes of n_power_iterations steps of power iteration at each forward in training mode. The parameter is then `<name>_orig`.
     """
-    if _find(module, name) is not None:
+    if key_of_hook(module, SpectralNorm, name) is not None:
         raise StateError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
     if dim is None:
         dim = 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0
@@ -77,7 +78,7 @@ def spectral_norm(module: M, name: str = "weight", n_power_iterations: int = 1, 
 
 def remove_spectral_norm(module: M, name: str = "weight") -> M:
     """Make the weight, as it is now, a parameter again. Raises ValueProblem where it was not normalized."""
-    key = _find(module, name)
+    key = key_of_hook(module, SpectralNorm, name)
     if key is None:
         raise ValueProblem(f"spectral_norm of '{name}' not found in {module}")
     hook: Any = module._forward_pre_hooks.pop(key)
@@ -88,7 +89,3 @@ def remove_spectral_norm(module: M, name: str = "weight") -> M:
         delattr(module, f"{name}_{part}")
     module.register_parameter(name, Parameter(weight.detach()))
     return module
-
-
-def _find(module: Module, name: str) -> int | None:
-    return next((key for key, hook in module._forward_pre_hooks.items() if isinstance(hook, SpectralNorm) and hook.name == name), None)

@@ -38,7 +38,7 @@ def norm_except_dim(v: Tensor, dim: int) -> Tensor:
 
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     """Replace a parameter by its length `<name>_g` (one for each index of `dim`, one in all for None) and direction `<name>_v`. Returns the module."""
-    if _find(module, name) is not None:
+    if key_of_hook(module, WeightNorm, name) is not None:
         raise StateError(f"Cannot register two weight_norm hooks on the same parameter {name}")
     hook = WeightNorm(name, -1 if dim is None else dim)
     weight = getattr(module, name)
@@ -55,7 +55,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
 
 def remove_weight_norm(module: M, name: str = "weight") -> M:
     """Make the weight a parameter again. Raises ValueProblem where it was not normalized."""
-    key = _find(module, name)
+    key = key_of_hook(module, WeightNorm, name)
     if key is None:
         raise ValueProblem(f"weight_norm of '{name}' not found in {module}")
     hook: Any = module._forward_pre_hooks.pop(key)
@@ -66,5 +66,6 @@ def remove_weight_norm(module: M, name: str = "weight") -> M:
     return module
 
 
-def _find(module: Module, name: str) -> int | None:
-    return next((key for key, hook in module._forward_pre_hooks.items() if isinstance(hook, WeightNorm) and hook.name == name), None)
+def key_of_hook(module: Module, kind: type, name: str) -> int | None:
+    """Under which number a module has a hook before forward of this kind for the parameter `name`; None where it has none."""
+    return next((key for key, hook in module._forward_pre_hooks.items() if isinstance(hook, kind) and getattr(hook, "name", None) == name), None)
