@@ -157,7 +157,7 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
     fixed = len(outcome.results)
     record, gradients = record_backward(outcome.capture, outputs, outcome.leaves)
     outcome.results.extend(gradients)
-    if outcome.capture.env.counts.get("u"):
+    if outcome.capture.env.finds_sizes:
         fixed += _bind_sizes(outcome, fixed, record.tangents)
     positions = [next(i for i, carrier in enumerate(carriers) if carrier is out) for out in outputs]
     return record, fixed, positions

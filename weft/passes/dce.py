@@ -15,7 +15,7 @@ KEPT = frozenset(("raises", "io", "python"))
 def dce(graph: Graph) -> Graph:
     """The graph without dead nodes. Values keep their identity, but for results of control flow that gives fewer than before."""
     live = _Live(values_in(graph.results))
-    if graph.env.counts.get("u"):
+    if graph.env.finds_sizes:
         live.finders = found_sizes(graph.walk())
         live.update(live.finders[s] for s in symbols_in(graph.results) if s in live.finders)
     kept: set[Node] = set()

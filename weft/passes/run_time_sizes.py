@@ -64,7 +64,7 @@ class RunTimeSizes:
 
     def __init__(self, env: ShapeEnv) -> None:
         self.env = env
-        self.exist = env.counts.get("u", 0) > 0
+        self.exist = env.finds_sizes
         self.binders: dict[str, Value] = {}
 
     def note(self, node: Node) -> None:
