@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Callable, Iterable
 
 from weft.codegen.compiler import compile_object, object_key
 from weft.codegen.emit import Module
@@ -18,22 +19,26 @@ from weft.runtime.pool_ir import POOL_EXPORTS, pool_module
 from weft.support.errors import StateError
 
 
-def object_code(module_text: str, target: Target) -> bytes:
-    """Object code of `module_text`, from the disk cache if it is there. Raises CodegenError."""
-    cache = user_cache()
-    key = object_key(module_text, target)
-    data = cache.get(key)
-    if data is None:
-        data = compile_object(module_text, target)
-        cache.put(key, data)
-    return data
-
-
 def build(module_text: str, exports: Iterable[str], target: Target | None = None) -> Library:
     """Compile (or fetch) and load a module for this process. Raises CodegenError, StateError."""
     target = target or host_target()
-    code = object_code(module_text, target)
-    return load(code, exports, products_in(code, target))
+
+    def load_it(code: bytes) -> Library:
+        return load(code, exports, products_in(code, target))
+
+    return _kept_or_made(object_key(module_text, target), lambda: compile_object(module_text, target), load_it)
+
+
+def _kept_or_made(key: str, make: Callable[[], bytes], load_it: Callable[[bytes], Library]) -> Library:
+    """The library of an entry of the disk cache; where there is none, or none that can be loaded, it is made and kept."""
+    cache = user_cache()
+    kept = cache.get(key)
+    if kept is not None:
+        with contextlib.suppress(StateError):
+            return load_it(kept)
+    code = make()
+    cache.put(key, code)
+    return load_it(code)
 
 
 def products_in(code: bytes, target: Target) -> dict[str, int]:
@@ -50,13 +55,9 @@ def products_in(code: bytes, target: Target) -> dict[str, int]:
 @once
 def product_library(dtype: str, target: Target) -> Library:
     """The process's matrix product of a dtype, compiled once per machine and loaded once per process."""
-    cache = user_cache()
     key = program_key(f"matrix product {dtype}", target)  # by the compiler's files: writing the text only to hash it costs more than loading the code
-    code = cache.get(key)
-    if code is None:
-        code = compile_object(gemm_module(dtype, target).text(), target)
-        cache.put(key, code)
-    return load(code, declare_gemm(Module.for_target(target), dtype, target).symbols)
+    symbols = declare_gemm(Module.for_target(target), dtype, target).symbols
+    return _kept_or_made(key, lambda: compile_object(gemm_module(dtype, target).text(), target), lambda code: load(code, symbols))
 
 
 @once

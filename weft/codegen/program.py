@@ -21,7 +21,7 @@ from weft.runtime.engine import Library, load, once
 from weft.runtime.layout_text import decode, encode
 from weft.runtime.program import ForeignFunction, Program
 from weft.runtime.segments import Layout
-from weft.support.errors import ParseError, ValueProblem
+from weft.support.errors import ParseError, StateError, ValueProblem
 from weft.support.locations import Location
 
 GraphSource = Graph | Callable[[], Graph]
@@ -56,9 +56,11 @@ def compile_program(
     target = target or host_target()
     cache = cache or user_cache()
     key = None if cache_key is None else program_key(cache_key, target)
-    stored = None if key is None else _unpacked(cache.get(key))
-    layout, code = stored or _compiled(source.graph, target, lower or _lower_graph())
-    if key is not None and stored is None:
+    kept = None if key is None else _kept(cache, key, source, target)
+    if kept is not None:
+        return kept
+    layout, code = _compiled(source.graph, target, lower or _lower_graph())
+    if key is not None:
         _keep(cache, key, layout, code)
     return _loaded(layout, code, source, target)
 
@@ -103,15 +105,16 @@ def _keep(cache: Cache, key: str, layout: Layout, code: bytes) -> None:
     cache.put(key, _LENGTH.pack(len(text)) + text + code)
 
 
-def _unpacked(data: bytes | None) -> tuple[Layout, bytes] | None:
-    """Layout and object code of a cache entry, or None if there is none that this version reads."""
+def _kept(cache: Cache, key: str, source: _Source, target: Target) -> Program | None:
+    """The program of a cache entry, or None if there is none that this version reads."""
+    data = cache.get(key)
     if data is None or len(data) < _LENGTH.size:
         return None
     (length,) = _LENGTH.unpack_from(data)
     end = _LENGTH.size + length
     try:
-        return decode(data[_LENGTH.size : end].decode()), data[end:]
-    except (ParseError, UnicodeDecodeError):
+        return _loaded(decode(data[_LENGTH.size : end].decode()), data[end:], source, target)
+    except (ParseError, UnicodeDecodeError, StateError):  # StateError: what follows the layout is no object code
         return None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.compile.nan_watch import interpret_watching
-from weft.compile.program_cache import find_program, is_stampable, program_key, store_guards
+from weft.compile.program_cache import added_since, find_program, is_stampable, program_key, store_guards, with_answers
 from weft.ir.graph import Graph
 from weft.ir.interpreter import interpret
 from weft.passes.pipeline import optimize
@@ -75,12 +75,15 @@ class Compiled:
             return
         cache = user_cache() if is_stampable(graph) and not is_watched() else Cache(None)
         key, before = program_key(graph), frozenset(graph.env.guards)
-        key, is_kept = find_program(cache, key, graph.env)
-        if is_kept:
-            self.program = compile_program(self.optimized, cache=cache, cache_key=key)
+        key, kept = find_program(cache, key, graph.env)
+        if kept is not None:
+            graph.env.guards.update((g.relation, g) for g in kept if g.relation not in before)
+            self.program = compile_program(self.optimized, cache=cache, cache_key=with_answers(key, kept))
             return
-        self.program = compile_program(self.optimized, cache=cache, cache_key=key)
-        store_guards(cache, key, graph.env, before)
+        optimized = self.optimized()
+        added = added_since(graph.env, before)
+        self.program = compile_program(optimized, cache=cache, cache_key=with_answers(key, added))
+        store_guards(cache, key, added)
         self._show_kernels()
 
     def _show_kernels(self) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from typing import Any
 
 from weft.codegen.program_key import compiler_stamp
 from weft.ir.graph import Graph
 from weft.ir.printer import print_graph
 from weft.runtime.cache import Cache
 from weft.support.errors import WeftError
-from weft.types import dims
 from weft.types.dims import Expr
+from weft.types.parse import parse_dim
 from weft.types.shape_env import Relation, ShapeEnv, ShapeGuard
 
 
@@ -32,47 +31,56 @@ def _name(key: str) -> str:
     return hashlib.sha256(f"guards\0{compiler_stamp()}\0{key}".encode()).hexdigest()
 
 
-def store_guards(cache: Cache, key: str, env: ShapeEnv, before: frozenset[Relation]) -> None:
-    """Keep the guards that were added after `before`."""
-    added = [[g.relation.op, str(g.relation.expr), g.answer] for r, g in env.guards.items() if r not in before]
-    cache.put(_name(key), json.dumps(added).encode())
+def store_guards(cache: Cache, key: str, added: list[ShapeGuard]) -> None:
+    """Keep the guards that the passes added."""
+    cache.put(_name(key), json.dumps([[g.relation.op, str(g.relation.expr), g.answer] for g in added]).encode())
 
 
-def find_program(cache: Cache, key: str, env: ShapeEnv) -> tuple[str, bool]:
-    """The key of the kept program that fits the example sizes, whose guards are added; or a free key and False.
+def with_answers(key: str, added: list[ShapeGuard]) -> str:
+    """The key of the program that was made under these answers. Guards and program are two entries: each is of use only beside the other."""
+    return "\n".join((key, *sorted(f"{g.relation} is {g.answer}" for g in added)))
+
+
+def added_since(env: ShapeEnv, before: frozenset[Relation]) -> list[ShapeGuard]:
+    """The guards that are not among `before`."""
+    return [guard for relation, guard in env.guards.items() if relation not in before]
+
+
+def find_program(cache: Cache, key: str, env: ShapeEnv) -> tuple[str, list[ShapeGuard] | None]:
+    """The key of the kept program that fits the example sizes, and the guards that its passes added; or a free key and None.
 
     The passes ask questions that the captured graph does not settle, so one graph may have several programs: `key`, `key` variant 1, ...
     """
     for number in itertools.count():
         name = key if number == 0 else f"{key}\nvariant {number}"
-        guards = _kept_guards(cache, name, env)
-        if guards is None:
-            return name, False
-        if all(_holds(g, env) for g in guards):
-            for guard in guards:
-                env.guards.setdefault(guard.relation, guard)
-            return name, True
+        guards = _kept_guards(cache, name)
+        if guards is None or all(_holds(g, env) for g in guards):
+            return name, guards
     raise AssertionError("the search ends at the first free key")
 
 
-def _kept_guards(cache: Cache, key: str, env: ShapeEnv) -> list[ShapeGuard] | None:
+def _kept_guards(cache: Cache, key: str) -> list[ShapeGuard] | None:
+    """The guards of an entry, or None if there is none that makes sense."""
     data = cache.get(_name(key))
     if data is None:
         return None
     try:
-        return [ShapeGuard(Relation(op, _expression(text, env)), bool(answer), None) for op, text, answer in json.loads(data)]
-    except (ValueError, TypeError, NameError, SyntaxError, WeftError):
+        return [_guard(*fields) for fields in json.loads(data)]
+    except (ValueError, TypeError, RecursionError, WeftError):
         return None
 
 
+def _guard(op: str, text: str, answer: bool) -> ShapeGuard:
+    """A guard from its parts, which are data: the text is read by the parser of sizes, and nothing in it is run."""
+    expr = parse_dim(text)
+    if op not in ("==", "<") or type(answer) is not bool or not isinstance(expr, Expr):
+        raise ValueError(f"no guard: {op} {text} {answer}")
+    return ShapeGuard(Relation(op, expr), answer, None)
+
+
 def _holds(guard: ShapeGuard, env: ShapeEnv) -> bool:
-    return env.examples.keys() >= set(guard.relation.expr.symbols()) and guard.holds(env.examples)
-
-
-def _expression(text: str, env: ShapeEnv) -> Expr:
-    """A symbolic integer from its text, which is our own."""
-    scope: dict[str, Any] = {name: dims.symbol(name) for name in env.examples}
-    found = eval(text, {"__builtins__": {}, "max": dims.maximum, "min": dims.minimum}, scope)
-    if not isinstance(found, Expr):
-        raise ValueError(text)
-    return found
+    """Whether the example answers as the guard does."""
+    try:
+        return env.examples.keys() >= set(guard.relation.expr.symbols()) and guard.holds(env.examples)
+    except ZeroDivisionError:  # a quotient by a size that is 0 in this example
+        return False

@@ -1,9 +1,10 @@
-"""The disk cache of object code: bytes under a key, shared by processes, bounded in size, never trusted blindly."""
+"""The disk cache of object code: bytes under a key, shared by the processes of one user, bounded in size, never trusted blindly."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import hmac
 import os
 import re
 import struct
@@ -14,13 +15,15 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+from weft.runtime.trust import Distrust, check_folder, read_own_file, secret_of
 from weft.support.errors import ValueProblem
 from weft.support.knobs import knobs
 
-MAGIC = b"weftobj1"
-HEADER = struct.Struct("<8sQ16s")  # magic, payload length, BLAKE2b-128 of the payload
+MAGIC = b"weftobj2"
+HEADER = struct.Struct("<8sQ32s")  # magic, payload length, BLAKE2b of name and payload under the user's secret
 LIMIT = 512 << 20
 HOUR = 3600.0
+STAMP = ".pruned"
 _KEY = re.compile(r"[0-9a-f]{8,128}")
 _warned = False
 
@@ -39,8 +42,9 @@ class Cache:
     """Bytes by hex key in a folder; `folder=None` is a cache that never holds anything.
 
     An entry is written under a temporary name and renamed, so readers (also in other processes) see all of it or
-    none. Its header carries length and digest; a damaged entry counts as absent and is removed. Reading refreshes an
-    entry's time, and writing removes the least recently used ones once the folder holds more than `limit` bytes.
+    none. Its header carries length and a digest of name and content under a secret that only this user can read; an
+    entry that does not fit counts as absent and is removed. A folder that others own, or that all can write, is not used.
+    Reading refreshes an entry's time, and writing removes the least recently used ones once the folder holds more than `limit` bytes.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None, limit: int = LIMIT) -> None:
@@ -48,6 +52,7 @@ class Cache:
         self.limit = limit
         self.stats = CacheStats()
         self._unpruned = 0
+        self._secret: bytes | None = None
 
     def get(self, key: str) -> bytes | None:
         """The bytes stored under `key`, or None. Never raises for what is on disk."""
@@ -61,14 +66,16 @@ class Cache:
     def put(self, key: str, data: bytes) -> None:
         """Store `data` under `key`. A folder that cannot be written gives one warning and is given up."""
         path = self._path(key)
-        if path is None or self.folder is None:
+        if path is None:
             return
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._write(path, data)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            secret = self._opened(path.parent, make=True)
+            if secret is None:
+                return
+            self._write(path, _entry(key, data, secret))
         except OSError as problem:
-            _warn_once(f"weft: the compile cache {self.folder} cannot be written ({problem}); going on without it")
-            self.folder = None
+            self._give_up(f"cannot be written ({problem})")
             return
         self.stats.writes += 1
         self._unpruned += len(data)
@@ -101,28 +108,50 @@ class Cache:
             raise ValueProblem(f"Cache: the key {key!r} is not 8 to 128 lower-case hex digits")
         return None if self.folder is None else self.folder / f"{key}.o"
 
+    def _opened(self, folder: Path, *, make: bool) -> bytes | None:
+        """The secret of the folder, which is looked at once; None where there is none yet, or where the folder is not to be trusted."""
+        if self._secret is None:
+            try:
+                check_folder(folder)
+                self._secret = secret_of(folder, make=make)
+            except Distrust as reason:
+                self._give_up(str(reason))
+        return self._secret
+
+    def _give_up(self, reason: str) -> None:
+        _warn_once(f"weft: the compile cache {self.folder} {reason}; going on without it")
+        self.folder = None
+
     def _read(self, key: str) -> bytes | None:
         path = self._path(key)
         if path is None:
             return None
+        payload = None
         try:
-            content = path.read_bytes()
+            secret = self._opened(path.parent, make=False)
+            if secret is None:
+                return None
+            content, used = read_own_file(path, self.limit)
+            payload = _payload(key, content, secret)
         except OSError:
             return None
-        payload = _payload(content)
+        except Distrust:
+            pass
         if payload is None:
             self.stats.corrupt += 1
             with contextlib.suppress(OSError):
                 path.unlink()
             return None
-        _refresh(path)
+        if time.time() - used > HOUR:  # fine enough for pruning, and spares the disk
+            with contextlib.suppress(OSError):
+                os.utime(path)
         return payload
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def _write(self, path: Path, content: bytes) -> None:
         handle, temporary = tempfile.mkstemp(prefix=".new-", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(HEADER.pack(MAGIC, len(data), _digest(data)) + data)
+                file.write(content)
             os.replace(temporary, path)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -135,7 +164,7 @@ class Cache:
         with contextlib.suppress(OSError), os.scandir(self.folder or "") as listing:
             for item in listing:
                 with contextlib.suppress(OSError):  # another process may prune at the same moment
-                    status = item.stat()
+                    status = item.stat(follow_symlinks=False)
                     if item.name.endswith(".o"):
                         found.append((status.st_mtime, status.st_size, item.path))
                     elif item.name.startswith(".new-") and time.time() - status.st_mtime > HOUR:
@@ -147,38 +176,36 @@ class Cache:
         if self._unpruned > self.limit // 8:
             return True
         try:
-            return time.time() - os.stat(self._stamp_path()).st_mtime > HOUR
+            return self.folder is not None and time.time() - os.lstat(self.folder / STAMP).st_mtime > HOUR
         except OSError:
             return True
 
     def _stamp(self) -> None:
-        with contextlib.suppress(OSError):
-            Path(self._stamp_path()).write_bytes(b"")
-
-    def _stamp_path(self) -> str:
-        return os.path.join(self.folder or "", ".pruned")
-
-
-def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()
+        """Say when the folder was looked through. A new file takes the old one's place, so that nothing is written through a link."""
+        if self.folder is not None:
+            with contextlib.suppress(OSError):
+                self._write(self.folder / STAMP, b"")
 
 
-def _payload(content: bytes) -> bytes | None:
-    """The payload of an entry's content, or None if it is truncated, altered or not ours."""
+def _digest(key: str, data: bytes, secret: bytes) -> bytes:
+    digest = hashlib.blake2b(key.encode() + b"\0", digest_size=32, key=secret)
+    digest.update(data)
+    return digest.digest()
+
+
+def _entry(key: str, data: bytes, secret: bytes) -> bytes:
+    return HEADER.pack(MAGIC, len(data), _digest(key, data, secret)) + data
+
+
+def _payload(key: str, content: bytes, secret: bytes) -> bytes | None:
+    """The payload of an entry's content, or None if it is truncated, altered, another entry's or not ours."""
     if len(content) < HEADER.size:
         return None
     magic, length, digest = HEADER.unpack_from(content)
     payload = content[HEADER.size :]
-    if magic != MAGIC or length != len(payload) or digest != _digest(payload):
+    if magic != MAGIC or length != len(payload) or not hmac.compare_digest(digest, _digest(key, payload, secret)):
         return None
     return payload
-
-
-def _refresh(path: Path) -> None:
-    """Mark an entry as used; once an hour is fine enough for pruning and spares the disk."""
-    with contextlib.suppress(OSError):
-        if time.time() - path.stat().st_mtime > HOUR:
-            os.utime(path)
 
 
 def _warn_once(message: str) -> None:
@@ -206,17 +233,8 @@ _shared: dict[Path | None, Cache] = {}
 
 
 def user_cache() -> Cache:
-    """The process's Cache over `user_folder()`. A folder that belongs to another user is not trusted with code."""
+    """The process's Cache over `user_folder()`."""
     folder = user_folder()
     if folder not in _shared:
-        _shared[folder] = Cache(folder if folder is None or knobs.cache or _is_ours(folder) else None)
+        _shared[folder] = Cache(folder)
     return _shared[folder]
-
-
-def _is_ours(folder: Path) -> bool:
-    if not hasattr(os, "getuid"):
-        return True
-    try:
-        return folder.stat().st_uid == os.getuid()
-    except OSError:
-        return True  # not there yet: it will be made by us

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -38,7 +39,16 @@ def test_objects_are_refused():
         encode(_layout(object()))
 
 
-@pytest.mark.parametrize("text", ["", "[]", "[1,2]", '[1,{"Check":["a",1]}]', '[99,{"Layout":[]}]', '[1,{"Nothing":[]}]', "[1,{}]"])
+@pytest.mark.parametrize("text", ["", "[]", "[1,2]", '[1,{"Check":["a",1]}]', '[99,{"Layout":[]}]', '[1,{"Nothing":[]}]', "[1,{}]", "[1," + "[" * 99_999])
 def test_other_text_is_refused(text):
     with pytest.raises(ParseError, match="stored program"):
         decode(text)
+
+
+@pytest.mark.parametrize("change", [
+    {"roots": "5"}, {"words": 30}, {"roots": 0}, {"params": (seg.ObjectSlot(0), 7)}, {"segments": (seg.NativeSegment(3),)}, {"parallel": 1},
+    {"params": (seg.TensorSlot(0, "float32", -2),)}, {"params": (seg.TensorSlot(0, "float32", 98, 2),)}, {"params": (seg.TensorSlot(-1, "float32"),)},
+])  # fmt: skip
+def test_records_of_other_types_and_places_are_refused(change):
+    with pytest.raises(ParseError, match="stored program"):
+        decode(encode(dataclasses.replace(_layout(1), **change)))
