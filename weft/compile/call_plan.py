@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 
 from weft.compile.arguments import contiguous_bytes
+from weft.compile.gradients import present_grad
+from weft.compile.memory import Memory, Place, is_private
 from weft.compile.program_io import (
     ArgumentSource,
     GradBuffer,
@@ -19,9 +20,8 @@ from weft.compile.program_io import (
     StateSource,
 )
 from weft.compile.random_state import RandomState
-from weft.compile.state import base_like
+from weft.compile.state import StateSlot, base_like
 from weft.ir.graph import Graph
-from weft.runtime.storage import Storage
 from weft.support.counters import counters
 from weft.tensor.tensor import Tensor
 from weft.types import dims as dm
@@ -41,9 +41,18 @@ class Inputs:
         self.numbers: list[tuple[int, Any]] = []
         self.flags: list[tuple[int, GradFlag]] = []
         self.buffers: list[tuple[int, GradBuffer]] = []
-        self.moving: list[tuple[int, Any]] = []
+        self.state: list[tuple[int, StateSlot]] = []
+        self.moving: list[tuple[int, StateSlot]] = []
         for at, source in enumerate(sources):
             self._sort(at, source)
+        self.take_state()
+
+    def take_state(self) -> None:
+        """Take the state from where it lies now."""
+        template = self.template.copy()  # calls that run meanwhile keep theirs
+        for at, slot in self.state:
+            template[at] = slot.array
+        self.template = template
 
     def _sort(self, at: int, source: Any) -> None:
         kind = type(source)
@@ -57,11 +66,7 @@ class Inputs:
             self.buffers.append((at, source))
         else:
             assert kind is StateSource
-            slot = source.slot
-            if slot.leaf is None and slot.provider is None:
-                self.template[at] = slot.array
-            else:
-                self.moving.append((at, slot))
+            (self.state if source.slot.leaf is None else self.moving).append((at, source.slot))
 
     def gather(self, leaves: list[Any], symbols: Symbols) -> tuple[list[Any], Grads]:
         """The inputs of one call, and the gradients that are there already by parameter position."""
@@ -75,7 +80,7 @@ class Inputs:
         for at, flag in self.flags:
             inputs[at] = _YES if present_grad(target_of(flag, leaves)) is not None else _NO
         for at, slot in self.moving:
-            inputs[at] = base_like(leaves[slot.leaf], slot) if slot.leaf is not None else slot.provider()._data
+            inputs[at] = base_like(leaves[slot.leaf], slot)  # type: ignore[index]
         for at, source in self.buffers:
             inputs[at] = _grad_buffer(at, source, target_of(source, leaves), grads)
         return inputs, grads
@@ -86,17 +91,11 @@ def target_of(source: GradFlag | GradBuffer | GradEffect | ReturnGrad, leaves: l
     return source.tensor if source.leaf is None else leaves[source.leaf]
 
 
-def present_grad(tensor: Tensor) -> Tensor | None:
-    """`.grad` as it is stored."""
-    state = tensor._autograd
-    return None if state is None else state.grad
-
-
 def _grad_buffer(at: int, source: GradBuffer, tensor: Tensor, grads: Grads) -> Any:
-    """Memory for a gradient: that of the present one if it is added to, or if nobody else can see it; else fresh."""
+    """Memory for a gradient: that of the present one if it is added to, or if neither the program nor anybody else can see it; else fresh."""
     present = present_grad(tensor)
     is_optional = source.slot.has is not None
-    if present is not None and (is_optional or _is_private(present)) and present._data.flags.c_contiguous:
+    if present is not None and (is_optional or (not source.slot.present and is_private(present))) and present._data.flags.c_contiguous:
         grads[at] = present
         return present._data
     counters.allocations += 1
@@ -109,25 +108,17 @@ def _grad_buffer(at: int, source: GradBuffer, tensor: Tensor, grads: Grads) -> A
     return fresh
 
 
-def _is_private(gradient: Tensor) -> bool:
-    """Whether nobody but its leaf can see this gradient, so that its bytes may be used again."""
-    return (
-        sys.getrefcount(gradient) <= 4 and sys.getrefcount(gradient._data) <= 3 and gradient._view is None and gradient._data.base is None
-        and (gradient._storage is None or sys.getrefcount(gradient._storage) <= 3)
-    )
-
-
 class Effects:
     """What a call does besides the bytes: versions, .grad objects, copied arguments, numbers, the generator."""
 
     def __init__(
         self, graph: Graph, sources: list[Any], grad_effects: list[GradEffect], number_writes: list[NumberWrite], random: list[RandomState],
-        raised: dict[int, tuple[Any, int]],
+        raised: dict[int, tuple[Any, int]], memory: Memory,
     ) -> None:
-        slots = [s.slot for s in sources if type(s) is StateSource]
-        moving = {id(slot.storage): slot for slot in slots if slot.leaf is not None or slot.provider is not None}
-        self.storages = [(s, by) for key, (s, by) in raised.items() if by and key not in moving and isinstance(s, Storage)]
-        self.moving: list[tuple[Any, int]] = [(slot, raised[key][1]) for key, slot in moving.items() if key in raised]
+        moving = {id(s.slot.storage): s.slot.leaf for s in sources if type(s) is StateSource and s.slot.leaf is not None}
+        self.moving: list[tuple[int, int]] = [(leaf, raised[key][1]) for key, leaf in moving.items() if key in raised]
+        places = {id(place.storage): place for place in memory.places if id(place.storage) not in moving}
+        self.places: list[tuple[Place, int]] = [(place, raised[key][1]) for key, place in places.items() if key in raised and raised[key][1]]
         self.arguments: list[tuple[int, int, Any, int]] = []
         for _, param in graph.writes:
             source = sources[param]
@@ -139,10 +130,10 @@ class Effects:
 
     def apply(self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: Grads) -> None:
         """Make them visible."""
-        for storage, by in self.storages:
-            storage.version += by
-        for slot, by in self.moving:
-            (leaves[slot.leaf] if slot.leaf is not None else slot.provider()).storage().version += by
+        for place, by in self.places:
+            place.storage.version += by
+        for leaf, by in self.moving:
+            leaves[leaf].storage().version += by
         for param, leaf, permutation, by in self.arguments:
             tensor = leaves[leaf]
             if permutation is None and inputs[param] is not tensor._data:

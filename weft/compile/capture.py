@@ -91,6 +91,7 @@ class Capture(LiftedNumbers, WrapperState):
         self._hooked: dict[int, tuple[Tensor, Any, Location | None]] = {}
         self._undo: list[Callable[[], None]] = []
         self._keep: list[Any] = []
+        self._sources: dict[int, Tensor] = {}  # of detached tensors made in the function, by id: the tensor from outside
         self.random: list[RandomState] = []
         LiftedNumbers.__init__(self)
         WrapperState.__init__(self)
@@ -431,13 +432,24 @@ class Capture(LiftedNumbers, WrapperState):
             self.wants_grad[id(tensor)] = (tensor, tensor.requires_grad, user_location(3))
         storage = tensor.storage()
         key = storage.address if storage.nbytes else id(storage)
+        source = self._sources.get(id(tensor), tensor)
         slot = self.states.get(key)
         if slot is None:
-            slot = self._new_state(tensor)
+            slot = self._new_state(source)
             self.states[key] = slot
-        elif slot.leaf is not None and not self._is_argument(tensor, slot):
+        elif slot.leaf is not None and not self._is_argument(source, slot):
             slot.is_fixed = True  # an argument's memory that the function also reaches from elsewhere
+        slot.members.setdefault(id(source), (source, source._data))
         return self._over_slot(tensor, slot)
+
+    def note_alias(self, alias: Tensor, source: Tensor) -> None:
+        """A detached tensor that the function made of one from outside: whoever asks where it lies asks for the source."""
+        self._sources[id(alias)] = self._sources.get(id(source), source)
+        self._keep.append(alias)
+
+    def is_alias(self, tensor: Tensor) -> bool:
+        """Whether the function made a tensor by detaching one from outside."""
+        return id(tensor) in self._sources
 
     def _is_argument(self, tensor: Tensor, slot: StateSlot) -> bool:
         """Whether a concrete tensor is one of the arguments that show a storage, or was made from one inside the function."""
@@ -448,12 +460,12 @@ class Capture(LiftedNumbers, WrapperState):
         return _Identities(slot.own)
 
     def _new_state(self, tensor: Tensor) -> StateSlot:
-        base, array, is_flat = choose_base(tensor)
+        array, is_flat = choose_base(tensor)
         kind = type_of_array(array)
         value = self.root.param(kind, f"state{len(self.states)}")
         symbolic = SymbolicStorage(self, value, kind, contiguous(array.shape))
         symbolic.builder, symbolic.depth = self.root, 0
-        slot = StateSlot(tensor.storage(), base, array, symbolic, len(self.root.params) - 1, is_flat)
+        slot = StateSlot(tensor.storage(), tensor, array, symbolic, len(self.root.params) - 1, is_flat)
         symbolic.slot = slot
         self._keep.append(tensor)
         return slot
@@ -461,7 +473,7 @@ class Capture(LiftedNumbers, WrapperState):
     def _over_slot(self, tensor: Tensor, slot: StateSlot) -> SymbolicPayload:
         data = tensor._data
         kind = type_of_array(data)
-        if data.shape == slot.array.shape and data.flags.c_contiguous and data.size == slot.array.size:
+        if data.shape == slot.array.shape and data.flags.c_contiguous and data.dtype == slot.array.dtype:
             return SymbolicPayload(slot.symbolic, (), kind)
         size = data.dtype.itemsize
         strides = tuple(s // size for s in data.strides)

@@ -41,6 +41,7 @@ class CompiledFunction:
         self.entries: list[Entry] = []
         self.lifted: dict[Any, Any] = {}
         self.static: set[int] = set()
+        self.knows_gradients = False  # whether gradients that are added to are seen otherwise too
         self.misses: list[str] = []
         self.is_order_free = not takes_keywords(function)
         self._lock = threading.RLock()
@@ -105,6 +106,7 @@ class CompiledFunction:
             except recording.Restart as restart:
                 self.lifted.update(restart.lift)
                 self.static |= restart.static
+                self.knows_gradients |= restart.knows_gradients
         raise CaptureError(f"{self.name}: capture did not settle; a number that the function changes depends on something that cannot be lifted")
 
     def lifted_slots(self) -> list[Any]:

@@ -13,12 +13,15 @@ from weft.autograd.hooks import hooks_on
 from weft.autograd.node import RemovableHandle
 from weft.autograd.views import follow
 from weft.compile.arguments import TensorFacts, facts_of, layout_of, leaf_of, sharing_pattern, strides_of
-from weft.compile.call_plan import Effects, Inputs, Symbols, number_of, present_grad, target_of
+from weft.compile.call_plan import Effects, Inputs, Symbols, number_of, target_of
 from weft.compile.capture import Capture
 from weft.compile.executable import Compiled, Interpreted, make_executable
+from weft.compile.gradients import present_grad
 from weft.compile.joint import JointProgram
+from weft.compile.memory import Memory, Place, shows_a_gradient
 from weft.compile.program_io import (
     ArgumentSource,
+    GradBuffer,
     GradEffect,
     NumberWrite,
     Return,
@@ -84,6 +87,7 @@ class Entry:
     inputs: Inputs
     effects: Effects
     random: list[RandomState]
+    memory: Memory
     joint: JointProgram | None = None
     sharing: tuple[tuple[int, int], ...] = ()
     shared: list[int] | None = None  # positions of results to copy, known once the program has run
@@ -96,7 +100,7 @@ class Entry:
     def build(
         cls, owner: CompiledFunction, graph: Graph, capture: Capture, outcome: Any, facts: list[Any], leaves: list[Any], spec: pytree.TreeSpec,
         guards: Any, returns: list[tuple[Return, int]], result_spec: pytree.TreeSpec, grad_effects: list[GradEffect],
-        number_writes: list[NumberWrite], random: list[RandomState], backend: str | None, joint: Any = None,
+        number_writes: list[NumberWrite], random: list[RandomState], memory: Memory, backend: str | None, joint: Any = None,
     ) -> Entry:
         """Compile the graph and put the guards together (passes may add questions about sizes, so the check is made last)."""
         program = None
@@ -111,9 +115,8 @@ class Entry:
         constants = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         entry = cls(
             owner, graph, capture, outcome.sources, facts, constants, spec, guards, returns, result_spec, executable, modes.grad, dt.get_default(),
-            check, names, Inputs(outcome.sources), Effects(graph, outcome.sources, grad_effects, number_writes, random, outcome.raised), random,
-            program,
-            sharing_pattern(leaves), None, outcome.settings, outcome.late,
+            check, names, Inputs(outcome.sources), Effects(graph, outcome.sources, grad_effects, number_writes, random, outcome.raised, memory),
+            random, memory, program, sharing_pattern(leaves), None, outcome.settings, outcome.late,
         )
         entry.seconds_compile = seconds
         entry._prepare(leaves)
@@ -122,10 +125,9 @@ class Entry:
     def _prepare(self, leaves: list[Any]) -> None:
         """Sort the guards on state once."""
         states = list(self.capture.states.values())
-        self.fixed = [(s.tensor, s.array) for s in states if s.provider is None and s.leaf is None and not s.is_flat]
-        self.provided: list[Any] = [s for s in states if s.provider is not None]
         self.by_argument: list[Any] = [s for s in states if s.leaf is not None]
-        self.outside = frozenset(id(s.storage.array) for s in states if s.leaf is None and s.provider is None)
+        self.outside = self.memory.outside
+        self.accumulated = [(g.tensor, g.leaf) for g in self.sources if type(g) is GradBuffer and g.slot.has is not None]
         reads = [(self.capture.real(g.tensor), g.present) for g in self.capture.grads.values() if g.present is not None]
         self.presence = [(leaf_of(tensor, leaves), tensor, present) for tensor, present in reads]
         arguments = {i for s in states for i in s.own}  # their hooks are checked with their other facts
@@ -214,14 +216,6 @@ class Entry:
         return tuple(numbers) if numbers and numbers[0][0][1] == pairs[0][0] else ()
 
     def _match_state(self, leaves: list[Any]) -> Miss | None:
-        for tensor, array in self.fixed:
-            if tensor._data is not array:
-                return Miss(f"{self._where(tensor)}the memory of a tensor was {_form(array)}, is now other memory, {_form(tensor._data)}", 5)
-        for slot in self.provided:
-            current = slot.provider()
-            if current is None or current._data.shape != slot.tensor._data.shape or current._data.dtype != slot.tensor._data.dtype:
-                now = None if current is None else _form(current._data)
-                return Miss(f"{self._where(slot.tensor)}a .grad was {_form(slot.tensor._data)}, is now {now}", 5)
         for at, tensor, present in self.presence:
             if at is not None and leaves[at] is not tensor:
                 if present:
@@ -245,7 +239,18 @@ class Entry:
         for state_guard in self.capture.state_guards.values():
             if not state_guard.check():
                 return Miss(state_guard.miss(), 5)
-        return None
+        if self.accumulated and shows_a_gradient(self.accumulated, leaves, self.outside):
+            self.owner.knows_gradients = True
+            return Miss("a .grad that is added to now shares memory with another tensor that the function uses", 5)
+        return None if self.memory.is_in_place() else self._go_along(leaves)
+
+    def _go_along(self, leaves: list[Any]) -> Miss | None:
+        """Go with tensors that were given other memory, if the program holds there."""
+        place = self.memory.follow()
+        if place is not None:
+            return Miss(self._where(place.tensor) + _moved(place), 5)
+        self.inputs.take_state()
+        return self._match_sharing(leaves)  # the arguments were compared with the memory before
 
     def _where(self, tensor: Tensor) -> str:
         """The line at which the function used a tensor, before a text."""
@@ -415,6 +420,12 @@ def shape_check(env: ShapeEnv) -> tuple[Callable[..., bool], tuple[str, ...]]:
 
 def _hooks_everywhere() -> list[list[int]]:
     return [list(table) for table in registry.hook_tables]
+
+
+def _moved(place: Place) -> str:
+    """What is other memory now."""
+    tensor, what = place.now(), "the memory of a tensor" if place.getter is None else "a .grad"
+    return f"{what} was {_form(place.array)}, is now {None if tensor is None else f'other memory, {_form(tensor._data)}'}"
 
 
 def _form(array: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
@@ -40,6 +41,12 @@ class GradSlot:
     zeroed: bool = False  # set to zero if there is one, before anything else was asked of it
 
 
+def present_grad(tensor: Tensor) -> Tensor | None:
+    """`.grad` as it is stored."""
+    state = tensor._autograd
+    return None if state is None else state.grad
+
+
 class Gradients:
     """The part of a capture that knows `.grad` of leaves."""
 
@@ -49,6 +56,7 @@ class Gradients:
 
     def __init__(self) -> None:
         self.grads: dict[int, GradSlot] = {}
+        self.knows_gradients = False  # whether a gradient is an input like any state, for others see it too, where it is only added to
 
     def payload_of(self, tensor: Tensor) -> SymbolicPayload:
         """The symbolic payload of a tensor (the capture's)."""
@@ -95,7 +103,8 @@ class Gradients:
         slot.current = concrete
         if concrete is None:
             return
-        self.payload_of(concrete).storage.slot.provider = lambda: self.real(tensor)._autograd.grad  # type: ignore[union-attr]
+        getters = self.payload_of(concrete).storage.slot.gradients.setdefault(id(concrete), [])
+        getters.append(partial(present_grad, self.real(tensor)))
         if slot.zeroed:
             concrete.detach().zero_()
 
@@ -133,6 +142,8 @@ class Gradients:
             state.grad = gradient.detach() if state.grad is None else state.grad + gradient
             return
         slot = self._grad_slot(variable)
+        if slot.current is UNREAD and self.knows_gradients:
+            self._read(slot)
         if slot.current is UNREAD:
             self._accumulate_optional(slot, gradient)
         elif slot.current is None:

@@ -20,6 +20,7 @@ from weft.compile.entry import Entry
 from weft.compile.gradients import GradSlot
 from weft.compile.joint import JointRecord, record_backward, unfinished
 from weft.compile.leaks import held_symbol
+from weft.compile.memory import Memory, shows_a_gradient
 from weft.compile.number_math import recorded_math
 from weft.compile.numbers import SymFloat, operand_of
 from weft.compile.program_io import (
@@ -71,11 +72,11 @@ SlotKey = tuple[Any, ...]
 
 
 class Restart(Exception):
-    """The capture must start again with more numbers lifted, or more arguments of fixed sizes."""
+    """The capture must start again with more numbers lifted, more arguments of fixed sizes, or gradients known before they are added to."""
 
-    def __init__(self, lift: dict[SlotKey, Any] | None = None, static: set[int] | None = None) -> None:
+    def __init__(self, lift: dict[SlotKey, Any] | None = None, static: set[int] | None = None, knows_gradients: bool = False) -> None:
         super().__init__("capture restarts")
-        self.lift, self.static = lift or {}, static or set()
+        self.lift, self.static, self.knows_gradients = lift or {}, static or set(), knows_gradients
 
 
 @dataclass
@@ -112,6 +113,7 @@ def kinds() -> guards.Kinds:
 def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry:
     """Capture `owner.function` on these leaves. Raises Restart when it must be tried again with something lifted."""
     capture = Capture(owner.name)
+    capture.knows_gradients = owner.knows_gradients
     outcome = Outcome(capture, leaves)
     stand_ins, facts = _stand_ins(owner, outcome, leaves)
     args, kwargs = pytree.unflatten(stand_ins, spec)
@@ -141,11 +143,13 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
                 recorded.rollback()
     outcome.raised = capture.raised()
     capture.restore()
+    arguments = {id(leaf) for leaf in leaves}
+    memory = Memory(capture.states.values(), [t for t in recorded.leaves if isinstance(t, Tensor) and id(t) not in arguments])
     _fill_sources(outcome)
     graph = capture.builder.graph(outcome.results, outcome.writes)
     return Entry.build(
-        owner, graph, capture, outcome, facts, leaves, spec, recorded.guards, returns, result_spec, grad_effects, number_writes, random, backend,
-        joint,
+        owner, graph, capture, outcome, facts, leaves, spec, recorded.guards, returns, result_spec, grad_effects, number_writes, random, memory,
+        backend, joint,
     )
 
 
@@ -208,6 +212,9 @@ def _restart_for_sharing(owner: CompiledFunction, outcome: Outcome, leaves: list
     found -= owner.static
     if found:
         raise Restart(static=found)
+    added_to = [(real, outcome.leaf_of(real)) for real in (outcome.capture.real(g.tensor) for g in outcome.capture.grads.values() if g.has is not None)]
+    if shows_a_gradient(added_to, leaves, {id(root_of(slot.array)) for slot in outcome.capture.states.values()}):
+        raise Restart(knows_gradients=True)
 
 
 def _shared_storages(leaves: list[Any]) -> set[int]:
@@ -400,7 +407,7 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
     returned = _return_grad(outcome, leaf)
     if returned is not None:
         return returned
-    data = leaf._data
+    data = outcome.capture.payload_of(leaf) if outcome.capture.is_alias(leaf) else leaf._data
     if type(data) is np.ndarray:
         return ReturnState(leaf, None, None)
     assert isinstance(data, SymbolicPayload)

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from weft.compile.symbolic import SymbolicStorage
-from weft.ops.geometry import contiguous
-from weft.runtime.storage import Storage
+from weft.runtime.storage import Storage, root_of
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.tensor_type import tensor_type
 
+Getter = Callable[[], "Tensor | None"]
+
 
 @dataclass(eq=False)
 class StateSlot:
-    """One storage as an input: the tensor that stands for its base, the array that is passed, and its symbolic twin."""
+    """One storage as an input: the tensor that led to it first, the array that is passed, and its symbolic twin."""
 
     storage: Storage
     tensor: Tensor
@@ -27,38 +28,37 @@ class StateSlot:
     param: int
     is_flat: bool
     written: bool = False
-    provider: Callable[[], Tensor] | None = None
     leaf: int | None = None  # the argument through which it came, if it came through one
     own: set[int] = field(default_factory=set)  # ids of the arguments that show it
     is_fixed: bool = True  # whether it must be this very storage at every call
+    members: dict[int, tuple[Tensor, np.ndarray[Any, Any]]] = field(default_factory=dict)  # by id: the tensors from outside that led here, as they lay
+    gradients: dict[int, list[Getter]] = field(default_factory=dict)  # of members that are a `.grad`: what gives the one of a call
 
 
-def choose_base(tensor: Tensor) -> tuple[Tensor, np.ndarray[Any, Any], bool]:
-    """The tensor and array that stand for a whole storage: a contiguous tensor that covers it, else the storage as one flat array."""
+def choose_base(tensor: Tensor) -> tuple[np.ndarray[Any, Any], bool]:
+    """The array that stands for a whole storage, and whether it is flat: that of a contiguous tensor that covers it, else all of it as one row."""
     storage: Storage = tensor.storage()
-    candidates = [tensor] if tensor._view is None else [tensor._view.base, tensor]
-    for candidate in candidates:
-        data = candidate._data
-        if data.flags.c_contiguous and data.nbytes == storage.nbytes:
-            return candidate, data, False
-    data = tensor._data
-    flat = storage.array.reshape(-1).view(data.dtype) if storage.array.dtype != data.dtype else storage.array.reshape(-1)
-    return tensor, flat, True
+    candidates = [tensor._data] if tensor._view is None else [tensor._view.base._data, tensor._data]
+    for data in candidates:
+        if type(data) is np.ndarray and data.flags.c_contiguous and data.nbytes == storage.nbytes and root_of(data) is root_of(tensor._data):
+            return data, False
+    dtype = tensor._data.dtype
+    row = storage.array.reshape(-1)
+    return row if row.dtype == dtype else row.view(dtype), True
 
 
 def base_like(tensor: Tensor, slot: StateSlot) -> np.ndarray[Any, Any] | None:
     """The array that stands for the storage of another call's tensor, in the form that the slot has; None if it has another."""
-    _, array, is_flat = choose_base(tensor)
-    if slot.is_flat and not is_flat:
-        array = array.reshape(-1)
-    return array if array.shape == slot.array.shape and array.dtype == slot.array.dtype else None
+    data, known = tensor._data, slot.array
+    memory = tensor.storage().array
+    if data.shape == known.shape and data.dtype == known.dtype and data.flags.c_contiguous and data.nbytes == memory.nbytes:
+        return data
+    if memory.nbytes != known.nbytes:
+        return None
+    row = memory.reshape(-1)
+    return (row if row.dtype == known.dtype else row.view(known.dtype)).reshape(known.shape)
 
 
 def type_of_array(array: np.ndarray[Any, Any]) -> Any:
     """The TensorType of an array."""
     return tensor_type(dt.from_numpy(array.dtype), array.shape)
-
-
-def geometry_of_base(array: np.ndarray[Any, Any]) -> Any:
-    """The geometry of a base: row-major."""
-    return contiguous(array.shape)

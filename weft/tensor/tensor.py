@@ -271,6 +271,8 @@ class Tensor(Questions, Conversions):
                 out._view = None
         else:
             out._storage = storage.silent_alias() if hasattr(storage, "silent_alias") else _silent(storage)
+        if modes.capture is not None:
+            modes.capture.note_alias(out, self)
         return out if type(data) is ndarray else data.dressed(out)
 
     # ---- copies

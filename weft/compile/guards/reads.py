@@ -60,6 +60,7 @@ class Reads:
         self.arrays: dict[int, ArrayContent] = {}
         self.randoms: dict[int, RandomState] = {}
         self.drawn: dict[int, Drawn] = {}
+        self.leaves: dict[int, Any] = {}  # what is never opened, for those who know what to ask of it
         self.known: dict[int, Any] = {}
         self.tentative: dict[int, Any] = {}
         self.fresh: dict[int, Any] = {}  # objects that the call made, since it initialised them: never guarded
@@ -87,6 +88,8 @@ class Reads:
     def note(self, value: Any, text: str, where: Location, sure: bool = True) -> None:
         """A value that was read: keep it, and guard what hangs on its being read (code, modules, array content)."""
         kind = self.kinds.of(value)
+        if kind is Kind.LEAF:
+            self.leaves[id(value)] = value
         if kind in BORING:
             return
         if not sure and id(value) not in self.known:

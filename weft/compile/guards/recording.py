@@ -34,6 +34,11 @@ class Recording:
         _rollback(self._reads)
 
     @property
+    def leaves(self) -> list[Any]:
+        """The objects of kind LEAF that were read from older state, or stand in it."""
+        return list(self._reads.leaves.values())
+
+    @property
     def lifted(self) -> list[Slot]:
         """The slots that held stand-ins and were read."""
         return [e.slot for e in self._reads.entries.values() if e.lifted]
