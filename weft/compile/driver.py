@@ -18,6 +18,7 @@ from weft.ops.overrides import armed, current_modes
 from weft.support import pytree
 from weft.support.counters import counters
 from weft.support.errors import CaptureError
+from weft.support.garbage import collection_held
 from weft.support.knobs import knobs
 from weft.tensor import modes as mode_settings
 from weft.tensor.modes import modes
@@ -94,7 +95,8 @@ class CompiledFunction:
     def capture(self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None = None) -> Entry:
         """Capture one program for these arguments, without running it."""
         start = time.perf_counter()
-        entry = self._capture_with_retries(leaves, spec, backend or self.backend)
+        with collection_held():
+            entry = self._capture_with_retries(leaves, spec, backend or self.backend)
         entry.seconds_total = time.perf_counter() - start
         counters.captures += 1
         return entry
