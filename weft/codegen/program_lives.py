@@ -24,6 +24,7 @@ class Lives:
         self.producer: dict[Value, int] = {}
         self.last: dict[Value, int] = {}
         self.loops = self._find_loops()
+        self._bodies = {block: frozenset(map(id, block.bodies[0])) for _, _, block in self.loops}
         self._share_memory()
         self._find_producers()
         self._carry_in_place()
@@ -46,7 +47,7 @@ class Lives:
 
     def is_of_body(self, block: BlockItem, at: int) -> bool:
         """Whether an event belongs to a loop's block itself, so that it runs exactly once in each iteration."""
-        return any(self.events[at] is item for item in block.bodies[0])
+        return id(self.events[at]) in self._bodies[block]
 
     def _find_producers(self) -> None:
         self.producer.clear()
@@ -77,11 +78,25 @@ class Lives:
                 found.setdefault(self.owner(value), []).append(i)
         return found
 
+    def _find_around(self) -> list[tuple[tuple[int, int], ...]]:
+        """First and last position of each loop around each position, both of its ends among it."""
+        ends = {start: end for start, end, _ in self.loops}
+        around: list[tuple[tuple[int, int], ...]] = []
+        inside: tuple[tuple[int, int], ...] = ()
+        for i in range(self.end):
+            if i in ends:
+                inside = (*inside, (i, ends[i]))
+            around.append(inside)
+            if inside and inside[-1][1] == i:
+                inside = inside[:-1]
+        return around
+
     def _carry_in_place(self) -> None:
         """What a loop carries on is computed in the carried memory itself where the old value is not needed any more."""
+        readers = self._find_readers()
         for start, end, block in self.loops:
-            readers = self._find_readers()
             outputs = block.node.outputs
+            carried = {self.owner(v) for v in values_in(block.results)}
             for output, value in zip(outputs, block.results[1 : 1 + len(block.carried)], strict=False):
                 if not isinstance(value, Value) or is_number(value):
                     continue
@@ -89,17 +104,17 @@ class Lives:
                 at = self.producer.get(owner)
                 if at is None or not start < at < end or owner in outputs or not isinstance(self.events[at], KernelCall):
                     continue
-                carried = [self.owner(v) for v in values_in(block.results)]
                 reads = [i for i in readers.get(output, []) if at <= i <= end]
                 if output in carried or not self.is_of_body(block, at) or (reads and not (reads == [at] and self.overwrites(at, owner, output))):
                     continue
                 self.same[owner] = output
+                readers[output] = sorted([*readers.get(output, []), *readers.pop(owner, [])])
 
     def _find_last(self) -> None:
+        around = self._find_around()
         for value, reads in self.readers.items():
-            for i in reads:
-                inside = [end for start, end, _ in self.loops if start <= i <= end and self.producer.get(value, -1) <= start]
-                self.last[value] = max([self.last.get(value, -1), i, *inside])
+            made = self.producer.get(value, -1)
+            self.last[value] = max(max([i, *(end for start, end in around[i] if made <= start)]) for i in reads)
         for value, at in self.producer.items():
             self.last[value] = max(self.last.get(value, -1), at)
         for _, end, block in self.loops:

@@ -71,7 +71,11 @@ class _Assembly:
         self.checks: list[Check] = []
         self.parallel = any(isinstance(e, KernelCall) and chunk_count(e) != 1 for e in self.events)
         self.functions: dict[str, int] = {}
-        self.dropped: set[Value] = set()
+        self.position = {id(e): i for i, e in enumerate(self.events)}
+        self.ending = self._ending()
+        self.given_to = self._given_to()
+        self.fresh_of = {v: r for i, r in self.storage.fresh.items() if type(v := lowered.results[i]) is Value}
+        self.params = frozenset(lowered.params)
         self.offsets = self.words.take(len(self.storage.placement.sizes))
         self.known = set(self.symbols[: self.given])
         self.segments = self.scopes = 0
@@ -188,8 +192,11 @@ class _Assembly:
 
     def _late_buffers(self, run: list[Item]) -> Iterator[TensorSlot]:
         """What a segment needs memory for that could not be planned on entry."""
+        needed: dict[int, list[Value]] = {}
+        for value, event in self.storage.dynamic.items():
+            needed.setdefault(id(event), []).append(value)
         for item in run:
-            yield from (self._tensor(v) for v, event in self.storage.dynamic.items() if event is item)
+            yield from map(self._tensor, needed.get(id(item), ()))
             if id(item) in self.storage.late_scratch and isinstance(item, KernelCall):
                 yield TensorSlot(self.storage.late_scratch[id(item)], "uint8", self.words.dims((scratch_bytes(item),)), 1)
 
@@ -202,12 +209,17 @@ class _Assembly:
             self.late_plans[name] = frozenset(self.known)
             yield NativeSegment("", name)
 
+    def _ending(self) -> list[tuple[int, int]]:
+        """(last position that needs it, root) of each array that Python holds, the first to end at the end of the list."""
+        held = (*self.storage.held, *self.storage.dynamic)
+        return sorted(((self.storage.lives.last[v], self.storage.root[v]) for v in held), reverse=True)
+
     def _drops(self, item: ForeignStep) -> tuple[int, ...]:
         """Arrays that nothing needs after this step: they are let go, as eager mode would."""
-        position = next(i for i, event in enumerate(self.events) if event is item)
-        dead = [v for v in (*self.storage.held, *self.storage.dynamic) if v not in self.dropped and self.storage.lives.last[v] <= position]
-        self.dropped.update(dead)
-        return tuple(sorted(self.storage.root[v] for v in dead))
+        position, dead = self.position[id(item)], []
+        while self.ending and self.ending[-1][0] <= position:
+            dead.append(self.ending.pop()[1])
+        return tuple(sorted(dead))
 
     # ---- plans
     def _emit_main_plan(self) -> str:
@@ -239,7 +251,7 @@ class _Assembly:
     def _tensor(self, value: Value) -> TensorSlot:
         """Dims always; strides and offset where the value is a view that is not simply its buffer in row-major order."""
         root, dtype, dims = self.storage.of(value), _dtype_name(value), value.tensor_type.shape
-        if value in self.storage.held or (value in self.lowered.params and self.storage.root[value] == root):
+        if value in self.storage.held or (value in self.params and self.storage.root[value] == root):
             return TensorSlot(root, dtype)
         start = self.words.dims(dims)
         geometry = self.lowered.alias[value][1] if value in self.lowered.alias else None
@@ -251,17 +263,23 @@ class _Assembly:
     def _result(self, index: int, operand: Operand) -> Result:
         if type(operand) is not Value:
             return self._immediate(operand)
-        written = dict(self.graph.writes)
-        given = written.get(index, next((p for o, p in self.graph.writes if self.lowered.results[o] is operand), None))
+        given = self.given_to.get(index, self.given_to.get(operand))
         if given is not None:
             return Result("given", self._param(given, self.lowered.params[given]))
         if is_number(operand):
             return Result("number", self._slot(operand))
-        fresh = next((r for i, r in self.storage.fresh.items() if self.lowered.results[i] is operand), None)
+        fresh = self.fresh_of.get(operand)
         if fresh is not None:
             dims = operand.tensor_type.shape
             return Result("fresh", TensorSlot(fresh, _dtype_name(operand), self.words.dims(dims), len(dims)))
-        return Result("given" if operand in self.lowered.params else "held", self._slot(operand))
+        return Result("given" if operand in self.params else "held", self._slot(operand))
+
+    def _given_to(self) -> dict[int | Value, int]:
+        """The parameter that each written result lands in, by the result's position and by its value (the first, if it lands in several)."""
+        found: dict[int | Value, int] = dict(self.graph.writes)
+        for position, param in self.graph.writes:
+            found.setdefault(self.lowered.results[position], param)
+        return found
 
     def _immediate(self, operand: Operand) -> Result:
         if isinstance(operand, Expr):

@@ -125,6 +125,18 @@ class _Assignment:
         self.writes = dict(lowered.graph.writes)
         self.written = set(self.writes.values())
         self.last_raise = max((i for i, e in enumerate(self.events) if can_raise(e)), default=-1)
+        self.position = {v: i for i, v in enumerate(lowered.params)}
+        self.results = [(i, r) for i, r in enumerate(lowered.results) if type(r) is Value]
+        self.written_values = {r for i, r in self.results if i in self.writes}
+        self.shown = self._shown()
+        self.of_control = {v for e in self.events if isinstance(e, Enter) for v in e.block.node.outputs}
+
+    def _shown(self) -> dict[Value, set[int]]:
+        """The results that show each buffer."""
+        found: dict[Value, set[int]] = {}
+        for position, value in self.results:
+            found.setdefault(self.s.owner(value), set()).add(position)
+        return found
 
     def run(self) -> Storage:
         for value in self.lowered.params:
@@ -160,8 +172,8 @@ class _Assignment:
                     self.s.rows.append((block, owner, output))
 
     def _is_row_kernel(self, block: BlockItem, at: int, owner: Value) -> bool:
-        outer = owner in block.node.outputs or any(owner in e.block.node.outputs for e in self.events if isinstance(e, Enter))
-        return isinstance(self.events[at], KernelCall) and self.lives.is_of_body(block, at) and not outer and not is_number(owner)
+        is_inner = owner not in self.of_control and not is_number(owner)
+        return isinstance(self.events[at], KernelCall) and self.lives.is_of_body(block, at) and is_inner
 
     def _constants(self) -> None:
         mentioned = [*self.lives.readers, *(self.s.owner(v) for v in values_in(tuple(self.lowered.results)))]
@@ -184,8 +196,7 @@ class _Assignment:
             return False
         if not self._is_same_size(root, target):
             return False
-        others = [r for i, r in enumerate(self.lowered.results) if i != position and type(r) is Value]
-        if any(self.s.owner(r) is target for r in others):
+        if self.shown.get(target, set()) - {position}:
             return False
         reads = [i for i in self.lives.readers.get(target, []) if i >= at]
         return not reads or (set(reads) == {at} and self.lives.overwrites(at, root, target))
@@ -200,12 +211,12 @@ class _Assignment:
     def _results(self) -> None:
         """An array for each result that leaves: its producer writes into it where it can, else it is copied at the end."""
         seen: set[Value] = set()
-        for position, value in enumerate(self.lowered.results):
-            if type(value) is not Value or not isinstance(value.type, TensorType) or position in self.writes or value in seen:
+        for position, value in self.results:
+            if not isinstance(value.type, TensorType) or position in self.writes or value in seen:
                 continue
             seen.add(value)
             root = self.s.owner(value)
-            if self._is_written_result(value) or self._is_late(value) or self._is_foreign(root) or self._is_untouched(value):
+            if value in self.written_values or self._is_late(value) or self._is_foreign(root) or self._is_untouched(value):
                 continue
             self.s.fresh[position] = self._new()
             if root in self.s.root or root not in self.lives.producer:
@@ -214,10 +225,8 @@ class _Assignment:
                 self.s.root[root] = self.s.fresh[position]
 
     def _is_untouched(self, value: Value) -> bool:
-        return value in self.lowered.params and self.lowered.params.index(value) not in self.written
-
-    def _is_written_result(self, value: Value) -> bool:
-        return any(self.lowered.results[o] is value for o in self.writes)
+        position = self.position.get(value)
+        return position is not None and position not in self.written
 
     def _is_foreign(self, root: Value) -> bool:
         at = self.lives.producer.get(root)
@@ -302,10 +311,9 @@ class _Assignment:
         self._snapshot: dict[int, int] = {}
         for position, param in self.lowered.graph.writes:
             source = self.s.owner(self.lowered.results[position])
-            if source in self.lowered.params and source is not self.lowered.params[param]:
-                old = self.lowered.params.index(source)
-                if old in self.written and old not in self._snapshot:
-                    self._snapshot[old] = self._slot(value_bytes(source))
+            old = self.position.get(source, param)
+            if old != param and old in self.written and old not in self._snapshot:
+                self._snapshot[old] = self._slot(value_bytes(source))
 
     def _endings(self) -> None:
         for position, root in self.s.copied.items():

@@ -32,6 +32,7 @@ class Words:
     def __post_init__(self) -> None:
         self.symbol_word = HEADER + self.roots
         self.count = self.symbol_word + len(self.symbols)
+        self._symbol_words = {name: self.symbol_word + i for i, name in enumerate(self.symbols)}
         self.late = frozenset(self.symbols[self.given :])
 
     def take(self, count: int = 1) -> int:
@@ -41,7 +42,7 @@ class Words:
 
     def symbol(self, name: str) -> int:
         """The word of a symbol."""
-        return self.symbol_word + self.symbols.index(name)
+        return self._symbol_words[name]
 
     def dims(self, dims: tuple[Dim, ...]) -> int:
         """A table of integers; where it starts."""

@@ -39,6 +39,7 @@ class Frame:
         self.symbols: tuple[int, ...] | None = None
         self.values: dict[str, int] = {}
         self.fresh: list[tuple[int, tuple[int, ...], np.dtype[Any]]] = []  # root, dims and dtype of arrays to make for a call with these symbols
+        self._written = frozenset(layout.written)
         self._changed_twice = [0] * len(layout.params)
         self._passing: list[int] = []
         self._setters = tuple(self._setter(slot) for slot in layout.params)
@@ -69,7 +70,7 @@ class Frame:
         if not value.flags.c_contiguous:
             raise ValueProblem(f"program: input {i} must be contiguous; its strides are {value.strides} for dims {value.shape}")
         self.hold(i, value)
-        if i not in self.layout.written:
+        if i not in self._written:
             self._watch(i)
 
     def _watch(self, i: int) -> None:
