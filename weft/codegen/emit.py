@@ -154,6 +154,10 @@ class Module:
         quoted = "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in data)
         return self._constant(name, f'[{len(data)} x i8] c"{quoted}"', 1)
 
+    def addresses(self, name: str, functions: Sequence[Signature], align: int = 64) -> Value:
+        """The address of a constant array of functions' addresses."""
+        return self._constant(name, f"[{len(functions)} x ptr] [{', '.join(f'ptr @{s.name}' for s in functions)}]", align)
+
     def _constant(self, name: str, body: str, align: int) -> Value:
         key = (body, str(align))
         symbol = self._tables.get(key)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
-from weft.codegen.emit import F64, I1, I8, I32, I64, PTR, Function, Module, const
+from weft.codegen.emit import F64, I1, I8, I32, I64, PTR, Module, const
 from weft.codegen.emit import Value as Scalar
-from weft.codegen.lower_dims import DimLowering
-from weft.codegen.plan import ALIGNMENT
 from weft.codegen.program_launch import SERVICES, Launch, at
 from weft.codegen.program_numbers import emit_number, is_number
+from weft.codegen.program_sizes import Operation, SizeTable
 from weft.codegen.program_storage import Copy, Storage
 from weft.codegen.program_words import Words
 from weft.ir.graph import Node, Operand, Value
@@ -25,42 +23,33 @@ def emit_plan(
     name: str,
     words: Words,
     sizes: Mapping[int, Expr],
-    functions: Mapping[str, int] = MappingProxyType({}),
+    functions: tuple[int, Sequence[str]] = (0, ()),
     slots: tuple[int, Sequence[Dim]] | None = None,
 ) -> None:
-    """A function that stores sizes; addresses of kernels (name -> word); and, given (first offset word, slot sizes), the slots' offsets
-    and the arena's total."""
+    """A function that stores sizes; addresses of kernels, given (first word, names); and, given (first offset word, slot sizes), the slots'
+    offsets and the arena's total. All of it is tables, so that its code does not grow with the program."""
     f = module.function(name, I64, [(PTR, "frame")])
     frame = f.params[0]
-    for kernel, word in functions.items():
-        f.store(module.functions[kernel].pointer, at(f, frame, word), align=8)
-    lowering = size_lowering(f, frame, words)
+    first, names = functions
+    if names:
+        addresses = module.addresses("weft_kernels", [module.functions[k].signature for k in names])
+        f.memcpy(at(f, frame, first), addresses, const(I64, PTR.bytes * len(names)))
+    table = SizeTable(words)
     for word, dim in sizes.items():
-        f.store(lowering.value(dim), at(f, frame, word))
+        table.put(dim, word)
     if slots is not None:
-        _emit_offsets(f, frame, lowering, *slots)
+        _put_offsets(table, *slots)
+    if len(table):
+        callee = module.declare("weft_calculate", *SERVICES["weft_calculate"])
+        f.call(callee, [frame, module.table("weft_sizes", I32, table.numbers), const(I64, len(table))])
     f.ret(const(I64, 0))
 
 
-def _emit_offsets(f: Function, frame: Scalar, lowering: DimLowering, word: int, sizes: Sequence[Dim]) -> None:
-    offset: Scalar = const(I64, 0)
-    for i, size in enumerate(sizes):
-        f.store(offset, at(f, frame, word + i))
-        padded = f.and_(f.add(lowering.value(size), ALIGNMENT - 1), -ALIGNMENT)
-        offset = f.add(offset, padded, "offset")
-    f.store(offset, at(f, frame, TOTAL))
-
-
-def size_lowering(f: Function, frame: Scalar, words: Words) -> DimLowering:
-    """Dims from the symbols' words. Use it in the entry block only."""
-    loaded: dict[str, Scalar] = {}
-
-    def symbol(name: str) -> Scalar:
-        if name not in loaded:
-            loaded[name] = f.load(I64, at(f, frame, words.symbol(name)), name=name)
-        return loaded[name]
-
-    return DimLowering(f, symbol)
+def _put_offsets(table: SizeTable, word: int, sizes: Sequence[Dim]) -> None:
+    """The words of the offsets follow each other; the total is the offset behind the last slot."""
+    table.put(0, word if sizes else TOTAL)
+    for i, size in enumerate(sizes, 1):
+        table.step(Operation.AFTER, word + i - 1, table.word(size), word + i if i < len(sizes) else TOTAL)
 
 
 class SegmentEmitter:

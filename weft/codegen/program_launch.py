@@ -1,4 +1,4 @@
-"""What every program shares: launching kernels from a table, gathering addresses, moving bytes. Compiled once for a machine.
+"""What every program shares: launching kernels from a table, computing sizes, gathering addresses, moving bytes. Compiled once for a machine.
 
 Straight-line code for hundreds of calls costs LLVM half a millisecond each; a table costs nothing. Programs call these functions by name, and the
 loader supplies them.
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from weft.codegen.emit import I8, I32, I64, PTR, VOID, Function, LType, Module, Signature, const
 from weft.codegen.emit import Value as Scalar
+from weft.codegen.program_sizes import emit_calculate
 from weft.runtime.segments import ARENA, HEADER, PARALLEL, POOL
 
 # name -> (result, parameters); the first parameter is the frame, the last a count
@@ -18,6 +19,7 @@ SERVICES: dict[str, tuple[LType, tuple[LType, ...]]] = {
     "weft_gather": (I64, (PTR, PTR, PTR, I64)),
     "weft_copy_all": (I64, (PTR, PTR, I64)),
     "weft_place_slots": (I64, (PTR, PTR, PTR, I64)),
+    "weft_calculate": (I64, (PTR, PTR, I64)),
 }
 # What a part of a parallel region is told: function, tables, scratch, bytes of scratch for each part, extent, lowest failing status.
 _FUNCTION, _BUFFERS, _INTS, _NUMBERS, _SCRATCH, _STRIDE, _EXTENT, _STATUS, _JOB_WORDS = range(9)
@@ -49,6 +51,7 @@ def emit_services(module: Module) -> None:
     _emit_gather(module)
     _emit_copy_all(module)
     _emit_place_slots(module)
+    emit_calculate(module)
 
 
 def _service(module: Module, name: str) -> tuple[Function, tuple[Scalar, ...]]:

@@ -70,7 +70,9 @@ class _Assembly:
         self.walk_index = {id(n): i for i, n in enumerate(self.graph.walk())}
         self.checks: list[Check] = []
         self.parallel = any(isinstance(e, KernelCall) and chunk_count(e) != 1 for e in self.events)
-        self.functions: dict[str, int] = {}
+        called = dict.fromkeys(e.function for e in self.events if isinstance(e, KernelCall))
+        first = self.words.take(len(called))
+        self.functions = {name: first + i for i, name in enumerate(called)}  # consecutive words
         self.position = {id(e): i for i, e in enumerate(self.events)}
         self.ending = self._ending()
         self.given_to = self._given_to()
@@ -179,8 +181,6 @@ class _Assembly:
     def _launch(self, call: KernelCall, buffers: int, scope: int) -> Launch:
         words, checks = self.words, len(self.checks) if call.raises else -1
         self.checks += [self._check(call.nodes[n]) for n in call.raises]
-        if call.function not in self.functions:
-            self.functions[call.function] = words.take()
         scratch = self.storage.late_scratch.get(id(call), self.storage.scratch)
         stride, extent, chunks = (words.dims((d,)) for d in (aligned(call.scratch_bytes), call.extent, chunk_count(call)))
         return Launch(
@@ -225,7 +225,8 @@ class _Assembly:
     def _emit_main_plan(self) -> str:
         sizes = {w: d for w, d in self.words.sizes.items() if not self.words.is_late(d)}
         slots = (self.offsets, self.storage.placement.sizes)
-        emit_plan(self.module, "weft_plan", self.words, sizes, self.functions, slots)
+        functions = (min(self.functions.values(), default=0), tuple(self.functions))
+        emit_plan(self.module, "weft_plan", self.words, sizes, functions, slots)
         rest = {w: d for w, d in self.words.sizes.items() if w not in sizes}
         for name, known in self.late_plans.items():
             ready = {w: d for w, d in rest.items() if d.symbols() <= known}

@@ -1,4 +1,4 @@
-"""Dims as native arithmetic against dims.evaluate, negative numbers and zero divisors included."""
+"""Sizes as tables of steps against dims.evaluate, negative numbers and zero divisors included."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.codegen.compiler import compile_object
-from weft.codegen.emit import I64, PTR, Module, const
-from weft.codegen.lower_dims import DimLowering, is_covered
+from weft.codegen.emit import Module
+from weft.codegen.lower_dims import is_covered
 from weft.codegen.native import build
-from weft.codegen.target import aarch64_target, x86_target
+from weft.codegen.program_emit import emit_plan
+from weft.codegen.program_launch import SERVICES, emit_services
+from weft.codegen.program_words import Words
+from weft.codegen.target import aarch64_target, host_target, x86_target
+from weft.runtime.engine import load
+from weft.runtime.segments import TOTAL
 from weft.types import dims as dm
 
 NAMES = ("s0", "s1", "i0")
@@ -36,27 +41,37 @@ def _random_dim(depth):
             "min": lambda: dm.minimum(a, b)}[kind]()  # fmt: skip
 
 
-def _module(dims, module=None):
-    module = module or Module()
-    f = module.function("sizes", I64, [(PTR, "symbols"), (PTR, "out")])
-    symbols, out = f.params
-    lowering = DimLowering(f, lambda name: f.load(I64, f.gep(I64, symbols, NAMES.index(name)), name=name))
-    for i, d in enumerate(dims):
-        f.store(lowering.value(d), f.gep(I64, out, i))
-    f.ret(const(I64, 0))
-    return module
+def _planned(dims, slots=None, target=None):
+    """A module with `plan`, the words of its frame, and the first of those where it leaves the dims, then the offsets."""
+    module = Module.for_target(target) if target else Module()
+    words = Words(0, NAMES, len(NAMES))
+    first = words.take(len(dims))
+    emit_plan(module, "plan", words, {first + i: d for i, d in enumerate(dims)}, slots=slots and (words.take(len(slots)), slots))
+    return module, words, first
 
 
-def _native(dims):
-    library = build(_module(dims).text(), ("sizes",))
-    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(library["sizes"])
+def _services(target=None):
+    module = Module.for_target(target) if target else Module()
+    emit_services(module)
+    return module.text()
+
+
+def _native(dims, slots=None):
+    module, words, first = _planned(dims, slots)
+    shared = build(_services(), SERVICES)
+    library = load(compile_object(module.text(), host_target()), ("plan",), {name: shared[name] for name in SERVICES})
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(library["plan"])
 
     def run(*values):
-        given_values, out = (ctypes.c_int64 * len(NAMES))(*values), (ctypes.c_int64 * len(dims))()
-        function(given_values, out)
-        return list(out)
+        frame = (ctypes.c_int64 * words.count)()
+        for word, content in words.preset.items():
+            frame[word] = content
+        for name, value in zip(NAMES, values, strict=True):
+            frame[words.symbol(name)] = value
+        function(frame)
+        return frame[first : first + len(dims)] if slots is None else (frame[first : first + len(slots)], frame[TOTAL])
 
-    run.keep = library
+    run.keep = (library, shared)
     return run
 
 
@@ -78,7 +93,23 @@ def test_division_by_a_size_of_zero_does_not_trap():
 
 @pytest.mark.parametrize("target", [aarch64_target(), x86_target("x86-64-v3")], ids=["aarch64", "x86-64-v3"])
 def test_other_targets(target):
-    assert compile_object(_module([_random_dim(3) for _ in range(10)], Module.for_target(target)).text(), target)
+    module, *_ = _planned([_random_dim(3) for _ in range(10)], target=target)
+    assert compile_object(module.text(), target)
+    assert compile_object(_services(target), target)
+
+
+def test_code_does_not_grow_with_the_number_of_sizes():
+    def code(count):
+        module, *_ = _planned([S0 * i + S1 // (i + 2) for i in range(count)], [S0 * i for i in range(1, count)])
+        return module.functions["plan"].text().count("\n")
+
+    assert code(500) == code(5)
+
+
+def test_offsets_are_aligned_sums():
+    run = _native([], [S0 * 4, dm.maximum(S1, 1) * 8, S0 * S1])
+    assert run(3, 9, 0) == ([0, 64, 192], 256)
+    assert run(0, 0, 0) == ([0, 0, 64], 64)
 
 
 @given(st.integers(0, 100), st.integers(0, 100), st.integers(0, 5), st.integers(0, 5))
