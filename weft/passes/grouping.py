@@ -13,12 +13,12 @@ from weft.ir.graph import Node, Operand, Value, values_in
 from weft.passes.alias import Aliases, ProvingEnv, dims_of
 from weft.passes.group import Group, Item, Single, is_fill, is_fusible, is_leaf
 from weft.passes.run_time_sizes import RunTimeSizes
+from weft.passes.stages import Stages
 from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
 
 MAX_NODES = 64  # larger kernels gain nothing and compile slowly
-MAX_RAISED = 64  # how many items may be put off to let two groups become one
 MAX_DEPTH = 6  # a chain of constants longer than this is computed once
 _HEAVY = frozenset(("pow", "exp", "log", "sqrt", "sin", "cos", "tanh", "float_power"))
 
@@ -50,9 +50,7 @@ class _Grouper:
         self.readers: dict[tuple[Value, tuple[Dim, ...]], Group] = {}
         self.order: dict[Node, int] = {}
         self.depth: dict[Value, int] = {}
-        self.read_by: dict[int, dict[int, Item]] = {}
-        self.merged_into: dict[int, Group] = {}
-        self.kept_alive: list[Group] = []  # merged groups, so that no other object gets their id
+        self.stages = Stages()
 
     def add(self, node: Node, order: int) -> None:
         """Place the next node."""
@@ -92,7 +90,7 @@ class _Grouper:
         reads = [*node.reads(), *self.sizes.awaited(node, self.aliases)]
         item = Single(node, 1 + self._stage(reads), order)
         for value in reads:
-            self._note_reader(self._root(value), item)
+            self.stages.note(self.item_of.get(self._root(value)), item)
         self._register(item, node.outputs)
 
     def _register(self, item: Item, outputs: Iterable[Value]) -> None:
@@ -126,47 +124,7 @@ class _Grouper:
         self._register(group, node.outputs)
         for _, root in roots:
             self.readers[root, group.space] = group
-            self._note_reader(root, group)
-
-    def _note_reader(self, root: Value, reader: Item) -> None:
-        source = self.item_of.get(root)
-        if source is not None and source is not reader:
-            self.read_by.setdefault(id(source), {})[id(reader)] = reader
-
-    def _readers_of(self, item: Item) -> list[Item]:
-        """Items that read an item, those that have merged since under their new name."""
-        found: dict[int, Item] = {}
-        for reader in self.read_by.get(id(item), {}).values():
-            current = self._current(reader)
-            if current is not None and current is not item:
-                found[id(current)] = current
-        return list(found.values())
-
-    def _current(self, item: Item | None) -> Item | None:
-        """The item that an item has become by merging."""
-        while id(item) in self.merged_into:
-            item = self.merged_into[id(item)]
-        return item
-
-    def _raised(self, starts: list[tuple[Item, int]], barrier: list[Item]) -> list[tuple[Item, int]] | None:
-        """What must be raised to which stage so that `starts` may be; None if that leads to an item of `barrier`, or too far."""
-        stages: dict[int, tuple[Item, int]] = {}
-        stack = list(starts)
-        while stack:
-            item, stage = stack.pop()
-            if item.stage >= stage or (id(item) in stages and stages[id(item)][1] >= stage):
-                continue
-            if item in barrier or len(stages) > MAX_RAISED:
-                return None
-            stages[id(item)] = (item, stage)
-            stack += [(reader, stage + 1) for reader in self._readers_of(item)]
-        return list(stages.values())
-
-    def _raise(self, starts: list[tuple[Item, int]], barrier: list[Item]) -> bool:
-        raised = self._raised(starts, barrier)
-        for item, stage in raised or []:
-            item.stage = stage
-        return raised is not None
+            self.stages.note(self.item_of.get(root), group)
 
     def _joined(self, candidates: list[Group], roots: list[tuple[Value, Value]]) -> list[Group]:
         """Merge the groups that a node reads into the latest of them, where no other item stands between."""
@@ -182,8 +140,8 @@ class _Grouper:
     def _merge(self, group: Group, target: Group) -> bool:
         if len(group.nodes) + len(target.nodes) > MAX_NODES or not (group.nodes and target.nodes):
             return False
-        others = [(r, target.stage + 1) for r in self._readers_of(group) if r is not target]
-        raised = self._raised(others, [target, group])
+        after = target.stage + 1
+        raised = self.stages.raised([(r, after) for r in self.stages.early_readers(group, after) if r is not target], (target, group))
         if raised is None:
             return False
         nodes = sorted([*group.nodes, *target.nodes], key=self.order.__getitem__)
@@ -193,9 +151,7 @@ class _Grouper:
             item.stage = stage
         for node in group.nodes:
             self.item_of[node.outputs[0]] = target
-        self.read_by.setdefault(id(target), {}).update(self.read_by.get(id(group), {}))
-        self.merged_into[id(group)] = target
-        self.kept_alive.append(group)
+        self.stages.merged(group, target)
         group.nodes = []
         return True
 
@@ -208,7 +164,8 @@ class _Grouper:
                 found.append(item)
         found.sort(key=lambda g: -g.stage)
         for _, root in roots:
-            sibling = self._current(self.readers.get((root, space)))
+            reader = self.readers.get((root, space))
+            sibling = None if reader is None else self.stages.current(reader)
             if isinstance(sibling, Group) and sibling not in found:
                 found.append(sibling)
         return found
@@ -229,7 +186,7 @@ class _Grouper:
                 return False
             others.append(item)
             needed = max(needed, item.stage + 1)
-        return needed == group.stage or self._raise([(group, needed)], others)
+        return needed == group.stage or self.stages.raise_all([(group, needed)], others)
 
     def finish(self, nodes: Sequence[Node], results: Sequence[Operand]) -> Plan:
         """Merge groups into their only readers, add leaves that must be in memory, and order everything."""
