@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from weft.interop import safetensors, streams, structure, torch_files
+from weft.interop.damage import parse_json
 from weft.support.errors import ArgumentError, ParseError, Unsupported
 from weft.tensor.device import Device
 from weft.tensor.tensor import Tensor
@@ -48,11 +49,7 @@ def _decode(content: bytearray) -> Any:
     arrays, metadata = safetensors.decode(content)
     if KEY not in metadata:
         return {name: Tensor(array) for name, array in arrays.items()}
-    try:
-        tree = json.loads(metadata[KEY])
-    except json.JSONDecodeError as problem:
-        raise ParseError(f"load: the file's structure is not JSON: {problem}") from None
-    return structure.put_together(tree, arrays)
+    return structure.put_together(parse_json(metadata[KEY], "load: the file's structure is not JSON"), arrays)
 
 
 def _mover(device: Device) -> Any:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pickletools
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from weft.interop.damage import as_parse_error
 from weft.support.errors import ParseError
 
 
@@ -19,18 +20,23 @@ class Global:
 
 
 _MARK = object()
+_LARGEST_KEY = 1000
 
 
 class PickleReader:
-    """A stack machine for the opcodes that plain data needs. `calls` gives the meaning of calls of globals, by name."""
+    """A stack machine for the opcodes that plain data needs. `calls` gives the meaning of calls of globals, by name.
+
+    Reading takes time and memory in proportion to the pickle's length: what a pickle names again and again may not be copied again and again.
+    """
 
     def __init__(self) -> None:
         self.calls: dict[str, Callable[..., Any]] = {
-            "collections.OrderedDict": OrderedDict, "collections.Counter": Counter, "builtins.set": set, "__builtin__.set": set, "_codecs.encode": _encoded,
-            "collections.defaultdict": lambda *args: {}, "builtins.complex": complex, "__builtin__.complex": complex,
+            "collections.OrderedDict": self._ordered, "collections.Counter": self._counter, "builtins.set": self._set, "__builtin__.set": self._set,
+            "_codecs.encode": _encoded, "collections.defaultdict": lambda *args: {}, "builtins.complex": complex, "__builtin__.complex": complex,
         }
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
+        self._work = 0  # how many more items may be copied out of containers
 
     def constant(self, name: str) -> Any:
         """The value that a global stands for, or None when it is a function or class."""
@@ -38,19 +44,39 @@ class PickleReader:
 
     def persistent(self, identity: Any) -> Any:
         """What a reference out of the pickle stands for."""
-        raise ParseError(f"load: the pickle refers to something outside of it: {identity!r}")
+        raise ParseError("load: the pickle refers to something outside of it")
 
     def read(self, content: bytes) -> Any:
         """The object of a pickle. Raises ParseError for anything that only code could build."""
-        try:
-            opcodes = list(pickletools.genops(content))
-        except ValueError as problem:
-            raise ParseError(f"load: not a whole pickle: {problem}") from None
-        for opcode, argument, _ in opcodes:
-            if opcode.name == "STOP":
-                return self.stack.pop()
-            self._step(opcode.name, argument)
+        self._work = 4 * len(content)
+        with as_parse_error("load: the pickle in the file does not make sense"):
+            for opcode, argument, _ in _opcodes(content):
+                if opcode.name == "STOP":
+                    return self._finished()
+                self._step(opcode.name, argument)
         raise ParseError("load: the pickle ends in the middle")
+
+    def _finished(self) -> Any:
+        if not self.stack or self.stack[-1] is _MARK:
+            raise ParseError("load: the pickle in the file does not make sense: it ends with nothing")
+        return self.stack.pop()
+
+    def items_of(self, value: Any) -> Any:
+        """A container that a call is about to copy. Raises ParseError when the pickle asks for more copies than it could have written out."""
+        self._work -= len(value)
+        if self._work < 0:
+            raise ParseError("load: the pickle unfolds to much more than it holds")
+        return value
+
+    def _ordered(self, pairs: Any = ()) -> OrderedDict[Any, Any]:
+        items = pairs.items() if isinstance(pairs, dict) else pairs
+        return OrderedDict((_key(k), v) for k, v in self.items_of(items))
+
+    def _counter(self, counts: Any = ()) -> Counter[Any]:
+        return Counter({_key(k): v for k, v in self.items_of(_expect(counts, dict)).items()} if counts else None)
+
+    def _set(self, items: Any = ()) -> set[Any]:
+        return set(map(_key, self.items_of(items)))
 
     def _step(self, name: str, argument: Any) -> None:
         if name in _LITERALS:
@@ -120,10 +146,10 @@ class PickleReader:
 
     def _op_dict(self, _: Any) -> None:
         items = self._since_mark()
-        self.stack.append(dict(zip(items[::2], items[1::2], strict=True)))
+        self.stack.append(dict(zip(map(_key, items[::2]), items[1::2], strict=True)))
 
     def _op_frozenset(self, _: Any) -> None:
-        self.stack.append(frozenset(self._since_mark()))
+        self.stack.append(frozenset(map(_key, self._since_mark())))
 
     def _op_append(self, _: Any) -> None:
         item = self.stack.pop()
@@ -135,15 +161,15 @@ class PickleReader:
 
     def _op_setitem(self, _: Any) -> None:
         value, key = self.stack.pop(), self.stack.pop()
-        _expect(self.stack[-1], dict)[key] = value
+        _expect(self.stack[-1], dict)[_key(key)] = value
 
     def _op_setitems(self, _: Any) -> None:
         items = self._since_mark()
-        _expect(self.stack[-1], dict).update(zip(items[::2], items[1::2], strict=True))
+        _expect(self.stack[-1], dict).update(zip(map(_key, items[::2]), items[1::2], strict=True))
 
     def _op_additems(self, _: Any) -> None:
         items = self._since_mark()
-        _expect(self.stack[-1], set).update(items)
+        _expect(self.stack[-1], set).update(map(_key, items))
 
     # ---- names, calls, references
     def _op_global(self, argument: str) -> None:
@@ -152,7 +178,7 @@ class PickleReader:
 
     def _op_stack_global(self, _: Any) -> None:
         attribute, module = self.stack.pop(), self.stack.pop()
-        self._push_global(f"{module}.{attribute}")
+        self._push_global(f"{_expect(module, str)}.{_expect(attribute, str)}")
 
     def _push_global(self, name: str) -> None:
         value = self.constant(name)
@@ -169,7 +195,7 @@ class PickleReader:
         known = self.calls.get(function.name) if isinstance(function, Global) else None
         if known is None:
             raise ParseError(
-                f"load: the file holds an object that only {getattr(function, 'name', function)!r} can build, and nothing in a file is run; "
+                f"load: the file holds an object that only {getattr(function, 'name', type(function).__name__)[:200]!r} can build, and nothing in a file is run; "
                 "save a state dict of tensors and plain data"
             )
         return known(*arguments)
@@ -199,9 +225,31 @@ _CONSTANTS: dict[str, Callable[[], Any]] = {
 _IGNORED = frozenset(("PROTO", "FRAME"))
 
 
+def _opcodes(content: bytes) -> Iterator[tuple[Any, Any, Any]]:
+    """The opcodes one by one: a list of them would take some hundred times the pickle's memory."""
+    try:
+        yield from pickletools.genops(content)
+    except ValueError as problem:
+        raise ParseError(f"load: not a whole pickle: {problem}") from None
+
+
 def _expect(value: Any, kind: type) -> Any:
     if not isinstance(value, kind):
         raise ParseError(f"load: the pickle treats a {type(value).__name__} as a {kind.__name__}")
+    return value
+
+
+def _key(value: Any) -> Any:
+    """A value that is to be hashed. Hashing goes as deep as tuples go, each time, so that only small ones may be keys."""
+    if type(value) is tuple:
+        seen = 0
+        inner = [value]
+        while inner:
+            items = inner.pop()
+            seen += len(items)
+            if seen > _LARGEST_KEY:
+                raise ParseError("load: the pickle has a key of too many parts")
+            inner.extend(item for item in items if type(item) in (tuple, frozenset))
     return value
 
 

@@ -6,7 +6,9 @@ and place, and under "__metadata__" texts by name. Source: https://github.com/hu
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.interop import streams
+from weft.interop.damage import as_parse_error, parse_json, whole
 from weft.support.errors import ArgumentError, DTypeError, ParseError
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -82,34 +85,47 @@ def decode(content: bytearray) -> tuple[dict[str, ndarray], dict[str, str]]:
     """The arrays (over the file's own bytes where they are aligned) and the metadata. Raises ParseError."""
     header, start = _header(content)
     metadata = header.pop(METADATA, {})
-    arrays = {name: _array(name, facts, content, start) for name, facts in header.items()}
-    return arrays, metadata
+    if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
+        raise ParseError(f"safetensors: {METADATA} must hold texts by name")
+    places = {name: _place(name, facts, len(content) - start) for name, facts in header.items()}
+    _check_apart(places)
+    with as_parse_error("safetensors: a tensor cannot be made"):  # of more dims than NumPy takes
+        return {name: _array(content, start, *place) for name, place in places.items()}, metadata
 
 
 def _header(content: bytearray) -> tuple[dict[str, Any], int]:
     size = int.from_bytes(content[:8], "little")
     if len(content) < 8 or size > min(_LONGEST_HEADER, len(content) - 8):
         raise ParseError("not a safetensors file: its header is longer than the file")
-    try:
-        header = json.loads(bytes(content[8 : 8 + size]))
-    except (UnicodeDecodeError, json.JSONDecodeError) as problem:
-        raise ParseError(f"not a safetensors file: its header is not JSON ({problem})") from None
+    header = parse_json(bytes(content[8 : 8 + size]), "not a safetensors file: its header is not JSON")
     if not isinstance(header, dict):
         raise ParseError("not a safetensors file: its header is not an object")
     return header, 8 + size
 
 
-def _array(name: str, facts: Any, content: bytearray, start: int) -> ndarray:
-    try:
-        dtype, shape = _CODES[facts["dtype"]], tuple(int(d) for d in facts["shape"])
-        begin, end = (int(o) for o in facts["data_offsets"])
-    except (KeyError, TypeError, ValueError) as problem:
-        raise ParseError(f"safetensors: tensor {name!r} is not described properly: {problem}") from None
-    count = 1
-    for d in shape:
-        count *= d
-    if min(shape, default=0) < 0 or begin < 0 or end - begin != count * dtype.itemsize or start + end > len(content):
-        raise ParseError(f"safetensors: tensor {name!r} of {list(shape)} {dtype.name} does not fit into bytes {begin} to {end}")
+Place = tuple[DType, tuple[int, ...], int, int]
+
+
+def _place(name: str, facts: Any, room: int) -> Place:
+    """(dtype, shape, first byte, byte behind the last) of a tensor, all of which fits."""
+    with as_parse_error(f"safetensors: tensor {name!r} is not described properly"):
+        dtype, shape = _CODES[facts["dtype"]], tuple(map(whole, facts["shape"]))
+        begin, end = map(whole, facts["data_offsets"])
+        if end - begin != math.prod(shape) * dtype.itemsize or end > room:
+            raise ValueError(f"{list(shape)} {dtype.name} does not fit into bytes {begin} to {end} of {room}")
+    return dtype, shape, begin, end
+
+
+def _check_apart(places: Mapping[str, Place]) -> None:
+    """No two tensors may lie in the same bytes: a small file would unfold to many large ones."""
+    taken = sorted((begin, end, name) for name, (_, _, begin, end) in places.items() if begin < end)
+    for (_, end, first), (begin, _, second) in itertools.pairwise(taken):
+        if begin < end:
+            raise ParseError(f"safetensors: tensors {first!r} and {second!r} lie in the same bytes")
+
+
+def _array(content: bytearray, start: int, dtype: DType, shape: tuple[int, ...], begin: int, end: int) -> ndarray:
+    count = (end - begin) // dtype.itemsize
     array = np.frombuffer(content, dtype.numpy, count, start + begin) if count else np.empty(0, dtype.numpy)
     if not array.flags.aligned:
         array = array.copy()

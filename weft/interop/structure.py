@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.interop.damage import as_parse_error, whole
 from weft.nn.parameter import Parameter
 from weft.support.errors import ArgumentError, ParseError, ValueProblem
 from weft.tensor.creation import from_payload
@@ -22,7 +23,12 @@ from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
+MOST_DIMS = 64  # NumPy's limit
 Arrays = dict[str, np.ndarray[Any, Any]]
+_NUMBERS = {kind.__name__: kind for kind in (
+    np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, np.float32, np.float64, np.complex64,
+    np.complex128, dt.bfloat16.numpy.type,
+)} | {"bool": np.bool_}
 
 
 def take_apart(value: Any) -> tuple[Any, Arrays]:
@@ -33,24 +39,46 @@ def take_apart(value: Any) -> tuple[Any, Arrays]:
 
 def put_together(tree: Any, arrays: Arrays) -> Any:
     """The object of a JSON tree. Raises ParseError."""
-    try:
+    with as_parse_error("load: the file's structure does not fit its tensors"):
         return _Reader(arrays).value(tree)
-    except (KeyError, TypeError, ValueError, IndexError) as problem:
-        raise ParseError(f"load: the file's structure does not fit its tensors: {problem!r}") from None
 
 
 def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """The same containers with every tensor changed."""
-    if isinstance(value, Tensor):
-        return change(value)
-    if type(value) in (list, tuple, set):
-        return type(value)(map_tensors(v, change) for v in value)
-    if isinstance(value, dict):
-        made = type(value)((k, map_tensors(v, change)) for k, v in value.items())
+    """The same containers with every tensor changed. What is there twice is changed once. Raises ParseError for what holds itself."""
+    with as_parse_error("load: the file's structure is nested too deep"):
+        return _Mapped(change).value(value)
+
+
+class _Mapped:
+    def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
+        self.change = change
+        self._made: dict[int, Any] = {}
+
+    def value(self, value: Any) -> Any:
+        if not isinstance(value, (Tensor, list, tuple, set, dict)):
+            return value
+        if id(value) not in self._made:
+            self._made[id(value)] = _OPEN
+            self._made[id(value)] = self._changed(value)
+        found = self._made[id(value)]
+        if found is _OPEN:
+            raise ParseError("load: the file's structure holds itself")
+        return found
+
+    def _changed(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return self.change(value)
+        if type(value) in (list, tuple, set):
+            return type(value)(map(self.value, value))
+        if not isinstance(value, dict):
+            return value
+        made = type(value)((k, self.value(v)) for k, v in value.items())
         if hasattr(value, "_metadata"):
             made._metadata = value._metadata  # type: ignore[attr-defined]
         return made
-    return value
+
+
+_OPEN = object()
 
 
 class _Writer:
@@ -71,6 +99,8 @@ class _Writer:
         return self._plain(value, path)
 
     def _plain(self, value: Any, path: tuple[str, ...]) -> Any:
+        if isinstance(value, np.str_):
+            return str(value)
         if isinstance(value, complex):
             return {"complex": [value.real.hex(), value.imag.hex()]}
         if isinstance(value, (bytes, bytearray)):
@@ -147,7 +177,7 @@ class _Reader:
         self._bases: dict[str, Tensor] = {}
         self._build: dict[str, Callable[[Any], Any]] = {
             "float": float, "complex": lambda v: complex(float.fromhex(v[0]), float.fromhex(v[1])), "bytes": base64.b64decode, "dtype": dt.by_name,
-            "device": Device, "number": lambda v: np.dtype(v[0]).type(self.value(v[1])), "array": lambda v: self.value(v).numpy(),
+            "device": Device, "number": lambda v: _NUMBERS[v[0]](self.value(v[1])), "array": lambda v: self.value(v).numpy(),
             "size": lambda v: Size(self.value(v)), "set": lambda v: set(self.value(v)), "tuple": lambda v: tuple(self.value(v)),
             "dict": lambda v: {self.value(k): self.value(x) for k, x in v}, "tensor": self._tensor,
         }
@@ -185,13 +215,14 @@ class _Reader:
 
 
 def tensor_over(base: Tensor, dtype: DType, dims: Any, strides: Any, offset: int) -> Tensor:
-    """A tensor over the bytes of `base` (one row), which it shares with its version. Raises ValueError when they do not reach."""
-    memory = base.numpy()
+    """A tensor over the bytes of `base` (one row), which it shares with its version. Raises ValueError and the like when they do not reach."""
     size = dtype.itemsize
-    if offset < 0 or any(int(s) < 0 for s in (*dims, *strides)):
-        raise ValueError("negative sizes, strides and offsets do not occur")
-    shape = tuple(int(d) for d in dims)
+    if len(dims) > MOST_DIMS:
+        raise ValueError(f"{len(dims)} dims")
+    shape, steps = tuple(map(whole, dims)), tuple(map(whole, strides))
     if 0 in shape:
         return Tensor(np.empty(shape, dtype.numpy))
-    array: np.ndarray[Any, Any] = np.ndarray(shape, dtype.numpy, memory, int(offset) * size, tuple(int(s) * size for s in strides))
+    array: np.ndarray[Any, Any] = np.ndarray(shape, dtype.numpy, base.numpy(), whole(offset) * size, tuple(s * size for s in steps))
+    if not array.flags.aligned:
+        raise ValueError(f"a tensor of {dtype} begins in the middle of an element")
     return from_payload(array, base.storage())

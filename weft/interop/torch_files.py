@@ -7,6 +7,7 @@ by a reader that builds containers, numbers, texts and tensors and knows nothing
 from __future__ import annotations
 
 import io
+import struct
 import sys
 import zipfile
 import zlib
@@ -14,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.interop.damage import as_parse_error, whole
 from weft.interop.pickles import Global, PickleReader
-from weft.interop.structure import tensor_over
+from weft.interop.structure import MOST_DIMS, tensor_over
 from weft.nn.parameter import Parameter
 from weft.support.errors import DTypeError, ParseError
+from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dtype import DType
@@ -28,46 +31,62 @@ _STORAGES: dict[str, DType] = {
     "ComplexFloatStorage": dt.complex64, "ComplexDoubleStorage": dt.complex128, "UntypedStorage": dt.uint8,
 }
 
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError)  # what zipfile raises for bytes that changed
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, struct.error, OSError)  # what zipfile raises for bytes that changed, beside what any reader does
+_UNFOLDED, _AT_LEAST = 16, 1 << 20  # how many times its size a zip file may unfold to, and how many bytes any may
 
 
 def decode(content: bytearray) -> Any:
     """The object in the bytes of a zip file. Raises ParseError, which names anything that only code could build."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return _decode(archive)
-    except ParseError:
-        raise
-    except _DAMAGED as problem:
-        raise ParseError(f"load: not a whole zip file: {problem or type(problem).__name__}") from None
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RuntimeError, MemoryError) as problem:
-        raise ParseError(f"load: the pickle in the file does not make sense: {problem!r}") from None
+    with as_parse_error("load: not a file that torch.save wrote"):
+        try:
+            with zipfile.ZipFile(io.BytesIO(content)) as file:
+                archive = _Archive(file, max(_UNFOLDED * len(content), _AT_LEAST))
+                return TorchReader(archive).read(archive.read("data.pkl"))
+        except _DAMAGED as problem:
+            raise ParseError(f"load: not a whole zip file: {problem or type(problem).__name__}") from None
 
 
-def _decode(archive: zipfile.ZipFile) -> Any:
-    names = [n for n in archive.namelist() if n.endswith("data.pkl") and n.count("/") <= 1]
-    if len(names) != 1:
-        raise ParseError("load: the zip file holds no data.pkl; it is not one that torch.save wrote (TorchScript archives are not read)")
-    prefix = names[0][: -len("data.pkl")]
-    if any(n.startswith(prefix + "code/") for n in archive.namelist()):
-        raise ParseError("load: this is a TorchScript archive, which is a program; save a state dict")
-    _check_order(archive, prefix)
-    return TorchReader(archive, prefix).read(archive.read(names[0]))
+class _Archive:
+    """The files beside data.pkl in a zip file, by name. `room`: how many bytes may be unfolded yet."""
 
+    def __init__(self, file: zipfile.ZipFile, room: int) -> None:
+        self._file, self.room = file, room
+        self.names = frozenset(file.namelist())
+        found = [n for n in file.namelist() if n.endswith("data.pkl") and n.count("/") <= 1]
+        if len(found) != 1:
+            raise ParseError("load: the zip file holds no data.pkl; it is not one that torch.save wrote (TorchScript archives are not read)")
+        self.prefix = found[0][: -len("data.pkl")]
+        if any(n.startswith(self.prefix + "code/") for n in self.names):
+            raise ParseError("load: this is a TorchScript archive, which is a program; save a state dict")
+        self._check_order()
 
-def _check_order(archive: zipfile.ZipFile, prefix: str) -> None:
-    if prefix + "byteorder" in archive.namelist():
-        order = archive.read(prefix + "byteorder").decode()
-        if order != sys.byteorder:
-            raise ParseError(f"load: the file's numbers are {order}-endian, this machine's {sys.byteorder}-endian; save it again on such a machine")
+    def holds(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+        return self.prefix + name in self.names
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a file. Raises ParseError where the archive unfolds to more than its size lets expect, and what zipfile raises."""
+        found = self._file.getinfo(self.prefix + name)
+        if found.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ParseError(f"load: {name} is packed in a way that torch.save does not use")
+        self.room -= found.file_size
+        if self.room < 0:
+            raise ParseError(f"load: the zip file unfolds to more than {_UNFOLDED} times its size; torch.save does not pack its files, so unpack and pack it with `zip -0`")
+        return self._file.read(found)
+
+    def _check_order(self) -> None:
+        if self.holds("byteorder"):
+            order = self.read("byteorder").decode()
+            if order != sys.byteorder:
+                raise ParseError(f"load: the file's numbers are {order[:10]}-endian, this machine's {sys.byteorder}-endian; save it again on such a machine")
 
 
 class TorchReader(PickleReader):
     """The meanings of PyTorch's globals."""
 
-    def __init__(self, archive: zipfile.ZipFile, prefix: str) -> None:
+    def __init__(self, archive: _Archive) -> None:
         super().__init__()
-        self.archive, self.prefix = archive, prefix
+        self.archive = archive
         self._bases: dict[str, Tensor] = {}
         self.calls.update({
             "torch._utils._rebuild_tensor_v2": self._tensor, "torch._utils._rebuild_tensor": self._tensor, "torch._utils._rebuild_parameter": self._parameter,
@@ -87,17 +106,17 @@ class TorchReader(PickleReader):
         """("storage", class, key, device, count): the storage of that key, with the dtype of its class."""
         word, kind, key, _, _ = identity
         if word != "storage" or not isinstance(kind, Global):
-            raise ParseError(f"load: unknown reference {identity!r} in the file")
+            raise ParseError("load: the file refers to something that is no storage")
         dtype = _STORAGES.get(kind.name.rsplit(".", 1)[-1])
         if dtype is None:
             raise ParseError(f"load: the file holds a {kind.name}; weft has no such dtype")
-        return self._base(str(key)), dtype
+        return self._base(_text(key)), dtype
 
     def _base(self, key: str) -> Tensor:
         found = self._bases.get(key)
         if found is None:
-            name = f"{self.prefix}data/{key}"
-            if name not in self.archive.namelist():
+            name = f"data/{key}"
+            if not self.archive.holds(name):
                 raise ParseError(f"load: the file lacks the bytes of storage {key}")
             found = self._bases[key] = Tensor(np.frombuffer(bytearray(self.archive.read(name)), np.uint8))
         return found
@@ -111,12 +130,18 @@ class TorchReader(PickleReader):
         return Parameter(data, requires_grad=bool(requires_grad))
 
 
-def _size(dims: Any) -> Any:
-    from weft.tensor.size import Size  # one class for one global
-
-    return Size(dims)
+def _size(dims: Any) -> Size:
+    if len(dims) > MOST_DIMS:
+        raise ParseError(f"load: a size of {len(dims)} dims")
+    return Size(map(whole, dims))
 
 
 def _device(*args: Any) -> str:
     """Devices become their text: the tensors are on the cpu in any case."""
-    return ":".join(str(a) for a in args)
+    return ":".join(map(_text, args))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, (str, int)):
+        raise ParseError(f"load: a {type(value).__name__} stands where a name is expected")
+    return str(value)
