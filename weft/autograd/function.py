@@ -82,6 +82,10 @@ class FunctionNode(Node):
                 raise StateError(f"expected Variable or None (got {type(gradient).__name__})")
         return tuple([out[i] for i in self.positions])
 
+    @property
+    def is_freed(self) -> bool:
+        return self.ctx._saved is None
+
     def release(self) -> None:
         if self.ctx._saved:
             self.ctx._saved = None

@@ -133,6 +133,11 @@ class Node:
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         raise StateError(f"{self.name()} has no formula")
 
+    @property
+    def is_freed(self) -> bool:
+        """Whether what was saved is gone, so that a run through the node is an error."""
+        return False
+
     def release(self) -> None:
         """Free what was saved."""
 
@@ -238,6 +243,10 @@ class OpNode(Node):
         """Whether tensors are saved, which a run without retain_graph frees."""
         packed = self.packed
         return packed is not None and any(type(p) is SavedTensor or (type(p) is tuple and any(type(q) is SavedTensor for q in p)) for p in packed)
+
+    @property
+    def is_freed(self) -> bool:
+        return self.packed is None
 
     def release(self) -> None:
         if self.saves:

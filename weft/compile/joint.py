@@ -48,12 +48,12 @@ class JointRecord:
 
 
 def unfinished(capture: Capture, leaves: list[Any]) -> list[Tensor]:
-    """Returned tensors whose backward the function has not run itself."""
+    """Returned tensors whose backward the function has not run itself, and that nothing keeps from being run."""
     found: dict[int, Tensor] = {}
     for leaf in leaves:
         if isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload:
             node = _node_of(leaf)
-            if node is not None and node not in capture.evaluator.ran:
+            if node is not None and node not in capture.evaluator.ran and not any(n.is_freed for n in _nodes_behind([node])):
                 found[id(leaf)] = leaf
     return list(found.values())
 
@@ -73,7 +73,7 @@ def _node_of(leaf: Tensor) -> Any:
 def record_backward(capture: Capture, outputs: list[Tensor], leaves: list[Any]) -> tuple[JointRecord, list[Any]]:
     """Record the backward of `outputs` for symbolic tangents. Returns the record and the gradients' operands (None where there is none)."""
     primals = _leaves_behind(outputs)
-    graphs = [_nodes_behind([out]) for out in outputs]  # taken before the run frees them
+    graphs = [_nodes_behind([out.grad_fn]) for out in outputs]  # taken before the run frees them
     saving = [{n for n in nodes if _saves(n)} for nodes in graphs]
     seeds = []
     for i, out in enumerate(outputs):
@@ -108,16 +108,16 @@ def _without_hooks(leaves: list[Tensor]) -> Iterator[None]:
 def _leaves_behind(outputs: list[Tensor]) -> list[Tensor]:
     """The leaves that the outputs depend on, in a fixed order."""
     found: dict[int, Tensor] = {}
-    for node in _nodes_behind(outputs):
+    for node in _nodes_behind([out.grad_fn for out in outputs]):
         if isinstance(node, AccumulateGrad):
             found.setdefault(id(node.variable), node.variable)
     return list(found.values())
 
 
-def _nodes_behind(outputs: list[Tensor]) -> dict[Node, None]:
-    """The nodes of the outputs' graph, in the order in which a walk comes upon them."""
+def _nodes_behind(roots: list[Any]) -> dict[Node, None]:
+    """The nodes of the graph behind some, in the order in which a walk comes upon them."""
     found: dict[Node, None] = {}
-    stack: list[Any] = [out.grad_fn for out in outputs]
+    stack = list(roots)
     seen = set(stack)
     while stack:
         node = stack.pop()
