@@ -14,7 +14,9 @@ from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
 from weft.support.errors import DTypeError, NotForDType, ShapeError
+from weft.types import dims as dm
 from weft.types import dtype as dt
+from weft.types import shape_env
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType
 
@@ -319,9 +321,10 @@ def _glu(self: Any, dim: int) -> Any:
         raise ShapeError("glu does not support 0-dimensional tensors")
     at = normalize_dim("glu", dim, self.ndim)
     size = self.dims[at]
-    if isinstance(size, int) and size % 2:
+    half = dm.floordiv(size, 2)
+    if not shape_env.equal(half * 2, size):
         raise ShapeError(f"Halving dimension must be even, but dimension {at} is size {size}")
-    a, b = aten.split(self, size // 2, at)
+    a, b = aten.split_with_sizes(self, (half, half), at)
     return a * aten.sigmoid(b)
 
 
@@ -346,8 +349,7 @@ def _softmax_type(self: TensorType, dim: int, dtype: DType | None) -> TensorType
 def _shifted(self: Any, dim: int, dtype: DType | None) -> Any:
     """x - max(x), so that exp cannot overflow; in the dtype of computation."""
     x = widened(self if dtype is None else cast(self, dtype))
-    size = x.dims[dim] if x.ndim else 1
-    return x if isinstance(size, int) and size == 0 else x - aten.amax(x, dim, True)  # an empty row has no greatest element
+    return x - aten._greatest(x, dim, True)
 
 
 def _softmax(self: Any, dim: int, dtype: DType | None) -> Any:

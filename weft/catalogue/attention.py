@@ -23,7 +23,7 @@ def _causal_mask(rows: Any, columns: Any) -> Any:
 
 def _safe_softmax(scores: Any) -> Any:
     """Softmax over the last dim; a row in which everything is masked gives zeros."""
-    hidden = aten.amax(scores, -1, True) == _MINUS_INFINITY
+    hidden = aten._greatest(scores, -1, True) == _MINUS_INFINITY
     return aten.masked_fill(aten._softmax(aten.masked_fill(scores, hidden, 0), -1, None), hidden, 0)
 
 

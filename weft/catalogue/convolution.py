@@ -275,10 +275,10 @@ def _conv_transpose(
         (n - 1) * s - 2 * p + d * (k - 1) + 1 + e
         for n, s, p, d, k, e in zip(x.dims[2:], stride, padding, dilation, weight.dims[2:], extra, strict=True)
     ]
-    if any(isinstance(n, int) and n <= 0 for n in size):
-        raise ShapeError(
+    for n in size:
+        shape_env.refuse_less(n, 1, lambda: ShapeError(
             f"conv_transpose{rank}d: Given input size per channel: {dims_text(x.dims[2:])}. Calculated output size per channel: {dims_text(size)}. "
-            "Output size is too small")
+            "Output size is too small"))
     return _finished(aten._convolve_input(x, weight, size, stride, padding, dilation, groups), bias, single)
 
 

@@ -77,8 +77,8 @@ def _mode_type(self: TensorType, dim: int, keepdim: bool) -> tuple[TensorType, T
     if self.dtype is not None and self.dtype.is_complex:
         raise DTypeError(f"mode: complex numbers have no order, got {self.dtype}")
     axis = normalize_dim("mode", dim, self.ndim)
-    if self.ndim and self.is_complete and isinstance(self.shape[axis], int) and self.shape[axis] == 0:
-        raise IndexBoundsError(f"mode(): Expected reduction dim {axis} to have non-zero size.")
+    if self.ndim and self.is_complete:
+        shape_env.refuse_equal(self.shape[axis], 0, lambda: IndexBoundsError(f"mode(): Expected reduction dim {axis} to have non-zero size."))
     values = reduced_type("mode", self, dim, keepdim, self.dtype)
     return values, values.with_dtype(dt.int64)
 

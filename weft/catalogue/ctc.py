@@ -16,6 +16,7 @@ from weft.ops.packet import aten
 from weft.ops.rules import dims_text
 from weft.support.errors import DTypeError, ShapeError, ValueProblem
 from weft.types import dtype as dt
+from weft.types import shape_env
 from weft.types.tensor_type import TensorType, tensor_type
 
 Array = Any
@@ -33,8 +34,8 @@ def _type(log_probs: TensorType, targets: TensorType, input_lengths: TensorType,
     if log_probs.ndim != 3:
         raise ShapeError(f"ctc_loss: log_probs must be [time, batch, classes], got {dims_text(log_probs.shape)}")
     classes = log_probs.shape[2]
-    if blank < 0 or (isinstance(classes, int) and blank >= classes):
-        raise ShapeError("blank must be in label range")
+    for low, high in ((blank, 0), (classes, blank + 1)):
+        shape_env.refuse_less(low, high, lambda: ShapeError("blank must be in label range"))
     return tensor_type(log_probs.dtype, (log_probs.shape[1],), log_probs.device)
 
 

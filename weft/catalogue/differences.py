@@ -38,7 +38,7 @@ def _diff(self: Any, n: int, dim: int, prepend: Any, append: Any) -> Any:
     if n == 0:
         return aten.clone(out) if out is self else out
     for _ in range(n):
-        if isinstance(out.dims[dim], int) and out.dims[dim] == 0:
+        if shape_env.is_zero(out.dims[dim]):
             return aten.clone(out)
         later, earlier = _neighbours(out, dim)
         out = aten.logical_xor(later, earlier) if out.dtype is dt.bool_ else later - earlier
@@ -183,8 +183,8 @@ def _gradient(self: Any, spacing: Any, dim: Sequence[int] | None, edge_order: in
         raise ShapeError(f"gradient expected spacing to be unspecified, a scalar, or a list of length {len(dims)}, but got a list of length {len(widths)}")
     for d in dims:
         size = self.dims[d]
-        if isinstance(size, int) and size <= edge_order:
-            raise ShapeError(f"gradient expected each dimension size to be at least edge_order+1 = {edge_order + 1}, but dim {d} has {size}")
+        shape_env.refuse_less(size, edge_order + 1, lambda d=d, size=size: ShapeError(  # type: ignore[misc]
+            f"gradient expected each dimension size to be at least edge_order+1 = {edge_order + 1}, but dim {d} has {size}"))
     f = aten.to(self, dt.get_default()) if self.dtype.category <= dt.INT else self
     return tuple(_slope(f, d, w, edge_order) for d, w in zip(dims, widths, strict=True))
 

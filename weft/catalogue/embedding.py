@@ -63,7 +63,7 @@ def _embedding_backward_type(grad: TensorType, indices: TensorType, num_weights:
 
 def _embedding_backward(grad: Array, indices: Array, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> Array:
     width = grad.shape[-1]
-    rows, places = grad.reshape(-1, width), indices.reshape(-1)
+    rows, places = grad.reshape(indices.size, width), indices.reshape(-1)
     if scale_grad_by_freq:
         counts = np.bincount(places, minlength=num_weights)
         rows = rows / counts[places][:, None].astype(dt.compute_dtype(dt.from_numpy(rows.dtype)).numpy)

@@ -11,8 +11,10 @@ from weft.catalogue.reductions import Axes, numpy_axes, reduced_type, with_reduc
 from weft.ops.op import NOT_DIFFERENTIABLE, Op, Reduce, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim, normalize_dims
-from weft.support.errors import DTypeError, IndexBoundsError, StateError
+from weft.support.errors import DTypeError, IndexBoundsError, StateError, WeftError
+from weft.types import dims as dm
 from weft.types import dtype as dt
+from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
 
@@ -23,14 +25,19 @@ def _refuse(name: str, self: TensorType, axes: tuple[int, ...], full: bool = Fal
         raise DTypeError(f"{name}(): does not support complex input, got {self.dtype}")
     if not self.is_complete:
         return
+    if not self.ndim:
+        return
+    if full:
+        shape_env.refuse_equal(dm.product(self.shape), 0, lambda: _of_nothing(name))
+        return
     for axis in axes:
-        if self.ndim and isinstance(self.shape[axis], int) and self.shape[axis] == 0:
-            if full and name.startswith("arg"):
-                raise IndexBoundsError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
-            if full:
-                raise StateError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
-                                 "reduction dim with the 'dim' argument.")
-            raise IndexBoundsError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
+        shape_env.refuse_equal(self.shape[axis], 0, lambda axis=axis: IndexBoundsError(  # type: ignore[misc]
+            f"{name}(): Expected reduction dim {axis} to have non-zero size."))
+
+
+def _of_nothing(name: str) -> WeftError:
+    what = f"{name}(): Expected reduction dim to be specified for input.numel() == 0."
+    return IndexBoundsError(what) if name.startswith("arg") else StateError(f"{what} Specify the reduction dim with the 'dim' argument.")
 
 
 def _extremum_type(name: str) -> Callable[..., TensorType]:
@@ -62,6 +69,15 @@ def _extremum(name: str, words: str, reference: Callable[..., Any]) -> Op:
     )
 
 
+greatest = define(
+    "aten::_greatest(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
+    "amax that is never refused: over no elements it is the least number there is. For what is computed of rows that may be empty.",
+    type=lambda self, dim, keepdim: reduced_type("amax", self, dim, keepdim, self.dtype),
+    reduce=Reduce("max"),
+    vjp={"self": shared_among_ties},
+    public=(),
+    reference=lambda x, dim, keepdim: np.max(x, axis=numpy_axes(x, dim), keepdims=keepdim),
+)
 amax = _extremum("amax", "greatest", np.max)
 amin = _extremum("amin", "least", np.min)
 

@@ -75,16 +75,20 @@ def _sizes(input: Any, size: Any, scale_factor: Any, rank: int, recompute: bool 
                 f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of "
                 f"{dims_text(input.dims[2:])} and output size of {sizes}."
             )
-        if any(isinstance(s, int) and s <= 0 for s in sizes):
-            raise ShapeError(f"Input and output sizes should be greater than 0, but got input {dims_text(input.dims)} and output {sizes}")
+        _check_positive(input, sizes)
         return sizes, [None] * rank
     factors = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor] * rank
     if len(factors) != rank:
         raise ValueProblem("scale_factor must have one value for each spatial dimension")
     sizes = [_scaled(d, f) for d, f in zip(input.dims[2:], factors, strict=True)]
-    if any(isinstance(s, int) and s <= 0 for s in sizes):
-        raise ShapeError(f"Input and output sizes should be greater than 0, but got input {dims_text(input.dims)} and output {sizes}")
+    _check_positive(input, sizes)
     return sizes, [None if recompute else f for f in factors]
+
+
+def _check_positive(input: Any, sizes: Sequence[Dim]) -> None:
+    for size in (*input.dims[2:], *sizes):
+        shape_env.refuse_less(size, 1, lambda: ShapeError(
+            f"Input and output sizes should be greater than 0, but got input {dims_text(input.dims)} and output {dims_text(sizes)}"))
 
 
 def _scaled(size: Dim, factor: float) -> Dim:

@@ -188,8 +188,8 @@ def _group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = Non
                 f"Expected {what} to be a vector of size equal to the number of channels in input, but got {what} of shape "
                 f"{dims_text(vector.dims)} and input of shape {dims_text(input.dims)}"
             )
-    if all(isinstance(d, int) for d in input.dims) and dm.product(input.dims) == num_groups:
-        raise ValueProblem(f"Expected more than 1 value per channel when training, got input size {dims_text(input.dims)} and num_groups={num_groups}")
+    shape_env.refuse_equal(dm.product(input.dims), num_groups, lambda: ValueProblem(
+        f"Expected more than 1 value per channel when training, got input size {dims_text(input.dims)} and num_groups={num_groups}"))
     x = widened(input)
     grouped = aten.reshape(x, (batch, num_groups, dm.floordiv(channels, num_groups) * dm.product(rest)))
     out = _affine(aten.reshape(_normalized_over(grouped, [2], eps), tuple(input.dims)), weight, bias)

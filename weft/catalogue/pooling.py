@@ -39,10 +39,9 @@ def _pooled_size(size: Dim, kernel: int, stride: int, padding: int, dilation: in
 def _check(name: str, input: Any, rank: int, kernel: Ints, stride: Ints, padding: Ints) -> None:
     if input.ndim not in (rank + 1, rank + 2):
         raise ShapeError(f"{name}: Expected {rank + 1}D or {rank + 2}D input, but got input of size {dims_text(input.dims)}")
-    if any(isinstance(d, int) and d == 0 for d in input.dims[input.ndim - rank - 1 :]):
-        raise ShapeError(
-            f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got: {dims_text(input.dims)}"
-        )
+    for d in input.dims[input.ndim - rank - 1 :]:
+        shape_env.refuse_equal(d, 0, lambda: ShapeError(
+            f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got: {dims_text(input.dims)}"))
     if any(k <= 0 for k in kernel):
         raise ShapeError(f"{name}: kernel size should be greater than zero, but got {list(kernel)}")
     if any(s <= 0 for s in stride):

@@ -14,6 +14,7 @@ from weft.ops.rules import normalize_dim
 from weft.support.errors import DTypeError, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
+from weft.types import shape_env
 
 _WAYS = ("linear", "lower", "higher", "midpoint", "nearest")
 
@@ -23,8 +24,7 @@ def _check(name: str, self: Any, q: Any, interpolation: str) -> None:
         raise ShapeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
     if self.dtype not in (dt.float32, dt.float64):
         raise DTypeError(f"{name}() input tensor must be either float or double dtype")
-    if any(isinstance(d, int) and d == 0 for d in self.dims):
-        raise ShapeError(f"{name}() input tensor must be non-empty")
+    shape_env.refuse_equal(dm.product(self.dims), 0, lambda: ShapeError(f"{name}() input tensor must be non-empty"))
     if q.ndim > 1:
         raise ShapeError(f"{name}() q must be a scalar or 1D tensor")
     if q.dtype is not self.dtype:

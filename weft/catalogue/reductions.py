@@ -195,9 +195,7 @@ def _logsumexp(self: Any, dim: Axes, keepdim: bool) -> Any:
     """Shifted by the greatest element, unless that is infinite."""
     if not self.dtype.is_differentiable:
         self = aten._to_copy(self, dtype=dt.get_default())
-    if any(type(d) is int and d == 0 for d in self.dims):
-        return aten.log(aten.sum(aten.exp(self), dim, keepdim))
-    greatest = aten.amax(aten.real(self) if self.dtype.is_complex else self, dim, True)
+    greatest = aten._greatest(aten.real(self) if self.dtype.is_complex else self, dim, True)
     shift = aten.where(aten.isinf(greatest), 0, greatest)
     total = aten.log(aten.sum(aten.exp(self - shift), dim, keepdim))
     return total + (shift if keepdim else aten.reshape(shift, total.dims))

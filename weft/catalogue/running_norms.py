@@ -34,7 +34,7 @@ def _of_nothing(input: Any, weight: Any, bias: Any) -> Any:
 def _batch_norm(
     input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
 ) -> Any:
-    if any(isinstance(d, int) and d == 0 for d in input.dims) or (input.ndim < 2 and any(shape_env.equal(d, 0) for d in input.dims)):
+    if shape_env.is_zero(dm.product(input.dims)):
         return _of_nothing(input, weight, bias)
     if input.ndim < 2:
         raise ShapeError(f"batch_norm: expected at least 2D input, got {dims_text(input.dims)}")
@@ -46,8 +46,8 @@ def _batch_norm(
             raise ShapeError("Expected running_mean and running_var to be defined when training=False")
         return aten.batch_norm_eval(input, weight, bias, running_mean, running_var, eps)
     count = dm.floordiv(dm.product(input.dims), input.dims[1])
-    if isinstance(count, int) and count == 1:
-        raise ValueProblem(f"Expected more than 1 value per channel when training, got input size {dims_text(input.dims)}")
+    shape_env.refuse_less(count, 2, lambda: ValueProblem(
+        f"Expected more than 1 value per channel when training, got input size {dims_text(input.dims)}"))
     out, mean, variance = aten.batch_norm_train(input, weight, bias, eps)
     _update(running_mean, mean, momentum)
     if running_var is not None:
@@ -73,8 +73,8 @@ def _instance_norm(
         return _batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     batch, channels, *spatial = input.dims
     count = dm.product(spatial)
-    if isinstance(count, int) and count == 1:
-        raise ValueProblem(f"Expected more than 1 spatial element when training, got input size {dims_text(input.dims)}")
+    shape_env.refuse_equal(count, 1, lambda: ValueProblem(
+        f"Expected more than 1 spatial element when training, got input size {dims_text(input.dims)}"))
     rows = aten.reshape(input, (1, batch * channels, *spatial))
     out, mean, variance = aten.batch_norm_train(rows, None, None, eps)
     out = aten.reshape(out, tuple(input.dims))

@@ -12,6 +12,7 @@ from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.support.errors import NotForDType, StateError
 from weft.types import dtype as dt
+from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, tensor_type
@@ -218,9 +219,10 @@ def _multinomial_type(self: TensorType, num_samples: int, replacement: bool, gen
         raise StateError("prob_dist must be 1 or 2 dim")
     if num_samples <= 0:
         raise StateError("cannot sample n_sample <= 0 samples")
-    categories = self.dims[-1]
-    if not replacement and isinstance(categories, int) and num_samples > categories:
-        raise StateError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    categories = self.shape[-1]
+    if not replacement:
+        shape_env.refuse_less(categories, num_samples, lambda: StateError(
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement"))
     return tensor_type(dt.int64, (*self.dims[:-1], num_samples), self.device)
 
 

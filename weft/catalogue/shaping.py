@@ -81,7 +81,7 @@ def _repeat_interleave_each(self: Any, repeats: Any, dim: int | None, output_siz
     if dim is None:
         self, dim = aten.reshape(self, (dm.product(self.dims),)), 0
     at = normalize_dim("repeat_interleave", dim, self.ndim)
-    if repeats.ndim == 0 or (repeats.ndim == 1 and isinstance(repeats.dims[0], int) and repeats.dims[0] == 1):
+    if repeats.ndim == 0 or (repeats.ndim == 1 and shape_env.is_repeated(repeats.dims[0], self.dims[at])):
         repeats = aten.expand(aten.reshape(repeats, (1,)), (self.dims[at],))
     if not shape_env.equal(repeats.dims[0], self.dims[at]):
         raise ShapeError(

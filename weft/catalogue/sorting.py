@@ -13,7 +13,9 @@ from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
 from weft.support.errors import DTypeError, IndexBoundsError, StateError
+from weft.types import dims as dm
 from weft.types import dtype as dt
+from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType, tensor_type
 
@@ -96,8 +98,8 @@ argsort = define(
 def _topk_type(self: TensorType, k: int, dim: int, *rest: Any) -> tuple[TensorType, TensorType]:
     axis = normalize_dim("topk", dim, self.ndim)
     size = self.shape[axis] if self.ndim else 1
-    if isinstance(k, int) and (k < 0 or (isinstance(size, int) and k > size)):
-        raise StateError("selected index k out of range")
+    for low, high in ((k, 0), (size, k)):
+        shape_env.refuse_less(low, high, lambda: StateError("selected index k out of range"))
     dims = (*self.shape[:axis], k, *self.shape[axis + 1 :]) if self.ndim else ()
     return tensor_type(self.dtype, dims, self.device), tensor_type(dt.int64, dims, self.device)
 
@@ -123,8 +125,9 @@ topk = define(
 
 def _picked_type(self: TensorType, dim: int, keepdim: bool) -> tuple[TensorType, TensorType]:
     axis = normalize_dim("median", dim, self.ndim)
-    if self.ndim and self.shape[axis] == 0:
-        raise IndexBoundsError(f"median(): Expected reduction dim {axis} to have non-zero size.")
+    if self.ndim and self.is_complete:
+        shape_env.refuse_equal(self.shape[axis], 0, lambda: IndexBoundsError(
+            f"median(): Expected reduction dim {axis} to have non-zero size."))
     values = reduced_type("median", self, dim, keepdim, self.dtype)
     return values, values.with_dtype(dt.int64)
 
@@ -132,8 +135,8 @@ def _picked_type(self: TensorType, dim: int, keepdim: bool) -> tuple[TensorType,
 def _kth_type(self: TensorType, k: int, dim: int, keepdim: bool) -> tuple[TensorType, TensorType]:
     axis = normalize_dim("kthvalue", dim, self.ndim)
     size = self.shape[axis] if self.ndim else 1
-    if isinstance(k, int) and (k < 1 or (isinstance(size, int) and k > size)):
-        raise StateError("kthvalue(): selected number k out of range for dimension " + str(axis))
+    for low, high in ((k, 1), (size, k)):
+        shape_env.refuse_less(low, high, lambda: StateError(f"kthvalue(): selected number k out of range for dimension {axis}"))
     return _picked_type(self, dim, keepdim)
 
 
@@ -174,18 +177,14 @@ def _median(x: Array, dim: int, keepdim: bool, skip_nan: bool) -> tuple[Array, A
     return _pick_from_order(x, dim, keepdim, np.maximum(middle, 0))
 
 
-def _is_empty(dims: Dims) -> bool:
-    return any(type(d) is int and d == 0 for d in dims)
-
-
 def _whole_median_type(self: TensorType) -> TensorType:
-    if self.dims is not None and _is_empty(self.shape) and self.dtype is not None and not self.dtype.is_floating_point:
-        raise StateError(f"median: an empty tensor of {self.dtype} has no median")
+    if self.is_complete and self.dtype is not None and not self.dtype.is_floating_point:
+        shape_env.refuse_equal(dm.product(self.shape), 0, lambda: StateError(f"median: an empty tensor of {self.dtype} has no median"))
     return reduced_type("median", self, None, False, self.dtype)
 
 
 def _whole_median(self: Any, name: str) -> Any:
-    if _is_empty(self.dims):
+    if shape_env.is_zero(dm.product(self.dims)):
         return aten.full((), float("nan"), dtype=self.dtype)
     return getattr(aten, name)(aten.reshape(self, (-1,)), 0)[0]
 

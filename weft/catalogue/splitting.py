@@ -8,6 +8,8 @@ from typing import Any
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError
+from weft.types import dims as dm
+from weft.types import shape_env
 from weft.types.dims import Dim
 
 
@@ -17,7 +19,7 @@ def _split(name: str, self: Any, where: Dim | Sequence[Dim], least: int, dim: in
     if name == "hsplit" and self.ndim == 1:
         dim = 0
     size = self.dims[dim]
-    if isinstance(where, int) and isinstance(size, int) and (where <= 0 or size % where):
+    if isinstance(where, int) and (where <= 0 or not shape_env.equal(dm.mod(size, where), 0)):
         raise ShapeError(f"{name} attempted to split along dimension {dim}, but the size of the dimension {size} is not divisible by the split_size {where}!")
     return aten.tensor_split(self, where, dim)
 

@@ -38,6 +38,7 @@ def view(
     inverse: Rule | None = None,
     vjp: Mapping[str, Rule] | Joint | None = None,
     type: Rule | None = None,
+    is_free: bool = False,
     **fields: Any,
 ) -> Op:
     """A view operator with its twins.
@@ -45,11 +46,12 @@ def view(
     inverse: the gradient's formula where it is not the scatter into zeros (a permutation's inverse, a reshape back, ...).
     vjp: all of the formulas, for views with several results.
     type: only where the dtype changes.
+    is_free: see View.
     """
     parsed = parse_schema(schema)
     twins: list[Op] = []
     formulas = vjp if vjp is not None else {"self": inverse or _scatter_into_zeros(parsed, twins)}
-    op = define(parsed, doc, view=View(geometry, numpy), vjp=formulas, type=type, **fields)
+    op = define(parsed, doc, view=View(geometry, numpy, is_free), vjp=formulas, type=type, **fields)
     _define_copy(op, formulas)
     twins.append(_define_scatter(op))
     return op

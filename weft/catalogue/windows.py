@@ -121,6 +121,7 @@ as_strided = view(
     "aten::as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)",
     "The storage of the tensor shown with any sizes, strides and offset (in elements).",
     _as_strided,
+    is_free=True,
     inverse=lambda g, self_dims, size, stride, storage_offset: aten.as_strided_backward(g, self_dims, size, stride, storage_offset),
     samples=draw(case(F(12), (2, 3), (4, 1)), case(F(12), (2, 2), (3, 1), 4)),
 )

@@ -45,6 +45,7 @@ class NestEmitter:
     def emit(self) -> None:
         """The whole function."""
         self._load_tables()
+        self._leave_if_nothing_is_looked_up()
         for i, instr in enumerate(self.nest.instrs):
             if instr.level == ONCE and instr.kind not in ("reduce", "total", "column"):
                 self.once[i] = self._once(i, instr)
@@ -53,6 +54,16 @@ class NestEmitter:
         else:
             self._rows()
         self.f.ret(const(I64, 0))
+
+    def _leave_if_nothing_is_looked_up(self) -> None:
+        """No indices, no elements: what is the same everywhere would be looked up all the same."""
+        for i, instr in enumerate(self.nest.instrs):
+            if instr.kind != "seek":
+                continue
+            count = self.dim("count", i)
+            if isinstance(count, Value) or count == 0:
+                with self.f.if_(self.f.icmp("eq", count if isinstance(count, Value) else const(I64, count), 0), "nothing"):
+                    self.f.ret(const(I64, 0))
 
     def _load_tables(self) -> None:
         f, nest, layout = self.f, self.nest, self.layout
@@ -78,6 +89,8 @@ class NestEmitter:
             return found
         if key[0] == "size":
             return int(self.nest.axes[key[1]])
+        if key[0] == "count":
+            return int(self.nest.instrs[key[1]].what.count)
         access = self.nest.accesses[key[1]]
         return int(access.strides[key[2]] if key[0] == "stride" else access.offset)
 

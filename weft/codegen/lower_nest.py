@@ -117,6 +117,7 @@ def _place_dims(layout: Layout) -> None:
             layout.slots["number", i] = len(layout.ints)
             layout.ints.append(instr.what)
         if instr.kind in ("seek", "pick"):
+            layout.place(("count", i), instr.what.count)
             for k, (stride, size) in enumerate(zip(instr.what.strides, instr.what.sizes, strict=False)):
                 layout.slots["looked up", i, k] = len(layout.ints)
                 layout.ints += [stride, size]
@@ -189,6 +190,8 @@ def _stride_class(layout: Layout, key: tuple[Any, ...]) -> Any:
         return ("is", nest.accesses[key[1]].strides[key[2]])
     if key[0] == "offset":
         return ("is", nest.accesses[key[1]].offset)
+    if key[0] == "count":
+        return ("is", nest.instrs[key[1]].what.count)
     return ("is", nest.axes[key[1]])
 
 

@@ -27,7 +27,7 @@ from weft.compile.symbolic import Order, Path, SymbolicPayload, SymbolicStorage
 from weft.compile.wrapper_state import WrapperState
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Value
-from weft.ops.geometry import Geometry, contiguous, outside_storage
+from weft.ops.geometry import Geometry, contiguous, within
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.ops.route import call, default_route
@@ -307,12 +307,7 @@ class Capture(LiftedNumbers, WrapperState):
         """A geometry that names its own strides, once it is asked whether it stays within the storage."""
         if storage.param is not None and storage.slot is None:
             self.by_memory.add(storage.param)
-        total, last = dims.product(storage.type.shape), g.offset
-        for size, stride in zip(g.dims, g.strides, strict=True):
-            last = last + (size - 1) * stride
-        if not shape_env.less(last, total) and not any(shape_env.equal(size, 0) for size in g.dims):
-            raise outside_storage(g, total)
-        return g
+        return within(g, dims.product(storage.type.shape))
 
     def _copy_of_view(self, op: Op, payload: SymbolicPayload, rest: tuple[Any, ...], asked: dict[Any, Any]) -> Any:
         if op.base == "view":

@@ -99,6 +99,8 @@ class Builder:
 
     def block(self, results: Sequence[Operand]) -> Block:
         """The finished block."""
+        if self.env.demands:
+            self._settle_demands()
         return Block(tuple(self.params), tuple(self.nodes), tuple(results))
 
     def graph(self, results: Sequence[Operand], writes: Sequence[tuple[int, int]] = ()) -> Graph:
@@ -114,7 +116,11 @@ class Builder:
             found = self._find(key)
             if found is not None:
                 return found
-        node = Node(op, args, self.infer(op, args), blocks, self.where or (user_location(2) if self.track_locations else None))
+        types = self.infer(op, args)
+        where = self.where or (user_location(2) if self.track_locations else None)
+        if self.env.demands:
+            self._settle_demands(where)
+        node = Node(op, args, types, blocks, where)
         self._append(node)
         if key is not None:
             self._memo[key] = node
@@ -154,6 +160,8 @@ class Builder:
                 types = self.infer(node.op, args)
         else:
             types = self.infer(node.op, args)
+        if self.env.demands:
+            self._settle_demands(node.where)
         fresh = Node(node.op, args, types, blocks, node.where)
         for old, new in zip(node.outputs, fresh.outputs, strict=True):
             new.name = old.name
@@ -161,6 +169,18 @@ class Builder:
         if key is not None:
             self._memo[key] = fresh
         return fresh
+
+    def _settle_demands(self, where: Location | None = None) -> None:
+        """Check in the program what rules demanded of sizes that it finds."""
+        from weft.ir.structure import REFUSE  # structure defines entries whose rules need this module
+
+        demands, self.env.demands = self.env.demands, []
+        previous, self.where = self.where, where or self.where
+        try:
+            for demand in demands:
+                self.emit(REFUSE, (demand.relation.expr, demand.relation.op, demand.error, demand.text))
+        finally:
+            self.where = previous
 
     @contextmanager
     def keeping_sizes(self, node: Node) -> Iterator[None]:

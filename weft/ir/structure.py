@@ -6,9 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.ops.geometry import Geometry, contiguous
+from weft.ops.geometry import Geometry, contiguous, within
 from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
-from weft.support.errors import StateError
+from weft.support import errors
+from weft.support.errors import StateError, WeftError
+from weft.types import dims as dm
+from weft.types import dtype as dt
+from weft.types import shape_env
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, Type, tensor_type
 
@@ -18,6 +22,8 @@ def view_type(op: Op, types: tuple[Any, ...]) -> Any:
     source = types[0]
     assert op.view is not None and isinstance(source, TensorType), (op, types)
     shape = op.view.geometry(contiguous(source.shape), *types[1:])
+    if op.view.is_free and shape_env.current_env() is not None:  # in a program, where a value is all of its memory
+        within(shape, dm.product(source.shape))
     if isinstance(shape, tuple):
         return tuple(_like(source, g) for g in shape)
     return _like(source, shape)
@@ -37,6 +43,27 @@ CONSTANT = define(
     type=lambda values, dims, dtype: tensor_type(dtype, tuple(dims)),
     kernel=_constant,
     vjp=NOT_DIFFERENTIABLE,
+    public=(),
+)
+
+
+_ERRORS = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, WeftError)}
+
+
+def _refuse(value: int, relation: str, error: str, text: str) -> np.ndarray[Any, Any]:
+    if value == 0 if relation == "==" else value < 0:
+        raise _ERRORS[error](text)
+    return np.array(True)
+
+
+REFUSE = define(
+    "prim::refuse(int value, str relation, str error, str text) -> Tensor",
+    "True; where `value == 0` (or `value < 0`, as `relation` says) the error of this class and text. What a rule demands of sizes that the program "
+    "finds while it runs.",
+    type=lambda value, relation, error, text: tensor_type(dt.bool_, ()),
+    kernel=_refuse,
+    vjp=NOT_DIFFERENTIABLE,
+    effect="raises",
     public=(),
 )
 

@@ -86,7 +86,9 @@ def pick_nest(node: Node, aliases: Aliases, base: Operand, walked: Sequence[Dim]
     assert dtype is not None
     strides = tuple(0 if place[i] < 0 else s for i, s in enumerate(walked))
     access = builder.access(root, strides, geometry.offset)
-    picked = Picked(access, tuple(x.stride for x in lookups), tuple(x.size for x in lookups), wraps)
+    looked_up = {a for x in lookups for a in x.axes}
+    count = dm.product(d for a, d in enumerate(dims_of(out)) if a in looked_up)
+    picked = Picked(access, tuple(x.stride for x in lookups), tuple(x.size for x in lookups), wraps, count)
     level = max(builder.instrs[r.index].level for r in refs)
     if level == FULL:
         value = builder.emit(Instr("pick", dtype, FULL, args=tuple(refs), what=picked, weight=4))

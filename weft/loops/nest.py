@@ -64,12 +64,14 @@ class Ref:
 @dataclass(frozen=True)
 class Picked:
     """Dims of an access that are not walked but looked up: for each the element stride and the size. An index outside of the size fails the
-    kernel's check; `wraps` lets negative ones count from the end."""
+    kernel's check; `wraps` lets negative ones count from the end. `count`: how many indices there are. Where there are none nothing is looked up,
+    though an index that is the same everywhere is looked at before the loops begin."""
 
     access: int
     strides: tuple[Dim, ...]
     sizes: tuple[Dim, ...]
     wraps: bool = False
+    count: Dim = 1
 
 
 @dataclass(frozen=True)

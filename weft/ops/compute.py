@@ -108,7 +108,7 @@ def _evaluate_reduce(op: Op, args: tuple[Any, ...]) -> Array:
             operand = x.astype(compute.numpy) if x.dtype != compute.numpy else x
             out = _COMBINE[combine](operand, axis=axes, keepdims=keepdim, dtype=compute.numpy)
         else:
-            out = _COMBINE[combine](x != 0 if combine in ("any", "all") else x, axis=axes, keepdims=keepdim)
+            out = _COMBINE[combine](x != 0 if combine in ("any", "all") else x, axis=axes, keepdims=keepdim, **extremum_of_nothing(combine, x))
         return np.asarray(out, order="C").astype(result.dtype.numpy, copy=False)
 
 
@@ -116,6 +116,18 @@ def reduce_arguments(op: Op, args: tuple[Any, ...]) -> tuple[Any, Any, bool]:
     """(self, dim, keepdim) of a reduction, whichever of them its schema has."""
     named = {a.name: v for a, v in zip(op.schema.arguments, args, strict=True)}
     return args[0], named.get("dim"), bool(named.get("keepdim", False))
+
+
+def extremum_of_nothing(combine: str, x: Array) -> dict[str, Any]:
+    """What NumPy must be told for it to take the max or min of no elements: the least (or greatest) number of the dtype."""
+    if x.size or combine not in ("max", "min"):
+        return {}
+    if x.dtype.kind in "iu":
+        limits = np.iinfo(x.dtype)
+        return {"initial": limits.min if combine == "max" else limits.max}
+    if x.dtype.kind == "b":
+        return {"initial": combine == "min"}
+    return {"initial": -np.inf if combine == "max" else np.inf}
 
 
 def arg_reduce(combine: str, x: Array, dim: int | None, keepdim: bool) -> Array:

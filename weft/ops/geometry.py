@@ -44,6 +44,16 @@ def outside_storage(g: Geometry, total: Dim) -> ShapeError:
     return ShapeError(f"as_strided: sizes {sizes}, strides {strides} and storage offset {g.offset} reach outside of a storage of {total} elements")
 
 
+def within(g: Geometry, total: Dim) -> Geometry:
+    """The geometry itself, once it is known to stay within a storage of so many elements. Raises ShapeError."""
+    last = g.offset
+    for size, stride in zip(g.dims, g.strides, strict=True):
+        last = last + (size - 1) * stride
+    if not shape_env.less(last, total) and not any(shape_env.is_zero(size) for size in g.dims):
+        raise outside_storage(g, total)
+    return g
+
+
 def is_contiguous(g: Geometry) -> bool:
     """Whether elements lie row-major without gaps (dims of size 1 may have any stride)."""
     expected: Dim = 1

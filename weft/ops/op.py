@@ -60,10 +60,12 @@ class View:
 
     Raises ShapeError where the request is wrong; returns None where strides cannot express it (`reshape` then copies).
     `numpy(array, *other arguments)`, if given, makes the same view faster in eager mode.
+    `is_free`: the arguments name strides and an offset of their own, which may reach beyond the storage.
     """
 
     geometry: Rule
     numpy: Rule | None = None
+    is_free: bool = False
 
 
 NOT_DIFFERENTIABLE: Mapping[str, Rule] = {}

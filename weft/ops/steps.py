@@ -157,8 +157,10 @@ def _reduction(op: Op, args: tuple[Any, ...]) -> Step:
     elif combine in ("any", "all"):
         convert = lambda v: v != 0  # noqa: E731  (one expression)
 
+    start = compute.extremum_of_nothing(combine, x)
+
     def run(v: Array) -> Array:
-        out = np.asarray(reduce(v, axes, dtype, None, keepdim), order="C")
+        out = np.asarray(reduce(v, axes, dtype, None, keepdim, **start), order="C")
         return out if out.dtype == target else out.astype(target)
 
     return run, [Operand(0, None, convert)]

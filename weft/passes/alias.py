@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from weft.ir.graph import Node, Value
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.op import OPS, Op
+from weft.support.errors import WeftError
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 from weft.types.dtype import DType
@@ -32,6 +35,9 @@ class ProvingEnv(ShapeEnv):
 
     def __init__(self, env: ShapeEnv) -> None:
         super().__init__(env.examples, env.guards, env.counts)
+
+    def refuse(self, relation: Relation, error: Callable[[], WeftError]) -> None:
+        """The graph has been made: what it must refuse has been asked."""
 
     def _ask(self, relation: Relation) -> bool:
         proven = self._prove(relation)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from weft.support.errors import CaptureError
+from weft.support.errors import CaptureError, WeftError
 from weft.support.locations import Location, user_location
 from weft.types import dims
 from weft.types import dtype as dt
@@ -56,6 +56,15 @@ class ShapeGuard:
         return text
 
 
+@dataclass(frozen=True)
+class Demand:
+    """A relation that must not hold of sizes which the program finds: where it does, the program raises an error of this class with this text."""
+
+    relation: Relation
+    error: str
+    text: str
+
+
 @dataclass(eq=False, repr=False)
 class ShapeEnv:
     """Symbols with example values. `s*` are sizes bound on entry (>= 0), `i*` integers bound on entry, `u*` bound while running."""
@@ -65,6 +74,7 @@ class ShapeEnv:
     counts: dict[str, int] = field(default_factory=dict)
     expected: list[Expr | None] = field(default_factory=list)  # what the next sizes that are found while running are known to be
     kept: list[Expr] = field(default_factory=list)  # sizes found by a node that is being emitted anew: what takes its place finds the same
+    demands: list[Demand] = field(default_factory=list)  # what the builder has yet to put into the program
     _asked: dict[tuple[Dim, Dim], tuple[bool, Relation | None]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def fresh(self, kind: str, example: int | None = None) -> Expr:
@@ -114,6 +124,20 @@ class ShapeEnv:
         if isinstance(difference, int):
             return difference < 0
         return self._ask(Relation("<", difference))
+
+    def refuse(self, relation: Relation, error: Callable[[], WeftError]) -> None:
+        """Raise `error()` where the relation holds: now, and (a guard sees to it) for every size that a later call brings. What hangs on a size that
+        the program finds while it runs becomes a demand, which the program checks."""
+        if relation.expr.symbols() <= self.examples.keys():
+            if self._ask(relation):
+                raise error()
+            return
+        proven = self._prove(relation)
+        if proven:
+            raise error()
+        if proven is None:
+            made = error()
+            self.demands.append(Demand(relation, type(made).__name__, str(made)))
 
     def proves_equal(self, a: Dim, b: Dim) -> bool:
         """Whether a == b is certain from structure or from a guard that is already recorded. Records nothing."""
@@ -221,6 +245,35 @@ def less(a: Dim, b: Dim) -> bool:
     if isinstance(a, int) and isinstance(b, int):
         return a < b
     return _required(a, b).less(a, b)
+
+
+def is_zero(d: Dim) -> bool:
+    """Whether a dim is 0, where that decides what is computed. A size that is found while the program runs is taken not to be: what follows must then
+    be right for 0 too, or refuse it."""
+    if isinstance(d, int):
+        return d == 0
+    env = _required(d, d)
+    return d.symbols() <= env.examples.keys() and env.equal(d, 0)
+
+
+def refuse_equal(a: Dim, b: Dim, error: Callable[[], WeftError]) -> None:
+    """Raise `error()` where a == b, in this call and in every other that the program serves."""
+    difference = a - b
+    if isinstance(difference, int):
+        if difference == 0:
+            raise error()
+        return
+    _required(a, b).refuse(Relation("==", _positive_first(difference)), error)
+
+
+def refuse_less(a: Dim, b: Dim, error: Callable[[], WeftError]) -> None:
+    """Raise `error()` where a < b, in this call and in every other that the program serves."""
+    difference = a - b
+    if isinstance(difference, int):
+        if difference < 0:
+            raise error()
+        return
+    _required(a, b).refuse(Relation("<", difference), error)
 
 
 def fixed(d: Dim) -> int:

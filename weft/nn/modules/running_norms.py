@@ -84,13 +84,14 @@ class BatchNorm(_RunningNorm):
         return F.batch_norm(input, mean, variance, self.weight, self.bias, by_batch, 0.0 if self.momentum is None else self.momentum, self.eps)
 
     def _with_plain_average(self, input: Tensor) -> Tensor:
-        """momentum=None: the running statistics are the mean over all batches."""
-        mean, variance = aten.zeros_like(self.running_mean), aten.zeros_like(self.running_var)
+        """momentum=None: the running statistics are the mean over all batches. An empty one has no statistics, and changes nothing."""
+        with no_grad():
+            mean, variance = aten.clone(self.running_mean), aten.clone(self.running_var)
         out = F.batch_norm(input, mean, variance, self.weight, self.bias, True, 1.0, self.eps)
         with no_grad():
             share = 1.0 / self.num_batches_tracked.to(dt.float64)
             for running, found in ((self.running_mean, mean), (self.running_var, variance)):
-                running.copy_(running * (1 - share) + found * share)
+                running.copy_(running + (found - running) * share)
         return out
 
 
