@@ -85,7 +85,7 @@ _LAZY_NAMES = {
     "vmap": ("weft.func.mapping", "vmap"), "compile": ("weft.compile.api", "compile"), "explain": ("weft.compile.api", "explain"), "cond": ("weft.compile.control", "cond"),
     "while_loop": ("weft.compile.control", "while_loop"), "manual_seed": ("weft.random", "manual_seed"),
     "Generator": ("weft.runtime.generator", "Generator"), "default_generator": ("weft.random", "default_generator"),
-    "set_num_threads": ("weft.runtime.pool", "set_num_threads"), "get_num_threads": ("weft.runtime.pool", "get_num_threads"),
+    "set_num_threads": ("weft.runtime.pool", "set_num_threads"), "get_num_threads": ("weft.layers.threads", "get_num_threads"),
     "save": ("weft.interop.files", "save"), "load": ("weft.interop.files", "load"),
     "get_rng_state": ("weft.random", "get_rng_state"), "set_rng_state": ("weft.random", "set_rng_state"),
     "initial_seed": ("weft.random", "initial_seed"), "from_dlpack": ("weft.interop.dlpack", "from_dlpack"),

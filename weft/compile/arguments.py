@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from weft.autograd.hooks import hooks_on
 from weft.compile.capture import Capture
+from weft.compile.guards.values import MISSING
 from weft.runtime.storage import root_of
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Expr
@@ -31,11 +32,13 @@ class TensorFacts:
     is_strided: bool  # neither row-major nor a permutation of it: the strides are symbols of the program
     layout: tuple[Any, ...] | None  # sizes, strides, offset and storage size, only where the sizes are not symbolic
     hooks: tuple[tuple[int, ...], ...] = NO_HOOKS
+    given: tuple[tuple[str, Any], ...] = ()  # attributes that the user gave it and the function looks up, MISSING for those it has not
 
     def describe(self) -> str:
         wants = ", requires_grad" if self.requires_grad else ""
         hooked = "" if self.hooks == NO_HOOKS else ", with hooks"
-        return f"{self.kind.__name__}[{self.dtype}, {self.ndim} dims{wants}{hooked}{self._order()}]"
+        given = "".join([f", {name} = {value!r}" for name, value in self.given])
+        return f"{self.kind.__name__}[{self.dtype}, {self.ndim} dims{wants}{hooked}{self._order()}{given}]"
 
     def _order(self) -> str:
         if self.is_strided:
@@ -50,6 +53,11 @@ def facts_of(tensor: Tensor, is_static: bool) -> TensorFacts:
     is_strided = permutation is None and not data.flags.c_contiguous
     layout = layout_of(tensor) if is_static else None
     return TensorFacts(type(tensor), data.dtype, data.ndim, tensor.requires_grad, tensor.is_leaf, permutation, is_strided, layout, hooks_on(tensor))
+
+
+def with_given(fact: TensorFacts, tensor: Tensor, names: Iterable[str]) -> TensorFacts:
+    """The facts of a tensor with the attributes of these names that the user gave it."""
+    return replace(fact, given=tuple((name, vars(tensor).get(name, MISSING)) for name in sorted(names)))
 
 
 def leaf_of(tensor: Tensor, leaves: Sequence[Any]) -> int | None:

@@ -11,12 +11,14 @@ import numpy as np
 
 from weft.autograd.hooks import hooks_on
 from weft.autograd.node import RemovableHandle
+from weft.autograd.saved import default_hooks
 from weft.autograd.views import follow
-from weft.compile.arguments import TensorFacts, facts_of, layout_of, leaf_of, sharing_pattern, strides_of
+from weft.compile.arguments import TensorFacts, facts_of, layout_of, leaf_of, sharing_pattern, strides_of, with_given
 from weft.compile.call_plan import Effects, Inputs, Symbols, number_of, target_of
 from weft.compile.capture import Capture
 from weft.compile.executable import Compiled, Interpreted, make_executable
 from weft.compile.gradients import present_grad
+from weft.compile.guards.values import MISSING, same
 from weft.compile.joint import JointProgram
 from weft.compile.memory import Memory, Place, shows_a_gradient
 from weft.compile.program_io import (
@@ -132,6 +134,7 @@ class Entry:
         self.presence = [(leaf_of(tensor, leaves), tensor, present) for tensor, present in reads]
         arguments = {i for s in states for i in s.own}  # their hooks are checked with their other facts
         self.hooks = [(t, hooks_on(t)) for i, (t, _, _) in self.capture.wants_grad.items() if i not in arguments]
+        self.saving = default_hooks.stack
         self.hooks_everywhere = _hooks_everywhere()
         self.hook_changes = RemovableHandle.changes
         numbers = self.capture.numbers
@@ -160,6 +163,8 @@ class Entry:
             return Miss(f"grad mode was {self.grad_mode}, is now {modes.grad}", 1)
         if dt.get_default() is not self.default_dtype:
             return Miss(f"the default dtype was {self.default_dtype}, is now {dt.get_default()}", 1)
+        if default_hooks.stack != self.saving:
+            return Miss(f"{len(self.saving)} saved_tensors_hooks were in force, are now {len(default_hooks.stack)} (or others)", 1)
         sizes = self.quick(leaves) if self.quick is not None else None
         if sizes is not None and self.guards.check() and self._match_state(leaves) is None:
             return self._bound(sizes)
@@ -179,7 +184,7 @@ class Entry:
                 if not isinstance(leaf, Tensor):
                     return Miss(f"was a {fact.describe()}, is now {type(leaf).__name__}", 2, leaf=i)
                 if not fits(leaf, fact):
-                    return Miss(f"was a {fact.describe()}, is now a {facts_of(leaf, fact.layout is not None).describe()}", 2, leaf=i)
+                    return Miss(f"was a {fact.describe()}, is now a {_as_asked(leaf, fact).describe()}", 2, leaf=i)
             elif fact is not None:
                 if type(leaf) is not fact:
                     return Miss(f"was {fact.__name__}, is now {type(leaf).__name__}", 2, leaf=i)
@@ -391,12 +396,18 @@ def fits(leaf: Tensor, fact: TensorFacts) -> bool:
         return False
     if fact.layout is not None and layout_of(leaf) != fact.layout:
         return False
+    if fact.given and not all(same(value, vars(leaf).get(name, MISSING)) for name, value in fact.given):
+        return False
     if fact.is_strided or fact.layout is not None:
         return True
     order = fact.permutation
     if order is not None:
         data = data.transpose(sorted(range(len(order)), key=order.__getitem__))
     return bool(data.flags.c_contiguous)
+
+
+def _as_asked(leaf: Tensor, fact: TensorFacts) -> TensorFacts:
+    return with_given(facts_of(leaf, fact.layout is not None), leaf, [name for name, _ in fact.given])
 
 
 def same_constant(a: Any, b: Any) -> bool:

@@ -92,6 +92,8 @@ _OURS: Final[dict[str, Function]] = {
     "pow": _pow,
     "fabs": _fabs,
 }
+_PAIRS: Final = (*((math, name, ours, _PYTHONS[name]) for name, ours in _OURS.items()), (builtins, "len", _len, _PYTHONS_LEN))
+STANDS_FOR: Final[dict[Any, Any]] = {ours: pythons for _, _, ours, pythons in _PAIRS}  # ours while capturing, Python's own otherwise
 
 
 @contextmanager
@@ -110,6 +112,7 @@ def _exchange(step: int) -> None:
         _depth[0] += step
         if before and _depth[0]:
             return
-        for name, function in (_OURS if _depth[0] else _PYTHONS).items():
-            setattr(math, name, function)
-        builtins.len = _len if _depth[0] else _PYTHONS_LEN
+        for module, name, ours, pythons in _PAIRS:
+            before, after = (pythons, ours) if _depth[0] else (ours, pythons)
+            if getattr(module, name) is before:  # what someone else put there stays
+                setattr(module, name, after)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,14 +14,14 @@ import numpy as np
 from weft.autograd.function_context import FunctionCtx
 from weft.autograd.hooks import hooks_on
 from weft.compile import guards
-from weft.compile.arguments import NO_HOOKS, TensorFacts, facts_of, leaf_of, strides_of, symbolic_dims
+from weft.compile.arguments import NO_HOOKS, TensorFacts, facts_of, leaf_of, strides_of, symbolic_dims, with_given
 from weft.compile.capture import Capture
 from weft.compile.entry import Entry
 from weft.compile.gradients import GradSlot
 from weft.compile.joint import JointRecord, record_backward, unfinished
 from weft.compile.leaks import held_symbol
 from weft.compile.memory import Memory, shows_a_gradient
-from weft.compile.number_math import recorded_math
+from weft.compile.number_math import STANDS_FOR, recorded_math
 from weft.compile.numbers import SymFloat, operand_of
 from weft.compile.program_io import (
     ArgumentSource,
@@ -102,11 +102,16 @@ class Outcome:
         return len(self.results) - 1
 
 
-def kinds() -> guards.Kinds:
-    """The classes that guards on Python state must know."""
+def kinds(leaves: Iterable[Any] = ()) -> guards.Kinds:
+    """The classes that guards on Python state must know. What hangs on the call's leaves is guarded with their other facts."""
+    arguments = {id(leaf) for leaf in leaves}
+
+    def is_recorded(leaf: Any) -> bool:
+        return id(leaf) in arguments or (isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload)
+
     return guards.Kinds(
         leaves=(Tensor, Generator), optimizers=tuple(registry.opaque_classes), modules=tuple(registry.module_classes), equal=(DType, Device),
-        symbols=(SymInt, SymFloat), made=(FunctionCtx,),
+        symbols=(SymInt, SymFloat), made=(FunctionCtx,), is_recorded=is_recorded, stands_for=STANDS_FOR,
     )
 
 
@@ -119,11 +124,10 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
     args, kwargs = pytree.unflatten(stand_ins, spec)
     substitution = _substitution(owner, capture)
     with capture.active(), _settings(outcome), symbolic_generators(capture) as random:  # noqa: SIM117  the substitution ends first
-        with substitution, _groups() as groups:  # also while the records are put back: they hold the stand-ins
+        with recorded_math(), substitution, _groups() as groups:  # also while the records are put back: they hold the stand-ins
             if wrapper_classes or armed:
                 args, kwargs = opened((args, kwargs))
-            with recorded_math():
-                result, recorded = guards.record(owner.function, args, kwargs, kinds=kinds(), substitution=substitution)
+            result, recorded = guards.record(owner.function, args, kwargs, kinds=kinds(leaves), substitution=substitution)
             try:
                 if wrapper_classes or armed:
                     result = sealed(result)
@@ -141,6 +145,8 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
                 joint = _joint(outcome, carriers)
             finally:
                 recorded.rollback()
+    if recorded.names_of_leaves:
+        facts = [with_given(f, v, recorded.names_of_leaves) if type(f) is TensorFacts else f for f, v in zip(facts, leaves, strict=True)]
     outcome.raised = capture.raised()
     capture.restore()
     arguments = {id(leaf) for leaf in leaves}
@@ -240,6 +246,7 @@ def _stand_in(outcome: Outcome, leaf: Tensor, i: int, fact: TensorFacts) -> Tens
     _put(outcome.sources, at, ArgumentSource(i, dims, fact.permutation, strides, False))
     if fact.requires_grad:
         out._state().requires_grad = True
+    vars(out).update(vars(leaf))
     return out
 
 

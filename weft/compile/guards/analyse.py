@@ -7,6 +7,7 @@ from types import CodeType
 from typing import Any, Final
 
 from weft.compile.guards.assigned import STORE_CELL, argument_names, names_in, nested_codes, stored_locals
+from weft.compile.guards.operators import operator_methods
 from weft.compile.guards.plan import Link, Plan
 from weft.compile.guards.stack import ENDS, IGNORED, NULL, OWN, Const, Item, Own, Stack, instructions_with_lines
 
@@ -43,6 +44,8 @@ class _Walk:
             self.line = line
             if ins.is_jump_target:
                 self.stack.clear()
+            for name in operator_methods(ins):
+                self.plan.operators.setdefault(name, line)
             if ins.opname not in IGNORED:
                 rule = _RULES.get(ins.opname)
                 if rule is None:
@@ -62,6 +65,7 @@ class _Walk:
             plan.optional |= inner.optional
             plan.loose_stores |= inner.loose_stores
             plan.names |= inner.names
+            plan.operators |= inner.operators
             plan.everything = plan.everything or inner.everything
         plan.bound = tuple(name for kind, name in plan.roots if kind in ("local", "cell"))
         stores: set[str] = set(plan.loose_stores)
@@ -137,10 +141,11 @@ class _Walk:
 
     def import_name(self, ins: dis.Instruction) -> None:
         level, names = (i.value if isinstance(i, Const) else None for i in self.stack.use(2))
-        if level != 0:
+        if not isinstance(level, int):
             self.stack.push(None)
             return
-        link = self.root("import", ins.argval if names else ins.argval.partition(".")[0])
+        name = "." * level + ins.argval
+        link = self.root("import", name if names or level else name.partition(".")[0])
         self.stack.push(link)
 
     def import_from(self, ins: dis.Instruction) -> None:

@@ -25,7 +25,7 @@ class ContainerGuard(Guard):
         self.items: list[Any] = list(before.values()) if self.kind is Kind.DICT else list(before)
         self.lifted = {i for i, key in enumerate(self.keys) if self.slot(key).key in lifted}
         self.ignored: set[int] = set()
-        self.owned = False  # a Module's own dict, from names to objects: few, identical, and never reordered in place
+        self.owned = False  # a Module's own dict, from names to objects: few, and identical
         for i in self.lifted:
             self.items[i] = lifted[self.slot(self.keys[i]).key]
 
@@ -46,7 +46,8 @@ class ContainerGuard(Guard):
             return f"not {place}"
         if self.owned and len(self.items) <= 8 and not self.ignored and not self.lifted:
             parts = [f"{place}[{k!r}] is {names.bind(v)}" for k, v in zip(self.keys, self.items, strict=True)]
-            return " and ".join([f"len({place}) == {len(parts)}", *parts])
+            order = f"[*{place}] == {names.variable(self.keys)}" if len(parts) > 1 else f"len({place}) == 1"
+            return " and ".join([order, *parts])
         return f"{names.variable(self.holds)}()"
 
     def holds(self) -> bool:

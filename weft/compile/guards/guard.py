@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
-from weft.compile.guards.kinds import Kind, Kinds
+from weft.compile.guards.kinds import Kind, Kinds, is_changeable
 from weft.compile.guards.slots import AttributeSlot, ClassSlot, Slot, class_lookup, instance_dict
 from weft.compile.guards.values import MISSING, number_kind, same
 from weft.support.locations import Location
@@ -44,12 +44,20 @@ class Names:
     def __init__(self) -> None:
         self.namespace: dict[str, Any] = {}
         self._bound: dict[int, str] = {}
+        self._class_dicts: dict[type, str] = {}
 
     def bind(self, obj: object) -> str:
         """The name of this object."""
         name = self._bound.get(id(obj))
         if name is None:
             name = self._bound[id(obj)] = self.variable(obj)
+        return name
+
+    def bind_class_dict(self, cls: type) -> str:
+        """The name of the live view of a class's own dict: looking through it costs less than asking the class each time."""
+        name = self._class_dicts.get(cls)
+        if name is None:
+            name = self._class_dicts[cls] = self.variable(cls.__dict__)
         return name
 
     def variable(self, value: object) -> str:
@@ -84,12 +92,15 @@ class SlotGuard(Guard):
         self.holder, self.lifted, self.equal = slot.holder, lifted, kinds.equal
         self.by_value = kinds.of(expected) in (Kind.SCALAR, Kind.TUPLE)
         self.tracked = isinstance(slot, AttributeSlot) and isinstance(slot.holder, kinds.tracked)
+        self.instead = kinds.stands_for.get(expected) if kinds.of(expected) in (Kind.FUNCTION, Kind.BUILTIN) else None
         self._names, self._variable = Names(), ""
 
     def source(self, names: Names) -> str:
         place = self.slot.source(names.bind)
         if self.lifted:
             return f"({place}.__class__ is {names.bind(type(self.expected))} or {names.variable(self.accept)}({place}))"
+        if self.instead is not None:
+            return f"({place} is {names.bind(self.instead)} or {place} is {names.bind(self.expected)})"
         if not self.by_value or self.expected is None or isinstance(self.expected, bool):
             return f"{place} is {names.bind(self.expected)}"
         self._names, self._variable = names, names.variable(self.expected)
@@ -108,7 +119,7 @@ class SlotGuard(Guard):
         new = self.slot.get()
         if new is MISSING and self.expected is MISSING:
             return None
-        if new is self.expected or ((self.by_value or self.lifted) and self.accept(new)):
+        if new is self.expected or (self.instead is not None and new is self.instead) or ((self.by_value or self.lifted) and self.accept(new)):
             return None
         is_number = bool(number_kind(new) and number_kind(self.expected))
         return Miss(self.where, self.text, self.expected, new, is_number, self.slot if is_number else None)
@@ -124,7 +135,7 @@ class AbsentGuard(Guard):
     def source(self, names: Names) -> str:
         place = names.bind(self.holder)
         if isinstance(self.slot, ClassSlot):
-            return f"{self.slot.name!r} not in {place}.__dict__"
+            return f"{self.slot.name!r} not in {names.bind_class_dict(self.holder)}"
         if not isinstance(self.slot, AttributeSlot):
             return f"{self.slot.name!r} not in {place}"
         if instance_dict(self.holder):
@@ -146,12 +157,37 @@ class ClassGuard(Guard):
     def source(self, names: Names) -> str:
         if type(self.holder) is type and type.__getattribute__(self.holder, self.name) is self.raw:
             return f"{names.bind(self.holder)}.{self.name} is {names.bind(self.raw)}"
-        owner = class_lookup(self.holder, self.name)[0]
-        return f"{names.bind(owner)}.__dict__[{self.name!r}] is {names.bind(self.raw)}"
+        parts = []
+        for cls in self.holder.__mro__:
+            held = names.bind_class_dict(cls)
+            if self.name in cls.__dict__:
+                return " and ".join([*parts, f"{held}[{self.name!r}] is {names.bind(self.raw)}"])
+            if is_changeable(cls):  # what it defines from now on comes first
+                parts.append(f"{self.name!r} not in {held}")
+        return "False"
 
     def miss(self) -> Miss | None:
         new = class_lookup(self.holder, self.name)[1]
         return None if new is self.raw else Miss(self.where, self.text, self.raw, new)
+
+
+class AbsentNamesGuard(Guard):
+    """A class still defines none of the names that were looked up on it in vain, or found behind it."""
+
+    def __init__(self, cls: type, names: dict[str, Location]) -> None:
+        self.holder: type = cls
+        self.names, self.where, self.text = names, next(iter(names.values())), cls.__name__
+
+    def source(self, names: Names) -> str:
+        if len(self.names) == 1:
+            return f"{next(iter(self.names))!r} not in {names.bind_class_dict(self.holder)}"
+        return f"{names.variable(self.holder.__dict__.keys())}.isdisjoint({names.variable(frozenset(self.names))})"
+
+    def miss(self) -> Miss | None:
+        found = next((n for n in self.names if n in self.holder.__dict__), None)
+        if found is None:
+            return None
+        return Miss(self.names[found], f"{self.text}.{found}", MISSING, self.holder.__dict__[found])
 
 
 class TypeGuard(Guard):

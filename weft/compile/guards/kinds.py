@@ -7,6 +7,7 @@ import functools
 import types
 import weakref
 from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -72,6 +73,10 @@ def is_changeable(cls: type) -> bool:
     return bool(cls.__flags__ & 1 << 9) and not cls.__flags__ & 1 << 8  # Py_TPFLAGS_HEAPTYPE, Py_TPFLAGS_IMMUTABLETYPE
 
 
+def _never(leaf: Any) -> bool:
+    return False
+
+
 @dataclass
 class Kinds:
     """The classes that the guards must know. Everything is a tuple of classes for isinstance.
@@ -79,7 +84,8 @@ class Kinds:
     leaves: identity only, never opened (Tensor, Generator); optimizers: weft's own; modules: nn.Module; equal: compared by == (DType, Device);
     symbols: stand-ins for lifted numbers (SymInt, SymFloat); tracked: classes of which every attribute write, and every change of a Module's
     own dicts (registration, a hook's removal), bumps the epoch; made: classes whose objects the call itself makes, through weft (the context of a
-    custom Function), unless a chain of reads leads to them.
+    custom Function), unless a chain of reads leads to them; is_recorded: whether a leaf is the call's own, an argument's stand-in or a result; stands_for: functions that
+    are in their originals' places during a capture, on this thread or another.
     """
 
     leaves: tuple[type, ...] = ()
@@ -89,6 +95,8 @@ class Kinds:
     symbols: tuple[type, ...] = ()
     tracked: tuple[type, ...] = ()
     made: tuple[type, ...] = ()
+    is_recorded: Callable[[Any], bool] = _never
+    stands_for: Mapping[Any, Any] = field(default_factory=dict)
     origins: Origins = field(default_factory=Origins)
     _known: dict[type, Kind] = field(default_factory=dict, repr=False)
 

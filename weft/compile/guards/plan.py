@@ -37,7 +37,7 @@ class Plan:
 
     roots: chains by ("global" | "cell" | "local" | "import", name); loose: attribute names read from values that bytecode alone does not
     identify (a loop variable), with their line; optional: those of them that need not exist; loose_stores: the same for writes;
-    names: every attribute name; everything: attributes are named at run time; mutations: lines that change an unidentified container.
+    names: every attribute name; operators: the special methods behind its operators; everything: attributes are named at run time; mutations: lines that change an unidentified container.
     """
 
     code: CodeType
@@ -46,6 +46,7 @@ class Plan:
     optional: set[str] = field(default_factory=set)
     loose_stores: dict[str, int] = field(default_factory=dict)
     names: dict[str, int] = field(default_factory=dict)
+    operators: dict[str, int] = field(default_factory=dict)
     everything: int = 0
     mutations: list[int] = field(default_factory=list)
     nested: tuple[CodeType, ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import ChainMap, UserDict, UserList
 from collections.abc import Iterator, Mapping
 from types import FunctionType
@@ -10,7 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.compile.guards.guard import ClassGuard, FunctionGuard, TypeGuard
+from weft.compile.guards.class_reads import DESCRIPTORS, ClassReads
+from weft.compile.guards.guard import FunctionGuard, TypeGuard
 from weft.compile.guards.kinds import BORING, CONTAINERS, Kind, Kinds, is_changeable
 from weft.compile.guards.origin import INTERNAL, USER
 from weft.compile.guards.record_of import ArrayContent, Contents, Drawn, Entry, RandomState, position, state_of
@@ -28,20 +28,12 @@ from weft.compile.guards.slots import (
 from weft.compile.guards.values import MISSING
 from weft.support.locations import Location
 
-_DESCRIPTORS: Final = (
-    FunctionType,
-    classmethod,
-    staticmethod,
-    property,
-    functools.cached_property,
-    functools.partialmethod,
-)
 _WRAPPED: Final = (ChainMap, UserDict, UserList)  # containers of Python's that are written in Python, around another
 _CLOSED: Final = frozenset({Kind.ARRAY, Kind.RANDOM, Kind.PARTIAL, Kind.ITERATOR, Kind.BUILTIN, Kind.TUPLE})
 _ARRAY_LIMIT: Final = 1 << 20  # bytes; a larger array is guarded by identity alone
 
 
-class Reads:
+class Reads(ClassReads):
     """What has been read so far, each thing with its value when it was first seen.
 
     known: objects older than the call, because a chain of reads leads to them; tentative: objects met in frames by another way, which
@@ -49,10 +41,10 @@ class Reads:
     """
 
     def __init__(self, kinds: Kinds, lifted: Mapping[Key, Any]) -> None:
+        super().__init__()
         self.kinds, self.lifted = kinds, dict(lifted)
         self.entries: dict[Key, Entry] = {}
         self.containers: dict[int, Contents] = {}
-        self.classes: dict[tuple[int, str], ClassGuard] = {}
         self.types: dict[int, TypeGuard] = {}
         self.functions: dict[int, FunctionGuard] = {}
         self.by_code: dict[int, list[FunctionType]] = {}
@@ -66,6 +58,7 @@ class Reads:
         self.fresh: dict[int, Any] = {}  # objects that the call made, since it initialised them: never guarded
         self.exempt: set[int] = set()  # containers of the arguments, whose structure is the caller's to guard
         self.mutations: dict[int, list[Location]] = {}
+        self.names_of_leaves: set[str] = set()  # attributes looked up on tensors that are the call's arguments, or made of them
         self._noted: set[int] = set()
 
     # values
@@ -209,18 +202,25 @@ class Reads:
         if kind is Kind.METHOD:
             return obj.__self__ if name == "__self__" else MISSING
         if kind is Kind.OPTIMIZER:
-            return self.entry(AttributeSlot(obj, name, path), where, read, store, sure) if name == "param_groups" else MISSING
+            return self.of_optimizer(obj, name, path, where, read, store, sure)
         if kind is Kind.TUPLE and name in getattr(type(obj), "_fields", ()):
             return obj[type(obj)._fields.index(name)]
         if kind is Kind.FUNCTION and name not in instance_dict(obj) and store is None:
             return MISSING
+        if kind is Kind.LEAF:
+            return MISSING if store is not None else self.of_leaf(obj, name, path, where)
         if kind in BORING or kind in _CLOSED:
             return MISSING
         return self.instance_attribute(obj, name, path, where, read, store, sure)
 
     def foreign(self, module: Any, name: str, path: str, where: Location) -> Any:
-        """An attribute of a module that is not the user's: not guarded, but numpy.random's hidden generator is watched."""
+        """A name of a module that is not the user's, such as `weft.relu` or `F.relu`; numpy.random's hidden generator is watched.
+
+        A name that is not there yet is no fact: libraries import parts of themselves when they are first asked.
+        """
         value = module.__dict__.get(name, MISSING)
+        if value is not MISSING:
+            self.entry(GlobalSlot(module.__dict__, name, path), where)
         if module.__name__ == "numpy.random" and callable(value):
             owner = getattr(value, "__self__", None)
             if isinstance(owner, np.random.RandomState):
@@ -235,6 +235,8 @@ class Reads:
         owner, raw = class_lookup(cls, name)
         slot = AttributeSlot(obj, name, path)
         if is_slot(cls, name) or (name in instance_dict(obj) and not _overrides(raw)):
+            if raw is MISSING and read and self.kinds.origins.of_module(cls.__module__) == USER:
+                self.lacks(cls, name, where)
             return self.entry(slot, where, read, store, sure)
         if _overrides(raw):
             return self.class_value(cls, name, raw, where)
@@ -245,13 +247,52 @@ class Reads:
         if raw is not MISSING and is_changeable(cls) and sure and id(obj) not in self.fresh and id(obj) not in self.types and class_lookup(cls, "__class__")[0] is object:
             self.types[id(obj)] = TypeGuard(obj, where, path.rpartition(".")[0], self.kinds)
         if raw is MISSING:
-            fallback = class_lookup(cls, "__getattr__")[1]
+            self.lacks(cls, name, where)
+            behind, fallback = class_lookup(cls, "__getattr__")
+            self.lacks(cls, "__getattr__", where, behind)
             if fallback is not MISSING:
                 self.class_value(cls, "__getattr__", fallback, where)
             return MISSING
-        if isinstance(raw, _DESCRIPTORS) or hasattr(type(raw), "__get__"):
+        if isinstance(raw, DESCRIPTORS) or hasattr(type(raw), "__get__"):
             return self.class_value(cls, name, raw, where)
+        self.lacks(cls, name, where, owner)
         return self.entry(ClassSlot(owner, name, path), where, read) if owner and is_changeable(owner) else raw
+
+    def of_optimizer(self, optimizer: Any, name: str, path: str, where: Location, read: bool, store: Location | None, sure: bool) -> Any:
+        """An optimizer's groups where the user's code reads them, and its methods; what its step goes by it guards itself."""
+        if name == "param_groups":
+            return self.entry(AttributeSlot(optimizer, name, path), where, read, store, sure)
+        raw = class_lookup(type(optimizer), name)[1]
+        is_method = isinstance(raw, FunctionType) and store is None
+        if is_method and self.entry(AttributeSlot(optimizer, name, path), where, read) is MISSING:
+            self.class_value(type(optimizer), name, raw, where)
+        return MISSING
+
+    def of_leaf(self, leaf: Any, name: str, path: str, where: Location) -> Any:
+        """An attribute of a tensor: what its class has is code of weft's or of the user's class, all else the user put there."""
+        cls = type(leaf)
+        owner, raw = class_lookup(cls, name)
+        if owner is not None and self.is_leafs_own(owner):
+            return self.class_value(owner, name, raw, where)
+        if _overrides(raw):
+            return self.class_value(cls, name, raw, where)
+        if self.kinds.is_recorded(leaf):
+            self.names_of_leaves.add(name)
+            found = instance_dict(leaf).get(name, MISSING)
+        else:
+            found = self.entry(AttributeSlot(leaf, name, path), where)
+        if found is not MISSING or owner is None:
+            if owner is None:
+                self.lacks(cls, name, where)
+            return found
+        if isinstance(raw, DESCRIPTORS) or hasattr(type(raw), "__get__"):
+            return self.class_value(cls, name, raw, where)
+        self.lacks(cls, name, where, owner)
+        return self.entry(ClassSlot(owner, name, path), where)
+
+    def is_leafs_own(self, owner: type) -> bool:
+        """Whether a class is one that leaves have in common: weft's Tensor, or something behind it."""
+        return any(issubclass(leaf, owner) for leaf in self.kinds.leaves)
 
     def named(self, getter: Any) -> list[str]:
         """The attributes that an operator.attrgetter or methodcaller reads."""
@@ -266,40 +307,6 @@ class Reads:
                     return held[group][name]
         return MISSING
 
-    def class_attribute(
-        self, cls: type, name: str, path: str, where: Location, read: bool, store: Location | None
-    ) -> Any:
-        """An attribute read from a class itself."""
-        owner, raw = class_lookup(cls, name)
-        if owner is None and is_changeable(type(cls)):
-            self.entry(ClassSlot(cls, name, path), where, read)
-            self.of_metaclass(cls, name, path, where, read)
-        if owner is None or not is_changeable(owner):
-            return MISSING if store is None else self.entry(ClassSlot(cls, name, path), where, read, store)
-        if isinstance(raw, _DESCRIPTORS) or hasattr(type(raw), "__get__"):
-            return self.class_value(cls, name, raw, where)
-        if store is not None:
-            self.entry(ClassSlot(cls, name, path), where, False, store)
-        return self.entry(ClassSlot(owner, name, path), where, read)
-
-    def of_metaclass(self, cls: type, name: str, path: str, where: Location, read: bool) -> None:
-        """What a class has from its metaclass."""
-        owner, raw = class_lookup(type(cls), name)
-        if owner is None:
-            return
-        if isinstance(raw, _DESCRIPTORS) or hasattr(type(raw), "__get__"):
-            self.class_value(type(cls), name, raw, where)
-        else:
-            self.entry(ClassSlot(owner, name, path), where, read)
-
-    def class_value(self, cls: type, name: str, raw: Any, where: Location) -> Any:
-        """A method, property or other descriptor found on a class: guarded; the plain function, or MISSING where a call decides."""
-        if is_changeable(cls) and (id(cls), name) not in self.classes:
-            self.classes[id(cls), name] = ClassGuard(cls, name, raw, where)
-            for function in _underlying(raw):
-                self.note(function, f"{cls.__name__}.{name}", where)
-        return raw if isinstance(raw, FunctionType) else MISSING
-
 
 def _overrides(raw: Any) -> bool:
     return raw is not MISSING and hasattr(type(raw), "__set__")
@@ -310,17 +317,6 @@ def _content(cell: Any) -> Any:
         return cell.cell_contents
     except ValueError:
         return None
-
-
-def _underlying(raw: Any) -> Iterator[Any]:
-    candidates: tuple[Any, ...] = (raw,)
-    if isinstance(raw, property):
-        candidates = (raw.fget, raw.fset, raw.fdel)
-    elif isinstance(raw, (classmethod, staticmethod)):
-        candidates = (raw.__func__,)
-    elif isinstance(raw, (functools.cached_property, functools.partialmethod)):
-        candidates = (raw.func,)
-    return (c for c in candidates if isinstance(c, FunctionType))
 
 
 def _parts(kind: Kind, value: Any, text: str) -> Iterator[tuple[Any, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from weft.compile.guards.content_guard import ArrayGuard, ContainerGuard
-from weft.compile.guards.guard import AbsentGuard, Guard, ShadowGuard, SlotGuard
+from weft.compile.guards.guard import AbsentGuard, AbsentNamesGuard, Guard, ShadowGuard, SlotGuard
 from weft.compile.guards.guard_set import GuardSet
 from weft.compile.guards.kinds import Kind, Kinds
 from weft.compile.guards.lifting import Substitution
@@ -37,6 +37,10 @@ class Recording:
     def leaves(self) -> list[Any]:
         """The objects of kind LEAF that were read from older state, or stand in it."""
         return list(self._reads.leaves.values())
+
+    def names_of_leaves(self) -> set[str]:
+        """The attributes that were looked up on tensors of the call's own."""
+        return self._reads.names_of_leaves
 
     @property
     def lifted(self) -> list[Slot]:
@@ -93,6 +97,7 @@ def _guards(reads: Reads) -> list[Guard]:
         elif kinds.of(entry.before) is not Kind.SYMBOL:
             found.append(SlotGuard(entry.slot, entry.before, entry.where, kinds))
     found += [*reads.types.values(), *reads.classes.values(), *reads.functions.values()]
+    found += [AbsentNamesGuard(cls, names) for cls, names in reads.absent.items()]
     found += [ShadowGuard(scope, names) for scope, names in reads.shadows.values()]
     for held in reads.containers.values():
         if held.guarded:

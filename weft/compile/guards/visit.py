@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import operator
 import sys
 from collections.abc import Mapping
 from types import CodeType, FrameType, FunctionType
-from typing import Any
+from typing import Any, Final
 
 from weft.compile.guards.kinds import BORING, CONTAINERS, Kind
 from weft.compile.guards.plan import Link, Plan
@@ -16,6 +17,7 @@ from weft.compile.guards.slots import CellSlot, GlobalSlot, ItemSlot, class_look
 from weft.compile.guards.values import MISSING
 from weft.support.locations import Location
 
+_EMPTY: Final = BORING - {Kind.LEAF}  # what nothing is read from
 Reached = tuple[Any, str]  # a value and how the source would say it
 
 
@@ -32,6 +34,8 @@ class Visitor:
 
     def frame(self, frame: FrameType, plan: Plan, values: Mapping[str, Any]) -> None:
         """Record what a frame that starts with these local and cell values can read."""
+        if id(plan.code) not in self.codes:
+            self.of_leaf_classes(plan)
         self.codes[id(plan.code)] = plan
         self.nested.update(map(id, plan.nested))
         self.resolve(plan, values)
@@ -43,7 +47,7 @@ class Visitor:
             elif kind == "cell":
                 value = self.cell(plan, name, link, values, where)
             elif kind == "import":
-                value = sys.modules.get(name, MISSING)
+                value = self.imported(frame, name, where)
             else:
                 value = values.get(name, MISSING)
             self.walk(link, value, name, plan, pool)
@@ -52,6 +56,14 @@ class Visitor:
         if plan.loose or plan.loose_stores or plan.everything:
             pool += [(v, n) for n, v in values.items() if self.kinds.of(v) not in BORING]
             self.reach(pool, plan, plan.loose)
+
+    def of_leaf_classes(self, plan: Plan) -> None:
+        """The methods that the code may call on tensors, wherever they come from, are those that their class has now."""
+        for name, line in (*plan.names.items(), *plan.operators.items()):
+            for cls in self.kinds.leaves:
+                raw = class_lookup(cls, name)[1]
+                if raw is not MISSING:
+                    self.reads.class_value(cls, name, raw, Location(plan.file, line))
 
     # roots
     def global_value(self, frame: FrameType, name: str, link: Link, plan: Plan, where: Location) -> Any:
@@ -65,6 +77,17 @@ class Visitor:
         if name in frame.f_builtins:
             self.reads.shadows.setdefault(id(scope), (scope, {}))[1].setdefault(name, where)
         return MISSING
+
+    def imported(self, frame: FrameType, name: str, where: Location) -> Any:
+        """The module that an import finds; one that is imported for the first time is not there yet."""
+        if name.startswith("."):
+            try:
+                name = importlib.util.resolve_name(name, frame.f_globals.get("__package__"))
+            except ImportError:
+                return MISSING
+        if name not in sys.modules:
+            return MISSING
+        return self.reads.entry(ItemSlot(sys.modules, name, f"sys.modules[{name!r}]"), where)
 
     def cell(self, plan: Plan, name: str, link: Link, values: Mapping[str, Any], where: Location) -> Any:
         value = values.get(name, MISSING)
@@ -113,10 +136,12 @@ class Visitor:
         kind = self.kinds.of(value)
         if isinstance(value, (operator.attrgetter, operator.methodcaller)):
             plan.loose.update({name: link.line for name in self.reads.named(value)})
+        where = Location(plan.file, link.line)
+        if kind is Kind.LEAF:
+            self.walk_leaf(link, value, text, plan, pool)
         if kind in BORING or value is MISSING:
             return
         sure = self.reads.meet(value)
-        where = Location(plan.file, link.line)
         opened = bool(link.used or link.iterated) or (kind in CONTAINERS and any(op == "." for op, _ in link.steps))
         if opened and kind in CONTAINERS:
             self.structure(value, text, where)
@@ -127,10 +152,19 @@ class Visitor:
             self.drawing.add((id(plan.code), link.iterated))
         if opened or kind is Kind.MODULE or kind is Kind.REFERENCE:
             pool.append((value, text))
+        if opened and kind is Kind.INSTANCE:
+            self.reads.special_methods(type(value), where)
         for (op, key), inner in link.steps.items():
             found = self.step(value, op, key, inner, text, plan, sure)
             if found is not MISSING:
                 self.walk(inner, found, f"{text}.{key}" if op == "." else f"{text}[{key!r}]", plan, pool)
+
+    def walk_leaf(self, link: Link, leaf: Any, text: str, plan: Plan, pool: list[Reached]) -> None:
+        """What hangs on a tensor by attributes that the user gave it."""
+        for (op, name), inner in link.steps.items():
+            if op == "." and not inner.stores:
+                path = f"{text}.{name}"
+                self.walk(inner, self.reads.of_leaf(leaf, name, path, Location(plan.file, inner.line)), path, plan, pool)
 
     def step(self, value: Any, op: str, key: Any, link: Link, text: str, plan: Plan, sure: bool) -> Any:
         found = MISSING
@@ -163,9 +197,12 @@ class Visitor:
     def reach(self, pool: list[Reached], plan: Plan, names: Mapping[str, int], seen: set[int] | None = None) -> None:
         """Record the attributes of these names on every object that can be reached from the pool through containers and such attributes."""
         done: set[int] = set() if seen is None else seen
+        given = [name for name in names if not any(hasattr(leaf, name) for leaf in self.kinds.leaves)]
         while pool:
             value, text = pool.pop()
             kind = self.kinds.of(value)
+            if kind is Kind.LEAF and given:
+                pool += self.given_to_leaf(value, text, plan, given)
             if kind in BORING or id(value) in done or (id(plan), id(value)) in self._reached:
                 continue
             done.add(id(value))
@@ -173,13 +210,23 @@ class Visitor:
                 self._reached.add((id(plan), id(value)))
             pool += self.inside(value, kind, text, plan, names)
 
+    def given_to_leaf(self, leaf: Any, text: str, plan: Plan, names: list[str]) -> list[Reached]:
+        """The attributes of these names that a tensor has, or would be asked for in vain."""
+        held = instance_dict(leaf)
+        wanted = [n for n in names if n in held or n in plan.optional or hasattr(type(leaf), n)]
+        lines = [(n, Location(plan.file, plan.names.get(n) or plan.loose.get(n) or 0)) for n in wanted]
+        return [(self.reads.of_leaf(leaf, n, f"{text}.{n}", where), f"{text}.{n}") for n, where in lines]
+
     def inside(self, value: Any, kind: Kind, text: str, plan: Plan, names: Mapping[str, int]) -> list[Reached]:
         if kind is Kind.TUPLE or kind in CONTAINERS:
             found = self.elements(value, kind, text, plan)
             return found if not instance_dict(value) else found + self.attributes(value, text, plan, names)
         found = self.attributes(value, text, plan, names)
         if kind is Kind.MODULE:
-            found += [(m, f"{text}.{n}") for n, m in instance_dict(value).get("_modules", {}).items()]
+            for group in ("_modules", "_parameters", "_buffers"):
+                found += [(m, f"{text}.{n}") for n, m in instance_dict(value).get(group, {}).items()]
+        if kind is Kind.INSTANCE:
+            self.reads.special_methods(type(value), Location(plan.file, plan.code.co_firstlineno))
         if kind is Kind.METHOD:
             found.append((value.__self__, text))
         if kind is Kind.REFERENCE:
@@ -188,7 +235,7 @@ class Visitor:
 
     def elements(self, value: Any, kind: Kind, text: str, plan: Plan) -> list[Reached]:
         items = value.items() if kind is Kind.DICT else enumerate(value)
-        return [(v, f"{text}[{k!r}]") for k, v in items if self.kinds.of(v) not in BORING]
+        return [(v, f"{text}[{k!r}]") for k, v in items if self.kinds.of(v) not in _EMPTY]
 
     def attributes(self, value: Any, text: str, plan: Plan, names: Mapping[str, int]) -> list[Reached]:
         sure, held, cls = self.reads.is_known(value), instance_dict(value), type(value)
@@ -207,7 +254,7 @@ class Visitor:
                 continue
             where = Location(plan.file, line)
             inner = self.reads.attribute(value, name, text, where, True, None, sure)
-            if inner is not MISSING and self.kinds.of(inner) not in BORING:
+            if inner is not MISSING and self.kinds.of(inner) not in _EMPTY:
                 found.append((inner, f"{text}.{name}"))
                 if self.kinds.of(inner) in CONTAINERS:
                     self.structure(inner, f"{text}.{name}", where)

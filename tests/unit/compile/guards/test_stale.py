@@ -626,12 +626,19 @@ def test_nan_is_equal_to_itself(program: Any) -> None:
 
 
 def test_declared_leaves_are_not_opened(program: Any) -> None:
-    module = program("class T:\n    def __init__(self): self.version = 0\nt = T()\ndef f(x): return x * t.version")
+    module = program("class T:\n    __slots__ = ('__dict__', 'version')\n    def __init__(self): self.version = 0\nt = T()\ndef f(x): return x * t.version")
     _, recording = record(module.f, (1.0,), kinds=Kinds(leaves=(module.T,)))
     module.t.version += 1
     assert recording.guards.check()
     module.t = module.T()
     assert not recording.guards.check()
+
+
+def test_what_the_user_gives_a_leaf_is_guarded(program: Any, number: Any) -> None:
+    module = program("class T: pass\nt = T()\ndef f(x): return x * getattr(t, 'scale', 2.0)")
+    _, recording = record(module.f, (1.0,), kinds=Kinds(leaves=(module.T,)))
+    module.t.scale = number()
+    assert [m.path for m in recording.guards.misses()] == ["t.scale"]
 
 
 def test_a_partial_keeps_its_function_guarded(program: Any, number: Any) -> None:

@@ -1,0 +1,118 @@
+"""What was found on classes, and what was not: methods and other descriptors, attributes of classes, names that a lookup missed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any, Final
+
+from weft.compile.guards.guard import ClassGuard
+from weft.compile.guards.kinds import Kinds, is_changeable
+from weft.compile.guards.slots import ClassSlot, Slot, class_lookup
+from weft.compile.guards.values import MISSING
+from weft.support.locations import Location
+
+DESCRIPTORS: Final = (
+    FunctionType,
+    classmethod,
+    staticmethod,
+    property,
+    functools.cached_property,
+    functools.partialmethod,
+)
+SPECIAL: Final = frozenset(
+    str.split(
+        "__bool__ __len__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __contains__ __iter__ __next__ __reversed__ __getitem__ __setitem__ "
+        "__delitem__ __missing__ __call__ __enter__ __exit__ __getattr__ __getattribute__ __setattr__ __index__ __int__ __float__ __complex__ "
+        "__str__ __repr__ __format__ __neg__ __pos__ __abs__ __invert__ __round__ __add__ __radd__ __iadd__ __sub__ __rsub__ __isub__ __mul__ "
+        "__rmul__ __imul__ __truediv__ __rtruediv__ __itruediv__ __floordiv__ __rfloordiv__ __mod__ __rmod__ __pow__ __rpow__ __matmul__ "
+        "__rmatmul__ __and__ __rand__ __or__ __ror__ __xor__ __rxor__ __weft_function__ __array__"
+    )
+)  # what an operator, a statement or a builtin function may look up on the class of its operand
+
+
+class ClassReads:
+    """The part of Reads that knows classes."""
+
+    kinds: Kinds
+
+    def __init__(self) -> None:
+        self.classes: dict[tuple[int, str], ClassGuard] = {}
+        self.absent: dict[type, dict[str, Location]] = {}
+        self._special: set[type] = set()
+
+    def entry(self, slot: Slot, where: Location, read: bool = True, store: Location | None = None, sure: bool = True) -> Any:
+        """Record a slot."""
+        raise NotImplementedError
+
+    def note(self, value: Any, text: str, where: Location, sure: bool = True) -> None:
+        """A value that was read."""
+        raise NotImplementedError
+
+    def lacks(self, cls: type, name: str, where: Location, owner: type | None = None) -> None:
+        """A lookup on a class passed by everything before `owner` (None: all of it) without finding the name."""
+        for each in cls.__mro__:
+            if each is owner:
+                return
+            if is_changeable(each):
+                self.absent.setdefault(each, {}).setdefault(name, where)
+
+    def special_methods(self, cls: type, where: Location) -> None:
+        """An object was used: the special methods of its class, those that it does not have among them, decide what came of it."""
+        if cls in self._special or not is_changeable(cls):
+            return
+        self._special.add(cls)
+        for name in SPECIAL:
+            owner, raw = class_lookup(cls, name)
+            if owner is None or not is_changeable(owner):
+                self.lacks(cls, name, where, owner)
+            else:
+                self.class_value(cls, name, raw, where)
+
+    def class_attribute(
+        self, cls: type, name: str, path: str, where: Location, read: bool, store: Location | None
+    ) -> Any:
+        """An attribute read from a class itself."""
+        owner, raw = class_lookup(cls, name)
+        if read:
+            self.lacks(cls, name, where, owner)
+        if owner is None and is_changeable(type(cls)):
+            self.of_metaclass(cls, name, path, where, read)
+        if owner is None or not is_changeable(owner):
+            return MISSING if store is None else self.entry(ClassSlot(cls, name, path), where, read, store)
+        if isinstance(raw, DESCRIPTORS) or hasattr(type(raw), "__get__"):
+            return self.class_value(cls, name, raw, where)
+        if store is not None:
+            self.entry(ClassSlot(cls, name, path), where, False, store)
+        return self.entry(ClassSlot(owner, name, path), where, read)
+
+    def of_metaclass(self, cls: type, name: str, path: str, where: Location, read: bool) -> None:
+        """What a class has from its metaclass."""
+        owner, raw = class_lookup(type(cls), name)
+        self.lacks(type(cls), name, where, owner)
+        if owner is None or not is_changeable(owner):
+            return
+        if isinstance(raw, DESCRIPTORS) or hasattr(type(raw), "__get__"):
+            self.class_value(type(cls), name, raw, where)
+        else:
+            self.entry(ClassSlot(owner, name, path), where, read)
+
+    def class_value(self, cls: type, name: str, raw: Any, where: Location) -> Any:
+        """A method, property or other descriptor found on a class: guarded; the plain function, or MISSING where a call decides."""
+        if is_changeable(cls) and (id(cls), name) not in self.classes:
+            self.classes[id(cls), name] = ClassGuard(cls, name, raw, where)
+            for function in _underlying(raw):
+                self.note(function, f"{cls.__name__}.{name}", where)
+        return raw if isinstance(raw, FunctionType) else MISSING
+
+
+def _underlying(raw: Any) -> Iterator[Any]:
+    candidates: tuple[Any, ...] = (raw,)
+    if isinstance(raw, property):
+        candidates = (raw.fget, raw.fset, raw.fdel)
+    elif isinstance(raw, (classmethod, staticmethod)):
+        candidates = (raw.__func__,)
+    elif isinstance(raw, (functools.cached_property, functools.partialmethod)):
+        candidates = (raw.func,)
+    return (c for c in candidates if isinstance(c, FunctionType))
