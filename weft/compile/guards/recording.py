@@ -38,6 +38,7 @@ class Recording:
         """The objects of kind LEAF that were read from older state, or stand in it."""
         return list(self._reads.leaves.values())
 
+    @property
     def names_of_leaves(self) -> set[str]:
         """The attributes that were looked up on tensors of the call's own."""
         return self._reads.names_of_leaves
