@@ -7,11 +7,12 @@ import functools
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft.compile import recording
 from weft.compile.entry import Entry, Miss
+from weft.compile.guards.values import number_kind
 from weft.compile.miss_text import miss_text, takes_keywords
 from weft.compile.wrappers import opened, sealed
 from weft.ops.overrides import armed, current_modes
@@ -41,6 +42,7 @@ class CompiledFunction:
         self.backend = backend
         self.entries: list[Entry] = []
         self.lifted: dict[Any, Any] = {}
+        self.plain: set[Any] = set()  # places of numbers that code reads which takes no stand-in: never lifted
         self.static: set[int] = set()
         self.knows_gradients = False  # whether gradients that are added to are seen otherwise too
         self.misses: list[str] = []
@@ -88,7 +90,7 @@ class CompiledFunction:
         counters.guard_misses += 1
         nearest = max(misses, key=self._nearness)
         self.misses.append(miss_text(nearest, self.function, spec))
-        self.lifted.update(nearest.lift)
+        self.lifted.update((key, slot) for key, slot in nearest.lift if key not in self.plain)
         if "guards" in knobs.debug:
             print(f"{self.name}: guard missed: {self.misses[-1]}", file=sys.stderr)
 
@@ -102,6 +104,30 @@ class CompiledFunction:
         return entry
 
     def _capture_with_retries(self, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry:
+        """One program. Where the function fails with stand-ins for numbers, perhaps since code in C met one of them, it is captured without that one."""
+        try:
+            return self._capture_settled(leaves, spec, backend)
+        except Exception:
+            lifted = {key: slot for key, slot in self.lifted.items() if slot is None or number_kind(slot.get()) is not None}
+            for tried in _fewer(lifted):
+                entry = self._without(tried, leaves, spec, backend)
+                if entry is not None:
+                    return entry
+            raise
+
+    def _without(self, numbers: dict[Any, Any], leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry | None:
+        """The program with these numbers as they are; None if the function fails all the same."""
+        for key in numbers:
+            self.lifted.pop(key, None)
+        try:
+            entry = self._capture_settled(leaves, spec, backend)
+        except Exception:  # not their fault
+            self.lifted.update(numbers)
+            return None
+        self.plain.update(numbers)
+        return entry
+
+    def _capture_settled(self, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry:
         for _ in range(8):
             try:
                 return recording.record_entry(self, leaves, spec, backend)
@@ -146,6 +172,17 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<compiled {self.name}: {len(self.entries)} program(s)>"
+
+
+_MOST_TRIED = 8
+
+
+def _fewer(lifted: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
+    """What may be taken back from a failed capture's stand-ins: each alone, then all of them."""
+    if 1 < len(lifted) <= _MOST_TRIED:
+        yield from ({key: slot} for key, slot in lifted.items())
+    if lifted:
+        yield lifted
 
 
 def _is_watched() -> bool:

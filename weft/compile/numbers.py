@@ -198,7 +198,17 @@ class SymFloat:
         return str(float(self))
 
     def __repr__(self) -> str:
-        return f"SymFloat({self.now()})"
+        return repr(float(self))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SymFloat:
+        return self
+
+    def __copy__(self) -> SymFloat:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickled as the guarded value."""
+        return float, (float(self),)
 
 
 def float_of(number: SymInt) -> SymFloat | None:

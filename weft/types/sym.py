@@ -170,6 +170,16 @@ class SymInt:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(int(self), dtype)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> SymInt:
+        return self
+
+    def __copy__(self) -> SymInt:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickled as the guarded value."""
+        return int, (int(self),)
+
     def __getattr__(self, name: str) -> Any:
         """What else an int has (bit_length, real, ...), of the guarded value."""
         if name.startswith("__"):
