@@ -156,6 +156,144 @@ READS = {
         "del o.step",
     ),
     "a function of math": Read("import math\nk = 0.5\ndef step(x): return x * math.cos(k)", "old = math.cos; math.cos = lambda x: 9.", "math.cos = old"),
+    "a computed name, shadowed": Read("class A: ka = 2.\na = A(); n = 'a'\ndef step(x): return x * getattr(a, 'k' + n)", "a.ka = 9.", "del a.ka"),
+    "a computed name of a class": Read("class A: ka = 2.\nclass B(A): pass\nn = 'a'\ndef step(x): return x * getattr(B, 'k' + n)", "B.ka = 9.", "del B.ka"),
+    "a computed name that appears": Read("class A: pass\na = A(); n = 'a'\ndef step(x): return x * getattr(a, 'k' + n, 2.)", "A.ka = 9.", "del A.ka"),
+    "a match": Read(
+        """
+        class P:
+            __match_args__ = ('a',)
+            def __init__(s, a): s.a = a
+        p = P(2.)
+        def step(x):
+            match p:
+                case P(a): return x * a
+        """,
+        "p.a = 4.",
+        "p.a = 2.",
+    ),
+    "a match by keyword": Read(
+        """
+        class P: pass
+        p = P(); p.b = 'x'; q = [p]
+        def step(x):
+            match q:
+                case [P(b='x')]: return x * 2
+                case [P(b='y')]: return x * 3
+        """,
+        "p.b = 'y'",
+        "p.b = 'x'",
+    ),
+    "the backward of a Function": Read(
+        """
+        class Fn(weft.autograd.Function):
+            @staticmethod
+            def forward(ctx, a): return a * 2
+            @staticmethod
+            def backward(ctx, g): return g * 7
+        w = weft.ones(3, requires_grad=True)
+        def step(x):
+            w.grad = None
+            Fn.apply(w * x).sum().backward()
+            return w.grad.clone()
+        old = Fn.__dict__['backward']
+        """,
+        "Fn.backward = staticmethod(lambda ctx, g: g * 11)",
+        "Fn.backward = old",
+    ),
+    "dataclasses.asdict": Read(
+        "import dataclasses\n@dataclasses.dataclass\nclass P: a: float = 2.\np = P()\ndef step(x): return x * dataclasses.asdict(p)['a']", "p.a = 4.", "p.a = 2."
+    ),
+    "dataclasses.replace": Read(
+        "import dataclasses\n@dataclasses.dataclass\nclass P:\n    a: float = 2.\n    b: int = 1\np = P()\ndef step(x): return x * dataclasses.replace(p, b=3).a",
+        "p.a = 4.",
+        "p.a = 2.",
+    ),
+    "dataclasses.astuple, nested": Read(
+        """
+        import dataclasses
+        @dataclasses.dataclass
+        class P: a: float = 2.
+        @dataclasses.dataclass
+        class Q: p: P
+        q = Q(P())
+        def step(x): return x * dataclasses.astuple(q)[0][0]
+        """,
+        "q.p.a = 4.",
+        "q.p.a = 2.",
+    ),
+    "map with attrgetter": Read(
+        """
+        import operator
+        class A:
+            def __init__(s, k): s.k = k
+        L = [A(1.), A(2.)]
+        def step(x): return x * sum(map(operator.attrgetter('k'), L))
+        """,
+        "L[0].k = 5.",
+        "L[0].k = 1.",
+    ),
+    "max by attrgetter": Read(
+        """
+        from operator import attrgetter
+        class A:
+            def __init__(s, k, v): s.k, s.v = k, v
+        L = [A(1., 3), A(2., 4)]
+        def step(x): return x * max(L, key=attrgetter('k')).v
+        """,
+        "L[0].k = 5.",
+        "L[0].k = 1.",
+    ),
+    "sorted by itemgetter": Read(
+        "from operator import itemgetter\nL = [{'k': 1, 'v': 5}, {'k': 2, 'v': 6}]\ndef step(x): return x * sorted(L, key=itemgetter('k'))[0]['v']",
+        "L[0]['k'] = 9",
+        "L[0]['k'] = 1",
+    ),
+    "a method by name": Read(
+        """
+        from operator import methodcaller
+        class A:
+            def __init__(s, k): s.k = k
+            def get(s): return s.k
+        L = [A(1.), A(2.)]
+        def step(x): return x * sum(map(methodcaller('get'), L))
+        """,
+        "L[0].k = 5.",
+        "L[0].k = 1.",
+    ),
+    "a context variable": Read("import contextvars\nv = contextvars.ContextVar('v', default=2.)\nt = v.set(2.)\ndef step(x): return x * v.get()", "v.set(3.)", "v.set(2.)"),
+    "a context variable's default": Read(
+        "import contextvars\nv = contextvars.ContextVar('v', default=2.)\ndef step(x): return x * v.get()", "t = v.set(3.)", "v.reset(t)"
+    ),
+    "threading.local": Read("import threading\nv = threading.local(); v.k = 2.\ndef step(x): return x * v.k", "v.k = 3.", "v.k = 2."),
+    "an absent threading.local": Read("import threading\nv = threading.local()\ndef step(x): return x * getattr(v, 'k', 2.)", "v.k = 3.", "del v.k"),
+    "MappingProxyType": Read("import types\nd = {'k': 2.}; p = types.MappingProxyType(d)\ndef step(x): return x * p['k']", "d['k'] = 3.", "d['k'] = 2."),
+    "a view of a dict": Read("d = {'k': 2.}; p = d.values()\ndef step(x): return x * sum(p)", "d['k'] = 3.", "d['k'] = 2."),
+    "bytearray": Read("a = bytearray(b'\\2\\3')\ndef step(x): return x * a[0]", "a[0] = 5", "a[0] = 2"),
+    "array.array": Read("import array\na = array.array('d', [2.])\ndef step(x): return x * a[0]", "a[0] = 5.", "a[0] = 2."),
+    "memoryview": Read("b = bytearray(b'\\2\\3'); a = memoryview(b)\ndef step(x): return x * a[1]", "b[1] = 5", "b[1] = 3"),
+    "an abstract class": Read(
+        "import abc\nclass P(abc.ABC): pass\nclass A: pass\na = A()\ndef step(x): return x * (3 if isinstance(a, P) else 2)", "P.register(A)", "P = abc.ABCMeta('P', (), {})"
+    ),
+    "a weak reference": Read(
+        "import weakref\nclass A: pass\na = A(); r = weakref.ref(a)\ndef step(x): return x * (2 if r() is not None else 3)", "del a", "a = A(); r = weakref.ref(a)"
+    ),
+    "an attribute behind a weak reference": Read(
+        "import weakref\nclass A: k = 2.\na = A(); a.k = 2.; r = weakref.ref(a)\ndef step(x): return x * (r().k if r() is not None else 3)", "del a", "a = A(); r = weakref.ref(a)"
+    ),
+    "a weak dictionary": Read(
+        """
+        import weakref
+        class A: pass
+        a, d = A(), weakref.WeakValueDictionary()
+        d['a'] = a
+        def step(x): return x * (2 if 'a' in d else 3)
+        """,
+        "del a",
+        "a = A(); d['a'] = a",
+    ),
+    "the size of a queue": Read("import queue\nq = queue.Queue()\ndef step(x): return x * (1 + q.qsize())", "q.put(1)", "q.get()"),
+    "a UserDict": Read("import collections\nd = collections.UserDict(k=2.)\ndef step(x): return x * d.get('k', 1.)", "d['k'] = 5.", "d['k'] = 2."),
     "a module imported inside": Read(
         "import sys, types\nsys.modules['zmod'] = m1 = types.ModuleType('zmod'); m1.k = 2.\ndef step(x):\n    import zmod\n    return x * zmod.k",
         "m2 = types.ModuleType('zmod'); m2.k = 5.; sys.modules['zmod'] = m2",
@@ -172,6 +310,21 @@ READS = {
 }
 
 
+def test_a_cached_function_is_asked_again_once_its_cache_is_cleared() -> None:
+    state, scope = [2.0], {"functools": __import__("functools")}
+    scope["state"] = state
+    exec("@functools.lru_cache\ndef k(): return state[0]\ndef step(x): return x * k()", scope)
+    step, clear = weft.compile(scope["step"], backend="interpret"), scope["k"].cache_clear
+    x = weft.ones(3)
+    assert step(x)[0].item() == step(x)[0].item() == 2.0
+    state[0] = 5.0
+    assert step(x)[0].item() == 2.0
+    clear()
+    assert step(x)[0].item() == 5.0
+    before = weft.counters.captures
+    assert step(x)[0].item() == 5.0 and weft.counters.captures == before
+
+
 @pytest.fixture(autouse=True)
 def _keep() -> Iterator[None]:
     threads, modules = weft.get_num_threads(), set(sys.modules)
@@ -184,7 +337,7 @@ def _keep() -> Iterator[None]:
 
 def _run(read: Read, compiled: bool) -> tuple[list[Any], list[int]]:
     """The results of two calls before the change, after it, and after the change back; and the captures before each pair's second call."""
-    module = types.ModuleType("user_reads")
+    module = sys.modules["zmod_user"] = types.ModuleType("zmod_user")
     scope = module.__dict__
     scope["weft"] = weft
     exec(_dedent(read.program), scope)

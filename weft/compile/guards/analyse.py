@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+from dataclasses import replace
 from types import CodeType
 from typing import Any, Final
 
@@ -15,6 +16,10 @@ _CACHE_LIMIT: Final = 20_000
 _PLANS: dict[
     int, Plan
 ] = {}  # by id(code): equal code objects of different files must not share; Plan.code keeps the id alive
+_LIBRARY_PLANS: dict[int, Plan] = {}
+MATCH_ARGS: Final = "__match_args__"
+_OPENING: Final = frozenset({"__dict__", "__reduce_ex__", "__reduce__", "__getstate__"})  # what they give holds every attribute
+_GETTERS: Final = frozenset({"attrgetter", "methodcaller"})
 _DYNAMIC: Final = frozenset({"vars", "setattr", "delattr"})
 _DRAWING: Final = frozenset(str.split("next list tuple zip enumerate map filter sum set dict sorted min max any all"))
 
@@ -27,6 +32,24 @@ def plan_of(code: CodeType) -> Plan:
             _PLANS.clear()
         plan = _PLANS[id(code)] = _Walk(code).run()
     return plan
+
+
+def library_plan(code: CodeType) -> Plan:
+    """The Plan of a function of the standard library: what it reads of its arguments, on behalf of the user's code that passed them."""
+    plan = _LIBRARY_PLANS.get(id(code))
+    if plan is None:
+        found = _Walk(code).run()
+        roots = {key: _without_stores(link) for key, link in found.roots.items() if key[0] == "local"}
+        plan = _LIBRARY_PLANS[id(code)] = replace(found, roots=roots, loose_stores={}, mutations=[], nested=(), is_library=True, store_names=frozenset())
+        plan.bound = tuple(name for _, name in roots)
+    return plan
+
+
+def _without_stores(link: Link) -> Link:
+    link.stores, link.mutations = [], []
+    for step in link.steps.values():
+        _without_stores(step)
+    return link
 
 
 class _Walk:
@@ -83,15 +106,15 @@ class _Walk:
     def root(self, kind: str, name: str) -> Link:
         link = self.plan.roots.get((kind, name))
         if link is None:
-            link = self.plan.roots[kind, name] = Link(self.line)
+            link = self.plan.roots[kind, name] = Link(self.line, name)
         return link
 
     def load_global(self, ins: dis.Instruction) -> None:
         link = self.root("global", ins.argval)
         link.read = True
-        self.stack.push(link)
-        if ins.opname == "LOAD_GLOBAL" and "NULL" in ins.argrepr:
-            self.stack.push(NULL)
+        below = ins.argrepr.startswith("NULL")  # where CPython 3.11 and 3.12 put it; later ones put it on top
+        for item in (NULL, link) if below else (link, NULL) if ins.argrepr.endswith("+ NULL") else (link,):
+            self.stack.push(item)
         if ins.argval in _DYNAMIC:
             self.plan.everything = self.line
 
@@ -154,7 +177,7 @@ class _Walk:
     # attributes and items
     def read_step(self, base: Item, name: str, optional: bool = False) -> Item:
         self.plan.names.setdefault(name, self.line)
-        if name == "__dict__":
+        if name in _OPENING:
             self.plan.everything = self.line
         if isinstance(base, Link):
             link = base.step((".", name), self.line)
@@ -236,6 +259,16 @@ class _Walk:
             self.stack.use(2)
             self.stack.push(None)
 
+    def match_class(self, ins: dis.Instruction) -> None:
+        keywords, cls, subject = self.stack.peek(1), self.stack.peek(2), self.stack.peek(3)
+        if isinstance(keywords, Const):
+            for name in keywords.value:
+                self.read_step(subject, name, True)
+        if ins.arg and isinstance(cls, Link):  # which attributes these are the class says
+            cls.step((".", MATCH_ARGS), self.line).read = True
+        self.stack.use(3)
+        self.stack.push(None)
+
     # calls and the stack itself
     def call(self, ins: dis.Instruction) -> None:
         effect = dis.stack_effect(ins.opcode, ins.arg)
@@ -251,11 +284,22 @@ class _Walk:
                 value = self.read_step(arguments[0], wanted.value, True)
                 return value if name == "getattr" else None
             self.plan.everything = self.line
+        if isinstance(callee, Link) and callee.name in _GETTERS:
+            self.named(arguments)
         if isinstance(callee, Link) and any(callee is self.plan.roots.get(("global", n)) for n in _DRAWING):
             for item in arguments:
                 if isinstance(item, Link):
                     item.iterated = self.line
         return None
+
+    def named(self, arguments: list[Item]) -> None:
+        """The attributes that an operator.attrgetter made here will read, wherever it is called."""
+        for item in arguments:
+            if isinstance(item, Const) and isinstance(item.value, str):
+                for part in item.value.split("."):
+                    self.read_step(None, part)
+            else:
+                self.plan.everything = self.line
 
     def iterate(self, ins: dis.Instruction) -> None:
         (item,) = self.stack.use()
@@ -313,6 +357,7 @@ _RULES: Final[dict[str, Any]] = {
     "IMPORT_FROM": _Walk.import_from,
     **dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD"), _Walk.load_attr),
     "LOAD_SUPER_ATTR": _Walk.load_super,
+    "MATCH_CLASS": _Walk.match_class,
     **dict.fromkeys(("STORE_ATTR", "DELETE_ATTR"), _Walk.store_attr),
     "BINARY_SUBSCR": _Walk.subscript,
     **dict.fromkeys(("STORE_SUBSCR", "DELETE_SUBSCR"), _Walk.store_subscript),

@@ -8,8 +8,9 @@ from types import FunctionType
 from typing import Any, Final
 
 from weft.compile.guards.guard import ClassGuard
-from weft.compile.guards.kinds import Kinds, is_changeable
-from weft.compile.guards.slots import ClassSlot, Slot, class_lookup
+from weft.compile.guards.kinds import CONTAINERS, Kind, Kinds, is_changeable
+from weft.compile.guards.origin import INTERNAL, USER
+from weft.compile.guards.slots import NOTHING, ClassSlot, Slot, class_lookup, instance_dict
 from weft.compile.guards.values import MISSING
 from weft.support.locations import Location
 
@@ -21,6 +22,7 @@ DESCRIPTORS: Final = (
     functools.cached_property,
     functools.partialmethod,
 )
+CACHE: Final = type(functools.lru_cache(len))
 SPECIAL: Final = frozenset(
     str.split(
         "__bool__ __len__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __contains__ __iter__ __next__ __reversed__ __getitem__ __setitem__ "
@@ -40,7 +42,9 @@ class ClassReads:
     def __init__(self) -> None:
         self.classes: dict[tuple[int, str], ClassGuard] = {}
         self.absent: dict[type, dict[str, Location]] = {}
+        self.keys: dict[int, tuple[Any, str, Location]] = {}  # what holds attributes whose names are made at run time
         self._special: set[type] = set()
+        self._overridden: set[type] = set()
 
     def entry(self, slot: Slot, where: Location, read: bool = True, store: Location | None = None, sure: bool = True) -> Any:
         """Record a slot."""
@@ -70,6 +74,39 @@ class ClassReads:
             else:
                 self.class_value(cls, name, raw, where)
 
+    def _is_weft(self, cls: type) -> bool:
+        return self.kinds.origins.of_module(cls.__module__) == INTERNAL
+
+    def overrides(self, cls: type, where: Location) -> None:
+        """A class of the user's under one of weft's that looks on it for more than the user's code names, as Function.apply does for backward."""
+        if cls in self._overridden:
+            return
+        self._overridden.add(cls)
+        for base in cls.__mro__:
+            if self._is_weft(base):
+                for name in [n for n in base.__dict__ if not n.startswith("_")]:  # its own are none that classes override
+                    owner, raw = class_lookup(cls, name)
+                    self.lacks(cls, name, where, owner)
+                    if raw is not MISSING:
+                        self.class_value(cls, name, raw, where)
+
+    def whole(self, value: Any, text: str, where: Location) -> Iterator[str]:
+        """The names of an object's attributes and its classes', for code that makes names at run time; no other ones may appear."""
+        kind = self.kinds.of(value)
+        if kind is Kind.NAMESPACE:
+            yield from [n for n, v in vars(value).items() if callable(v) or self.kinds.of(v) is Kind.SCALAR]
+            return
+        if kind is Kind.LEAF or kind in CONTAINERS:
+            return
+        held = instance_dict(value)
+        if kind is not Kind.CLASS and held is not NOTHING:
+            self.keys.setdefault(id(value), (value, text, where))
+            yield from list(held)
+        for cls in (value if kind is Kind.CLASS else type(value)).__mro__:
+            if self.kinds.origins.of_module(cls.__module__) == USER:
+                self.keys.setdefault(id(cls), (cls, cls.__name__, where))
+                yield from [n for n in cls.__dict__ if not (n.startswith("__") and n.endswith("__"))]
+
     def class_attribute(
         self, cls: type, name: str, path: str, where: Location, read: bool, store: Location | None
     ) -> Any:
@@ -79,6 +116,8 @@ class ClassReads:
             self.lacks(cls, name, where, owner)
         if owner is None and is_changeable(type(cls)):
             self.of_metaclass(cls, name, path, where, read)
+        if owner is not None and self._is_weft(owner) and not self._is_weft(cls):
+            self.overrides(cls, where)
         if owner is None or not is_changeable(owner):
             return MISSING if store is None else self.entry(ClassSlot(cls, name, path), where, read, store)
         if isinstance(raw, DESCRIPTORS) or hasattr(type(raw), "__get__"):
@@ -115,4 +154,4 @@ def _underlying(raw: Any) -> Iterator[Any]:
         candidates = (raw.__func__,)
     elif isinstance(raw, (functools.cached_property, functools.partialmethod)):
         candidates = (raw.func,)
-    return (c for c in candidates if isinstance(c, FunctionType))
+    return (c for c in candidates if isinstance(c, (FunctionType, CACHE)))

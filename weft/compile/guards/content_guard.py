@@ -97,6 +97,22 @@ class ContainerGuard(Guard):
         return Miss(self.where, slot.text, old, new, is_number, slot if is_number else None)
 
 
+class KeysGuard(Guard):
+    """An object or class still has attributes of the same names."""
+
+    def __init__(self, obj: Any, where: Location, text: str) -> None:
+        self.holder, self.where, self.text = obj, where, f"names of {text}"
+        self.keys = frozenset(vars(obj))
+
+    def source(self, names: Names) -> str:
+        held = names.bind_class_dict(self.holder) if isinstance(self.holder, type) else f"{names.bind(self.holder)}.__dict__"
+        return f"{held}.keys() == {names.variable(self.keys)}"
+
+    def miss(self) -> Miss | None:
+        now = set(vars(self.holder))
+        return None if now == self.keys else Miss(self.where, self.text, sorted(self.keys - now), sorted(now - self.keys))
+
+
 class ArrayGuard(Guard):
     """A NumPy array outside the program still has the same content, which may have been copied into the program."""
 
@@ -112,6 +128,13 @@ class ArrayGuard(Guard):
 
     def miss(self) -> Miss | None:
         return None if self.holds() else Miss(self.where, self.text, self.before, self.holder)
+
+
+class BufferGuard(ArrayGuard):
+    """The same for a bytearray, array.array or memoryview."""
+
+    def holds(self) -> bool:
+        return bytes(memoryview(self.holder).cast("B")) == self.before
 
 
 def same_array(a: Any, b: Any) -> bool:

@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from weft.compile.guards.kinds import Kind, Kinds, is_changeable
-from weft.compile.guards.slots import AttributeSlot, ClassSlot, Slot, class_lookup, instance_dict
+from weft.compile.guards.slots import AttributeSlot, ClassSlot, ItemSlot, Slot, class_lookup, instance_dict
 from weft.compile.guards.values import MISSING, number_kind, same
 from weft.support.locations import Location
 
@@ -136,7 +136,7 @@ class AbsentGuard(Guard):
         place = names.bind(self.holder)
         if isinstance(self.slot, ClassSlot):
             return f"{self.slot.name!r} not in {names.bind_class_dict(self.holder)}"
-        if not isinstance(self.slot, AttributeSlot):
+        if isinstance(self.slot, ItemSlot):
             return f"{self.slot.name!r} not in {place}"
         if instance_dict(self.holder):
             return f"{self.slot.name!r} not in {place}.__dict__"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import array
+import contextvars
 import enum
 import functools
+import threading
 import types
 import weakref
 from collections import deque
@@ -37,6 +40,10 @@ class Kind(enum.Enum):
     CLASS = "class"
     NAMESPACE = "Python module"
     ARRAY = "NumPy array: content"
+    BUFFER = "bytearray, array.array, memoryview: content"
+    VIEW = "view of a dict (mappingproxy, dict.keys()): what it shows"
+    VARIABLE = "context variable: its value"
+    CACHE = "function behind functools.lru_cache: what its cache holds"
     RANDOM = "NumPy random generator: state"
     ITERATOR = "iterator written in C, or generator: position"
     INSTANCE = "object with attributes"
@@ -64,6 +71,10 @@ _BY_BASE: Final[tuple[tuple[Any, Kind], ...]] = (
     (type, Kind.CLASS),
     (types.ModuleType, Kind.NAMESPACE),
     (np.ndarray, Kind.ARRAY),
+    ((bytearray, array.array, memoryview), Kind.BUFFER),
+    ((types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items())), Kind.VIEW),
+    (contextvars.ContextVar, Kind.VARIABLE),
+    (type(functools.lru_cache(len)), Kind.CACHE),
     ((np.random.Generator, np.random.RandomState), Kind.RANDOM),
 )
 
@@ -121,7 +132,7 @@ class Kinds:
                 return kind
         if hasattr(cls, "__next__") and not is_changeable(cls):
             return Kind.ITERATOR
-        has_attributes = "__dict__" in dir(cls) or any("__slots__" in c.__dict__ for c in cls.__mro__)
+        has_attributes = "__dict__" in dir(cls) or issubclass(cls, threading.local) or any("__slots__" in c.__dict__ for c in cls.__mro__)
         return Kind.INSTANCE if has_attributes else Kind.OTHER
 
     def is_structure(self, name: str) -> bool:

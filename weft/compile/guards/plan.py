@@ -12,10 +12,10 @@ Step = tuple[str, Any]  # (".", attribute) or ("[", constant key)
 class Link:
     """One step of an access chain: what is read from it, where, and whether the value itself is used or written."""
 
-    __slots__ = ("iterated", "line", "mutations", "read", "steps", "stores", "used")
+    __slots__ = ("iterated", "line", "mutations", "name", "read", "steps", "stores", "used")
 
-    def __init__(self, line: int) -> None:
-        self.line = line
+    def __init__(self, line: int, name: Any = None) -> None:
+        self.line, self.name = line, name
         self.steps: dict[Step, Link] = {}
         self.read = False  # loaded at all (a link may exist only because it is stored)
         self.used = False  # the value went somewhere else than into a longer chain
@@ -27,7 +27,7 @@ class Link:
         """The longer chain."""
         link = self.steps.get(step)
         if link is None:
-            link = self.steps[step] = Link(line)
+            link = self.steps[step] = Link(line, step[1])
         return link
 
 
@@ -49,6 +49,7 @@ class Plan:
     operators: dict[str, int] = field(default_factory=dict)
     everything: int = 0
     mutations: list[int] = field(default_factory=list)
+    is_library: bool = False  # of the standard library: what it reads of its arguments counts, what it writes is its own
     nested: tuple[CodeType, ...] = ()
     bound: tuple[str, ...] = ()  # the local and cell names among the roots
     # names and keys that chains pass through: after a store to one of them, the chains must be followed again

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import abc
+import gc
 from collections import ChainMap, UserDict, UserList
 from collections.abc import Iterator, Mapping
 from types import FunctionType
@@ -13,10 +15,20 @@ from weft.compile.guards.class_reads import DESCRIPTORS, ClassReads
 from weft.compile.guards.guard import FunctionGuard, TypeGuard
 from weft.compile.guards.kinds import BORING, CONTAINERS, Kind, Kinds, is_changeable
 from weft.compile.guards.origin import INTERNAL, USER
-from weft.compile.guards.record_of import ArrayContent, Contents, Drawn, Entry, RandomState, position, state_of
+from weft.compile.guards.record_of import (
+    ArrayContent,
+    BufferContent,
+    Contents,
+    Drawn,
+    Entry,
+    RandomState,
+    position,
+    state_of,
+)
 from weft.compile.guards.slots import (
     AttributeSlot,
     ClassSlot,
+    ContextSlot,
     GlobalSlot,
     ItemSlot,
     Key,
@@ -29,7 +41,7 @@ from weft.compile.guards.values import MISSING
 from weft.support.locations import Location
 
 _WRAPPED: Final = (ChainMap, UserDict, UserList)  # containers of Python's that are written in Python, around another
-_CLOSED: Final = frozenset({Kind.ARRAY, Kind.RANDOM, Kind.PARTIAL, Kind.ITERATOR, Kind.BUILTIN, Kind.TUPLE})
+_CLOSED: Final = frozenset({Kind.ARRAY, Kind.BUFFER, Kind.VIEW, Kind.VARIABLE, Kind.RANDOM, Kind.PARTIAL, Kind.ITERATOR, Kind.BUILTIN, Kind.TUPLE})
 _ARRAY_LIMIT: Final = 1 << 20  # bytes; a larger array is guarded by identity alone
 
 
@@ -50,6 +62,10 @@ class Reads(ClassReads):
         self.by_code: dict[int, list[FunctionType]] = {}
         self.shadows: dict[int, tuple[dict[str, Any], dict[str, Location]]] = {}
         self.arrays: dict[int, ArrayContent] = {}
+        self.caches: dict[int, tuple[Any, Location, str]] = {}
+        self.registries: dict[int, tuple[Any, Location]] = {}
+        self.references: dict[int, tuple[Any, bool, Location, str]] = {}
+        self.weak: dict[int, Any] = {}  # the reference by which an object was found, by the object's id
         self.randoms: dict[int, RandomState] = {}
         self.drawn: dict[int, Drawn] = {}
         self.leaves: dict[int, Any] = {}  # what is never opened, for those who know what to ask of it
@@ -99,11 +115,24 @@ class Reads(ClassReads):
             self.module(value, text, where)
         elif kind is Kind.ARRAY and value.nbytes <= _ARRAY_LIMIT:
             self.arrays[id(value)] = ArrayContent(value, value.copy(), where, text)
+        elif kind is Kind.BUFFER:
+            self.arrays[id(value)] = BufferContent(value, bytes(memoryview(value).cast("B")), where, text)
+        elif kind is Kind.VIEW:
+            self.view(value, text, where)
+        elif kind is Kind.VARIABLE:
+            self.entry(ContextSlot(value, "value", text), where)
+        elif kind is Kind.CACHE:
+            self.caches[id(value)] = (value, where, text)
+            self.note(value.__wrapped__, text, where)
+        elif kind is Kind.CLASS and isinstance(value, abc.ABCMeta):
+            self.registries[id(value)] = (value, where)
         elif kind is Kind.ITERATOR:
             self.drawn[id(value)] = Drawn(value, position(value), where, text)
         elif kind is Kind.RANDOM:
             self.random(value, text, where)
         else:
+            if kind is Kind.REFERENCE:
+                self.behind(value, text, where)
             for inner, name in _parts(kind, value, text):
                 self.note(inner, name, where)
             if isinstance(value, _WRAPPED):
@@ -113,6 +142,20 @@ class Reads(ClassReads):
                 self.structure(value.keywords, f"{text}.keywords", where)
                 for key in value.keywords:
                     self.entry(ItemSlot(value.keywords, key, f"{text}.keywords[{key!r}]"), where)
+
+    def view(self, view: Any, text: str, where: Location) -> None:
+        """The container behind a view, which Python names nowhere."""
+        for inner in gc.get_referents(view):
+            if self.kinds.of(inner) in CONTAINERS:
+                self.note(inner, text, where)
+                self.structure(inner, text, where)
+
+    def behind(self, reference: Any, text: str, where: Location) -> None:
+        """A weak reference: whether what it refers to still lives. Nothing that it leads to is kept alive by a guard."""
+        found = reference()
+        self.references[id(reference)] = (reference, found is not None, where, text)
+        if found is not None and id(found) not in self.known:
+            self.weak[id(found)] = reference
 
     def random(self, generator: Any, text: str, where: Location) -> None:
         """Remember where a NumPy generator stands."""
@@ -244,7 +287,7 @@ class Reads(ClassReads):
             return found
         if is_changeable(cls) or hasattr(obj, "__dict__"):
             self.entry(slot, where, read, store, sure)
-        if raw is not MISSING and is_changeable(cls) and sure and id(obj) not in self.fresh and id(obj) not in self.types and class_lookup(cls, "__class__")[0] is object:
+        if raw is not MISSING and is_changeable(cls) and sure and id(obj) not in self.weak and id(obj) not in self.fresh and id(obj) not in self.types and class_lookup(cls, "__class__")[0] is object:
             self.types[id(obj)] = TypeGuard(obj, where, path.rpartition(".")[0], self.kinds)
         if raw is MISSING:
             self.lacks(cls, name, where)
@@ -293,6 +336,13 @@ class Reads(ClassReads):
     def is_leafs_own(self, owner: type) -> bool:
         """Whether a class is one that leaves have in common: weft's Tensor, or something behind it."""
         return any(issubclass(leaf, owner) for leaf in self.kinds.leaves)
+
+    def used(self, obj: Any, text: str, where: Location, sure: bool) -> None:
+        """An object took part in an operator, a statement or a call: its class decides what that does."""
+        cls = type(obj)
+        self.special_methods(cls, where)
+        if sure and id(obj) not in self.weak and is_changeable(cls) and id(obj) not in self.fresh and id(obj) not in self.types and class_lookup(cls, "__class__")[0] is object:
+            self.types[id(obj)] = TypeGuard(obj, where, text, self.kinds)
 
     def named(self, getter: Any) -> list[str]:
         """The attributes that an operator.attrgetter or methodcaller reads."""

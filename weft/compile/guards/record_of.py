@@ -98,6 +98,19 @@ class ArrayContent:
 
 
 @dataclass(eq=False)
+class BufferContent(ArrayContent):
+    """The same for a bytearray, array.array or memoryview; `before` are its bytes."""
+
+    def changed(self) -> bool:
+        return bool(bytes(memoryview(self.array).cast("B")) != self.before)
+
+    def restore(self) -> None:
+        if self.changed():
+            now = self.array
+            now[:] = type(now)(now.typecode, self.before) if hasattr(now, "typecode") else self.before
+
+
+@dataclass(eq=False)
 class RandomState:
     """A NumPy random generator older than the call, with its state."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FrameType
 from typing import Any, Final
 
-from weft.compile.guards.analyse import plan_of
+from weft.compile.guards.analyse import library_plan, plan_of
 from weft.compile.guards.effects import MOVE_OUT, SUSPECTS, SideEffectError, builtin_deed, container_deed, stdlib_deed
 from weft.compile.guards.kinds import BORING, CONTAINERS, Kind, Kinds
 from weft.compile.guards.origin import INTERNAL, STDLIB, USER
@@ -23,6 +23,7 @@ from weft.support.locations import Location
 Deed = tuple[str, str]
 _TRANSPARENT: Final = frozenset({Kind.TUPLE, Kind.LIST, Kind.DICT})
 _UNSEEN: Final = ("", "")
+_IMPORT: Final = ("imports", "")
 _ENVIRONMENT: Final = type(os.environ).__getitem__.__code__  # get(), getenv() and `in` end here too
 PASS_ITEM: Final = "Draw the item outside and pass it in as an argument."
 
@@ -43,17 +44,17 @@ class Recorder:
         ] = {}  # by id(code); False for weft's own, None for harmless library code, True for reading os.environ
         self._codes: list[CodeType] = []  # keeps the ids in _table alive
         self._own: set[int] = set()
+        self._importing: FrameType | None = None
         self._seen: set[Any] = set()
         self._stored: set[Any] = set()
         self._previous: Any = None
         self._collects = True
-        self._hook = self._make_hook()
 
     def __enter__(self) -> Recorder:
         self._previous = sys.getprofile()
         self._collects = gc.isenabled()
         gc.disable()  # a collection would call finalizers and gc.callbacks, whose frames are nobody's reads
-        sys.setprofile(self._hook)
+        sys.setprofile(self._make_hook())  # kept nowhere else: what was read must not live on in a cycle
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -109,14 +110,21 @@ class Recorder:
         boring_of, codes = self.kinds.of, self._table.get
 
         def hook(frame: FrameType, event: str, arg: Any) -> None:
-            if event == "call":
+            if self._importing is not None:  # what an import runs is nobody's reads
+                if event == "return" and frame is self._importing:
+                    self._importing = None
+            elif event == "call":
                 plan = codes(id(frame.f_code), _UNSEEN)
                 if not plan:
                     return
                 if plan is _UNSEEN:
                     plan = self._admit(frame)
                 if isinstance(plan, Plan):
+                    if plan.is_library and not self._is_for_user(frame):
+                        return
                     self._enter(frame, plan)
+                elif plan is _IMPORT:
+                    self._importing = frame
                 elif isinstance(plan, tuple):
                     self._called_stdlib(frame, plan)
                 elif plan:
@@ -126,7 +134,7 @@ class Recorder:
                     self._suspect(frame, arg)
             elif event == "return":
                 own = codes(id(frame.f_code))
-                if own and isinstance(own, Plan) and own.store_names and own.code.co_name != "__init__":
+                if own and isinstance(own, Plan) and own.store_names and not own.is_library and own.code.co_name != "__init__":
                     self._stored_by(own, frame.f_back)
                 if arg is None or (back := frame.f_back) is None:
                     return
@@ -150,14 +158,30 @@ class Recorder:
             found = plan_of(code)
             self._own.update(map(id, found.nested) if id(code) in self._own else ())
             self._stored |= found.store_names
+        elif code.co_name == "_find_and_load" and "importlib" in code.co_filename:
+            found = _IMPORT
         elif origin == INTERNAL:
             found = False
         elif code is _ENVIRONMENT:
             found = True
         elif origin == STDLIB:
             found = stdlib_deed(frame.f_globals.get("__name__") or "", code.co_name)
+            if found is None and not code.co_filename.startswith("<"):
+                found = library_plan(code)
         self._table[id(code)] = found
         return found
+
+    def _is_for_user(self, frame: FrameType) -> bool:
+        """Whether a function of the standard library runs since the user's code called it: what it reads of its arguments the user's code has read."""
+        caller = frame.f_back
+        while caller is not None:
+            plan = self._table.get(id(caller.f_code))
+            if not isinstance(plan, Plan):
+                return False
+            if not plan.is_library:
+                return True
+            caller = caller.f_back
+        return False
 
     def _enter(self, frame: FrameType, plan: Plan) -> None:
         """Visit a frame, unless one with the same code and the same objects at its roots was visited."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from weft.compile.guards.content_guard import ArrayGuard, ContainerGuard
+from weft.compile.guards.content_guard import ArrayGuard, BufferGuard, ContainerGuard, KeysGuard
 from weft.compile.guards.guard import AbsentGuard, AbsentNamesGuard, Guard, ShadowGuard, SlotGuard
 from weft.compile.guards.guard_set import GuardSet
+from weft.compile.guards.hidden_guard import CacheGuard, ReferenceGuard, RegistrationGuard
 from weft.compile.guards.kinds import Kind, Kinds
 from weft.compile.guards.lifting import Substitution
 from weft.compile.guards.reads import Reads
+from weft.compile.guards.record_of import BufferContent
 from weft.compile.guards.recorder import Recorder
-from weft.compile.guards.slots import Slot
+from weft.compile.guards.slots import AttributeSlot, Slot, WeakAttributeSlot
 from weft.compile.guards.values import MISSING
 from weft.compile.guards.writes import Write, drop_fresh, writes_of
 
@@ -85,20 +87,31 @@ def _rollback(reads: Reads) -> None:
             record_of.restore()
 
 
+def _weakened(slot: Slot, reads: Reads) -> Slot:
+    """A slot whose holder only a weak reference led to, seen through that reference."""
+    reference = reads.weak.get(id(slot.holder))
+    return WeakAttributeSlot(reference, slot.name, slot.text) if reference is not None and type(slot) is AttributeSlot else slot
+
+
 def _guards(reads: Reads) -> list[Guard]:
     kinds = reads.kinds
     found: list[Guard] = []
     for entry in reads.entries.values():
         if not entry.read:
             continue
+        slot = _weakened(entry.slot, reads)
         if entry.before is MISSING:
-            found.append(AbsentGuard(entry.slot, entry.where, kinds))
+            found.append(AbsentGuard(slot, entry.where, kinds))
         elif entry.lifted:
-            found.append(SlotGuard(entry.slot, entry.real, entry.where, kinds, lifted=True))
+            found.append(SlotGuard(slot, entry.real, entry.where, kinds, lifted=True))
         elif kinds.of(entry.before) is not Kind.SYMBOL:
-            found.append(SlotGuard(entry.slot, entry.before, entry.where, kinds))
+            found.append(SlotGuard(slot, entry.before, entry.where, kinds))
     found += [*reads.types.values(), *reads.classes.values(), *reads.functions.values()]
     found += [AbsentNamesGuard(cls, names) for cls, names in reads.absent.items()]
+    found += [CacheGuard(cache, where, text) for cache, where, text in reads.caches.values()]
+    found += [ReferenceGuard(*each) for each in reads.references.values()]
+    found += [RegistrationGuard(*each) for each in reads.registries.values()]
+    found += [KeysGuard(obj, where, text) for obj, text, where in reads.keys.values()]
     found += [ShadowGuard(scope, names) for scope, names in reads.shadows.values()]
     for held in reads.containers.values():
         if held.guarded:
@@ -108,5 +121,8 @@ def _guards(reads: Reads) -> list[Guard]:
             found.append(guard)
     for held_array in reads.arrays.values():
         if id(held_array.array) not in reads.exempt:
+            if isinstance(held_array, BufferContent):
+                found.append(BufferGuard(held_array.array, held_array.before, held_array.where, held_array.text))
+                continue
             found.append(ArrayGuard(held_array.array, held_array.before, held_array.where, held_array.text))
     return found

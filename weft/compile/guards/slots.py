@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from types import CellType
 from typing import Any, Final
@@ -130,7 +131,7 @@ class AttributeSlot(Slot):
     kind = "attribute"
 
     def load(self) -> Any:
-        return object.__getattribute__(self.holder, self.name)
+        return reader_of(type(self.holder))(self.holder, self.name)
 
     def get(self) -> Any:
         held = instance_dict(self.holder)
@@ -147,8 +148,55 @@ class AttributeSlot(Slot):
 
     def source(self, bind: Bind) -> str:
         if class_lookup(type(self.holder), "__getattribute__")[0] is not object or not self.name.isidentifier():
-            return f"{bind(object.__getattribute__)}({bind(self.holder)}, {self.name!r})"
+            return f"{bind(reader_of(type(self.holder)))}({bind(self.holder)}, {self.name!r})"
         return f"{bind(self.holder)}.{self.name}"
+
+
+class WeakAttributeSlot(AttributeSlot):
+    """An attribute of an object that only a weak reference leads to: `holder` is the reference, so that the guard keeps nothing alive."""
+
+    __slots__ = ()
+
+    @property
+    def key(self) -> Key:
+        return (self.kind, id(self.holder()), self.name)
+
+    def _behind(self) -> AttributeSlot:
+        return AttributeSlot(self.holder(), self.name, self.text)
+
+    def load(self) -> Any:
+        return self._behind().load()
+
+    def get(self) -> Any:
+        return self._behind().get()
+
+    def store(self, value: Any) -> None:
+        self._behind().store(value)
+
+    def remove(self) -> None:
+        self._behind().remove()
+
+    def source(self, bind: Bind) -> str:
+        return f"{bind(object.__getattribute__)}({bind(self.holder)}(), {self.name!r})"
+
+
+class ContextSlot(Slot):
+    """The value of a contextvars.ContextVar in the current context."""
+
+    __slots__ = ()
+    kind = "context"
+
+    def load(self) -> Any:
+        return self.holder.get(MISSING)
+
+    def store(self, value: Any) -> None:
+        self.holder.set(value)
+
+    def remove(self) -> None:
+        raise AttributeError("a context variable keeps a value once it has one")
+
+    def source(self, bind: Bind) -> str:
+        return f"{bind(self.holder)}.get({bind(MISSING)})"
 
 
 class ClassSlot(Slot):
@@ -170,16 +218,22 @@ class ClassSlot(Slot):
         return f"{bind(self.holder)}.__dict__[{self.name!r}]"
 
 
-_NOTHING: Final[dict[str, Any]] = {}
+_LOCAL: Final = threading.local
+NOTHING: Final[dict[str, Any]] = {}
+
+
+def reader_of(cls: type) -> Callable[[Any, str], Any]:
+    """Attribute lookup without the user's code: object's, or threading.local's, which looks into the thread's own dict."""
+    return _LOCAL.__getattribute__ if issubclass(cls, _LOCAL) else object.__getattribute__
 
 
 def instance_dict(obj: object) -> dict[str, Any]:
     """The object's own attributes; an empty dict for one that has none."""
     try:
-        found = object.__getattribute__(obj, "__dict__")
+        found = reader_of(type(obj))(obj, "__dict__")
     except AttributeError:
-        return _NOTHING
-    return found if isinstance(found, dict) else _NOTHING
+        return NOTHING
+    return found if isinstance(found, dict) else NOTHING
 
 
 def class_lookup(cls: type, name: str) -> tuple[type | None, Any]:

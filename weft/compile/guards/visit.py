@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
+from weft.compile.guards.analyse import MATCH_ARGS
 from weft.compile.guards.kinds import BORING, CONTAINERS, Kind
 from weft.compile.guards.plan import Link, Plan
 from weft.compile.guards.reads import Reads
@@ -34,11 +35,12 @@ class Visitor:
 
     def frame(self, frame: FrameType, plan: Plan, values: Mapping[str, Any]) -> None:
         """Record what a frame that starts with these local and cell values can read."""
-        if id(plan.code) not in self.codes:
-            self.of_leaf_classes(plan)
-        self.codes[id(plan.code)] = plan
-        self.nested.update(map(id, plan.nested))
-        self.resolve(plan, values)
+        if not plan.is_library:
+            if id(plan.code) not in self.codes:
+                self.of_leaf_classes(plan)
+            self.codes[id(plan.code)] = plan
+            self.nested.update(map(id, plan.nested))
+            self.resolve(plan, values)
         pool: list[Reached] = []
         for (kind, name), link in plan.roots.items():
             where = Location(plan.file, link.line)
@@ -153,9 +155,12 @@ class Visitor:
         if opened or kind is Kind.MODULE or kind is Kind.REFERENCE:
             pool.append((value, text))
         if opened and kind is Kind.INSTANCE:
-            self.reads.special_methods(type(value), where)
+            self.reads.used(value, text, where, sure)
         for (op, key), inner in link.steps.items():
             found = self.step(value, op, key, inner, text, plan, sure)
+            if key == MATCH_ARGS and op == "." and isinstance(found, tuple):
+                plan.loose.update(dict.fromkeys(found, inner.line))
+                plan.optional.update(found)
             if found is not MISSING:
                 self.walk(inner, found, f"{text}.{key}" if op == "." else f"{text}[{key!r}]", plan, pool)
 
@@ -226,7 +231,7 @@ class Visitor:
             for group in ("_modules", "_parameters", "_buffers"):
                 found += [(m, f"{text}.{n}") for n, m in instance_dict(value).get(group, {}).items()]
         if kind is Kind.INSTANCE:
-            self.reads.special_methods(type(value), Location(plan.file, plan.code.co_firstlineno))
+            self.reads.used(value, text, Location(plan.file, plan.code.co_firstlineno), self.reads.is_known(value))
         if kind is Kind.METHOD:
             found.append((value.__self__, text))
         if kind is Kind.REFERENCE:
@@ -242,8 +247,8 @@ class Visitor:
         is_plain = self.kinds.of(value) in (Kind.NAMESPACE, Kind.CLASS)
         found: list[Reached] = []
         wanted = dict(names)
-        if plan.everything and not is_plain:
-            wanted |= dict.fromkeys(held, plan.everything)
+        if plan.everything:
+            wanted |= dict.fromkeys(self.reads.whole(value, text, Location(plan.file, plan.everything)), plan.everything)
         for name, line in wanted.items():
             there = (
                 name in held

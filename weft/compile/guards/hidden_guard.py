@@ -1,0 +1,80 @@
+"""Guards on what Python keeps where no attribute leads: caches, weak references, registrations of abstract classes."""
+
+from __future__ import annotations
+
+import abc
+import gc
+from typing import Any
+
+from weft.compile.guards.guard import Guard, Miss, Names
+from weft.support.locations import Location
+
+
+class CacheGuard(Guard):
+    """What a functools.lru_cache held still is in it: a call that found a result there would find it again."""
+
+    def __init__(self, cache: Any, where: Location, text: str) -> None:
+        self.holder, self.where, self.text = cache, where, f"the cache of {text}"
+        self.held = next((d for d in gc.get_referents(cache) if type(d) is dict and d is not vars(cache)), {})
+        self.before = dict(self.held)
+
+    def source(self, names: Names) -> str:
+        return f"{names.variable(self.holds)}()" if self.before else "True"
+
+    def holds(self) -> bool:
+        """Whether every key still leads to the same result."""
+        now = self.held
+        return all([now.get(key) is value for key, value in self.before.items()])
+
+    def miss(self) -> Miss | None:
+        return None if self.holds() else Miss(self.where, self.text, f"one of {len(self.before)} results", f"another of {len(self.held)}")
+
+
+class ReferenceGuard(Guard):
+    """What a weak reference refers to still lives, or is still dead."""
+
+    def __init__(self, reference: Any, was_alive: bool, where: Location, text: str) -> None:
+        self.holder, self.was_alive, self.where, self.text = reference, was_alive, where, f"what {text} refers to"
+
+    def source(self, names: Names) -> str:
+        return f"{names.bind(self.holder)}() is {'not ' if self.was_alive else ''}None"
+
+    def miss(self) -> Miss | None:
+        reference: Any = self.holder
+        is_alive = reference() is not None
+        return None if is_alive is self.was_alive else Miss(self.where, self.text, *(("alive", "dead") if self.was_alive else ("dead", "alive")))
+
+
+class RegistrationGuard(Guard):
+    """An abstract class, with those under it, still counts the same classes as its own. Asked only after any class was registered anywhere."""
+
+    def __init__(self, cls: Any, where: Location) -> None:
+        self.holder: Any = cls
+        self.where, self.text = where, f"what is registered with {cls.__name__}"
+        self.token: object = abc.get_cache_token()
+        self.before = registered(cls)
+
+    def source(self, names: Names) -> str:
+        return f"({names.bind(abc.get_cache_token)}() == {names.variable(self.token)} or {names.variable(self.holds)}())"
+
+    def holds(self) -> bool:
+        """Whether nothing was registered here."""
+        return registered(self.holder) == self.before
+
+    def miss(self) -> Miss | None:
+        return None if self.holds() else Miss(self.where, self.text, len(self.before), len(registered(self.holder)))
+
+
+def registered(cls: Any) -> set[Any]:
+    """Weak references to the classes registered with an abstract class and with those under it."""
+    found: set[Any] = set()
+    pending, seen = [cls], set()
+    while pending:
+        each = pending.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        if isinstance(each, abc.ABCMeta):
+            found |= abc._get_dump(each)[0]  # type: ignore[attr-defined]
+        pending += type.__subclasses__(each)
+    return found
