@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 import pickle
 import random
@@ -366,6 +367,28 @@ def test_numbers_are_written_back() -> None:
     compiled = weft.compile(step)
     assert [float(compiled(weft.tensor(2.0))) for _ in range(4)] == [2, 4, 6, 8]
     assert holder.n == 4
+
+
+def test_numbers_for_c(rng: RNG) -> None:
+    state = {"k": 1.0}
+    compiled = weft.compile(lambda x: x * json.loads(json.dumps(state["k"])))
+    x = weft.from_numpy(rng.normal(size=3))
+    before = weft.counters.captures
+    for k in (1.0, 2.0, 3.0, 2.0):
+        state["k"] = k
+        assert weft.equal(compiled(x), x * k)
+    assert weft.counters.captures == before + 3
+
+
+def test_unwatched_state(rng: RNG) -> None:
+    large = rng.normal(size=(1 << 17) + 1)
+    x = weft.ones(3)
+    named, held = weft.compile(lambda x: x * globals()["HIDDEN"]), weft.compile(lambda x: x * float(large[0]))
+    globals()["HIDDEN"] = 2.0
+    first, old = held(x)[0].item(), large[0]
+    assert weft.equal(named(x), x * 2) and first == pytest.approx(old)
+    globals()["HIDDEN"], large[0] = 3.0, old + 1
+    assert weft.equal(named(x), x * 2) and held(x)[0].item() == first
 
 
 def test_a_changed_number(rng: RNG) -> None:
