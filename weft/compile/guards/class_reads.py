@@ -62,6 +62,12 @@ class ClassReads:
             if is_changeable(each):
                 self.absent.setdefault(each, {}).setdefault(name, where)
 
+    def lacks_over_instances(self, cls: type, name: str, where: Location) -> None:
+        """The object itself has the name: only a property of the user's own classes could come before it."""
+        for each in cls.__mro__:
+            if self.kinds.origins.of_module(each.__module__) == USER:
+                self.absent.setdefault(each, {}).setdefault(name, where)
+
     def special_methods(self, cls: type, where: Location) -> None:
         """An object was used: the special methods of its class, those that it does not have among them, decide what came of it."""
         if cls in self._special or not is_changeable(cls):

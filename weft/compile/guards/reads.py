@@ -278,8 +278,8 @@ class Reads(ClassReads):
         owner, raw = class_lookup(cls, name)
         slot = AttributeSlot(obj, name, path)
         if is_slot(cls, name) or (name in instance_dict(obj) and not _overrides(raw)):
-            if raw is MISSING and read and self.kinds.origins.of_module(cls.__module__) == USER:
-                self.lacks(cls, name, where)
+            if raw is MISSING and read:
+                self.lacks_over_instances(cls, name, where)
             return self.entry(slot, where, read, store, sure)
         if _overrides(raw):
             return self.class_value(cls, name, raw, where)
