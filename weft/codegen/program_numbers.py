@@ -13,6 +13,7 @@ from weft.ir.builder import type_of_operand
 from weft.ir.graph import Node, Operand, Value
 from weft.ops.compute import is_default
 from weft.ops.rules import Pointwise
+from weft.passes.effects import KEPT
 from weft.support.errors import WeftError
 from weft.types import dtype as dt
 from weft.types.dims import Expr
@@ -185,7 +186,7 @@ def is_number(value: Value) -> bool:
 
 def can_emit_number(node: Node) -> bool:
     """Whether `emit_number` knows the node: tried on a function that is thrown away."""
-    if node.op.scalar is None or not isinstance(node.op.type, Pointwise) or len(node.outputs) != 1:
+    if node.op.scalar is None or not isinstance(node.op.type, Pointwise) or len(node.outputs) != 1 or node.op.effect in KEPT:
         return False
     if any(isinstance(a, Value) and not is_number(a) for a in node.args) or not is_number(node.output):
         return False

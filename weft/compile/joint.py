@@ -34,6 +34,7 @@ from weft.tensor.wrapper import wrapper_classes
 class JointRecord:
     """What the joint capture found: which results carry gradients, which tensors receive them, and how many tangents there are.
 
+    start: how many nodes had been recorded before the backward.
     places: which argument a receiver is, where it took part as itself (arguments that share memory have no stand-ins).
     reach: for each output the receivers that it depends on. freed_with: for each output those whose graph eager mode frees together with its own.
     """
@@ -45,6 +46,7 @@ class JointRecord:
     reach: list[frozenset[int]]
     freed_with: list[frozenset[int]]
     spec: pytree.TreeSpec  # of the gradients: a list, in which those that are wrapper subclasses are taken apart
+    start: int
 
 
 def unfinished(capture: Capture, leaves: list[Any]) -> list[Tensor]:
@@ -75,7 +77,7 @@ def record_backward(capture: Capture, outputs: list[Tensor], leaves: list[Any]) 
     primals = _leaves_behind(outputs)
     graphs = [_nodes_behind([out.grad_fn]) for out in outputs]  # taken before the run frees them
     saving = [{n for n in nodes if _saves(n)} for nodes in graphs]
-    seeds = []
+    seeds, start = [], len(capture.builder.nodes)
     for i, out in enumerate(outputs):
         value = capture.builder.param(capture.payload_of(out).type, f"tangent{i}")
         seeds.append(capture.fresh(value))
@@ -87,7 +89,7 @@ def record_backward(capture: Capture, outputs: list[Tensor], leaves: list[Any]) 
     variables = [{id(n.variable) for n in nodes if isinstance(n, AccumulateGrad)} for nodes in graphs]
     reach = [frozenset(i for i, p in enumerate(receivers) if id(p) in found) for found in variables]
     freed_with = [frozenset(j for j, other in enumerate(saving) if mine & other) for mine in saving]
-    record = JointRecord(outputs, receivers, [leaf_of(p, leaves) for p in receivers], len(seeds), reach, freed_with, spec)
+    record = JointRecord(outputs, receivers, [leaf_of(p, leaves) for p in receivers], len(seeds), reach, freed_with, spec, start)
     return record, [capture.operand(g) for g in parts]
 
 
@@ -149,7 +151,7 @@ class JointProgram:
     @classmethod
     def build(cls, graph: Graph, record: JointRecord, results: int, outputs: list[int], backend: str | None) -> JointProgram:
         """Cut the joint graph and compile its backward half."""
-        halves = partition(graph, results, record.tangents)
+        halves = partition(graph, results, record.tangents, record.start)
         return cls(record, halves, make_executable(halves.backward, backend), results, outputs)
 
     def attach(

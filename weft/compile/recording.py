@@ -168,7 +168,7 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
     record, gradients = record_backward(outcome.capture, outputs, outcome.leaves)
     outcome.results.extend(gradients)
     if outcome.capture.env.finds_sizes:
-        fixed += _bind_sizes(outcome, fixed, record.tangents)
+        fixed += _bind_sizes(outcome, fixed, record)
     positions = [next(i for i, carrier in enumerate(carriers) if carrier is out) for out in outputs]
     return record, fixed, positions
 
@@ -477,10 +477,10 @@ def _size_value(capture: Capture, name: str) -> Operand:
     return value if value is not None else capture.operand(aten.full((), SymInt(dims.symbol(name), capture.env), dtype=dtypes.int64))
 
 
-def _bind_sizes(outcome: Outcome, fixed: int, tangents: int) -> int:
+def _bind_sizes(outcome: Outcome, fixed: int, record: JointRecord) -> int:
     """Sizes that the forward finds and the backward goes by come out as results too, before the gradients. Returns how many these are."""
     capture, known = outcome.capture, {name for name, _ in outcome.late}
-    halves = partition(capture.builder.graph(outcome.results, outcome.writes), fixed, tangents)
+    halves = partition(capture.builder.graph(outcome.results, outcome.writes), fixed, record.tangents, record.start)
     names = sorted(set(halves.sizes.values()) - known)
     outcome.results[fixed:fixed] = [_size_value(capture, name) for name in names]
     outcome.late += [(name, fixed + i) for i, name in enumerate(names)]

@@ -33,6 +33,7 @@ def opaque_op(forward: Op) -> Op:
             type=lambda *args: TENSOR,
             kernel=lambda grads, needs, packed: _evaluate(plan, grads, needs, packed),
             vjp=NOT_DIFFERENTIABLE,
+            effect=forward.effect if forward.effect in ("io", "python") else "pure",  # (a formula of theirs may call them again)
             public=(),
         )
         object.__setattr__(found, "origin", forward.origin)  # its formulas are written there

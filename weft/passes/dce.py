@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
 from weft.ir.structure import IF
+from weft.passes.effects import has_effect
 from weft.passes.run_time_sizes import found_sizes, mentioned_by, symbols_in
-
-KEPT = frozenset(("raises", "io", "python"))
 
 
 def dce(graph: Graph) -> Graph:
@@ -34,7 +33,7 @@ class _Live(set[Value]):
 def _mark(nodes: tuple[Node, ...], live: _Live, kept: set[Node]) -> None:
     """Find the nodes to keep, from the last to the first, and the values that they need."""
     for node in reversed(nodes):
-        if not _has_effect(node) and not any(v in live for v in node.outputs):
+        if not has_effect(node) and not any(v in live for v in node.outputs):
             continue
         kept.add(node)
         if live.finders:
@@ -45,10 +44,6 @@ def _mark(nodes: tuple[Node, ...], live: _Live, kept: set[Node]) -> None:
             _mark_if(node, live, kept)
         else:
             _mark_loop(node, live, kept)
-
-
-def _has_effect(node: Node) -> bool:
-    return node.op.effect in KEPT or any(inner.op.effect in KEPT for block in node.blocks for inner in block.walk())
 
 
 def _mark_if(node: Node, live: _Live, kept: set[Node]) -> None:

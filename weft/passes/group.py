@@ -16,6 +16,7 @@ from weft.ops.compute import reduce_arguments
 from weft.ops.op import Op
 from weft.ops.rules import normalize_dims
 from weft.passes.alias import dims_of, dtype_of
+from weft.passes.effects import KEPT
 from weft.types import shape_env
 from weft.types.dims import Dim, Expr
 
@@ -215,8 +216,8 @@ def is_leaf(node: Node) -> bool:
 
 
 def is_fusible(node: Node) -> bool:
-    """Whether the node is pointwise or a reduction over dtypes that kernels compute with."""
-    if node.op.scalar is None and node.op.reduce is None:
+    """Whether the node is pointwise or a reduction, without effects, over dtypes that kernels compute with."""
+    if (node.op.scalar is None and node.op.reduce is None) or node.op.effect in KEPT:
         return False
     for value in (*node.outputs, *node.inputs()):
         dtype = dtype_of(value)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from weft.ir.graph import Node, Operand, Value, values_in
 from weft.passes.alias import Aliases, ProvingEnv, dims_of
+from weft.passes.effects import effect_order
 from weft.passes.group import Group, Item, Single, is_fill, is_fusible, is_leaf
 from weft.passes.run_time_sizes import RunTimeSizes
 from weft.passes.stages import Stages
@@ -35,15 +36,17 @@ class Plan:
 def group_nodes(nodes: Iterable[Node], results: Sequence[Operand], env: ProvingEnv) -> Plan:
     """Group a block's nodes. `env` answers questions about sizes."""
     with shape_env.using(env):
-        grouper = _Grouper(RunTimeSizes(env))
+        nodes = tuple(nodes)
+        grouper = _Grouper(RunTimeSizes(env), effect_order(nodes))
         for order, node in enumerate(nodes):
             grouper.add(node, order)
-        return grouper.finish(tuple(nodes), results)
+        return grouper.finish(nodes, results)
 
 
 class _Grouper:
-    def __init__(self, sizes: RunTimeSizes) -> None:
-        self.sizes = sizes
+    def __init__(self, sizes: RunTimeSizes, follows: dict[Node, tuple[Node, ...]]) -> None:
+        self.sizes, self.follows = sizes, follows
+        self.single_of: dict[Node, Item] = {}  # of nodes that stand alone, as those with effects do, where any must follow another
         self.aliases = Aliases()
         self.items: list[Item] = []
         self.item_of: dict[Value, Item] = {}  # of roots; leaves and parameters have none
@@ -88,9 +91,14 @@ class _Grouper:
 
     def _add_single(self, node: Node, order: int) -> None:
         reads = [*node.reads(), *self.sizes.awaited(node, self.aliases)]
-        item = Single(node, 1 + self._stage(reads), order)
+        before = [self.single_of[n] for n in self.follows.get(node, ())]
+        item = Single(node, 1 + max([self._stage(reads), *(i.stage for i in before)]), order)
         for value in reads:
             self.stages.note(self.item_of.get(self._root(value)), item)
+        for earlier in before:
+            self.stages.note(earlier, item)
+        if self.follows:
+            self.single_of[node] = item
         self._register(item, node.outputs)
 
     def _register(self, item: Item, outputs: Iterable[Value]) -> None:
@@ -207,6 +215,7 @@ class _Grouper:
         for item in items:
             waits = deps.setdefault(id(item), [])
             for node in item.nodes:
+                waits += [self.single_of[n] for n in self.follows.get(node, ())]
                 for value in (*node.reads(), *self.sizes.awaited(node, self.aliases)):
                     root = self._root(value)
                     source = self.item_of.get(root)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
 from weft.passes.dce import dce
+from weft.passes.effects import has_effect
 from weft.passes.entry_sizes import bind_on_entry
 from weft.passes.run_time_sizes import found_sizes
 
@@ -28,12 +29,15 @@ class Halves:
     sizes: dict[str, str] = field(default_factory=dict)
 
 
-def partition(joint: Graph, results: int, tangents: int) -> Halves:
-    """Cut: the joint graph's last `tangents` parameters are tangents, its results beyond the first `results` are gradients."""
+def partition(joint: Graph, results: int, tangents: int, start: int) -> Halves:
+    """Cut: the joint graph's last `tangents` parameters are tangents, its results beyond the first `results` are gradients.
+
+    start: how many nodes are the forward's; one with an effect that stands behind them happens in the backward, whatever it reads.
+    """
     primals = joint.params[: len(joint.params) - tangents]
     seeds = joint.params[len(joint.params) - tangents :]
     gradients = joint.results[results:]
-    late = _depending_on(joint.nodes, set(seeds))
+    late = _depending_on(joint.nodes, set(seeds), {n for n in joint.nodes[start:] if has_effect(n)})
     needed = _ancestors(late, gradients)
     saved = _saved(tuple(n for n in joint.nodes if n in needed), gradients, seeds)
     kept = tuple(v for v in saved if v not in primals)
@@ -44,19 +48,20 @@ def partition(joint: Graph, results: int, tangents: int) -> Halves:
     return Halves(forward, backward, saved, sizes)
 
 
-def _depending_on(nodes: tuple[Node, ...], values: set[Value]) -> set[Node]:
-    late: set[Node] = set()
+def _depending_on(nodes: tuple[Node, ...], values: set[Value], late: set[Node]) -> set[Node]:
+    """`late`, and every node that depends on one of them or on `values`."""
     for node in nodes:
-        if any(v in values for v in node.needs()):
+        if node in late or any(v in values for v in node.needs()):
             late.add(node)
             values.update(node.outputs)
     return late
 
 
 def _ancestors(late: set[Node], gradients: tuple[Operand, ...]) -> set[Node]:
-    """The late nodes that the gradients need."""
+    """The late nodes that the gradients need, and those with effects."""
     found: set[Node] = set()
     stack = [v.node for r in gradients for v in values_in(r) if v.node in late]
+    stack += [node for node in late if has_effect(node)]
     while stack:
         node = stack.pop()
         if node is None or node in found:

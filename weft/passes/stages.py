@@ -55,7 +55,9 @@ class Stages:
 
     def early_readers(self, item: Item, stage: int) -> list[Item]:
         """Readers that have not reached a stage yet: all of them, or more than may be raised."""
-        heap = self._readers.get(id(item), ())
+        heap = self._readers.get(id(item))
+        if not heap or heap[0][0] >= stage:
+            return []
         seen: dict[int, Item] = {}
         early: list[Item] = []
         while heap and heap[0][0] < stage and len(early) <= MAX_RAISED + 1:  # one of them may be the item that is raised for

@@ -1,0 +1,37 @@
+"""Effects order a program: which nodes keep their places, and which must follow which though no value flows between them.
+
+random   is functional in a graph: offsets are inputs, and order nothing
+raises   a check: it comes before any state is written (the planner's affair), and stays on its side of every io and python node
+io, python   keep their order among each other, and with the checks around them: what a failed check would have prevented does not happen before it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weft.ir.graph import Node
+
+ORDERED = frozenset(("io", "python"))
+KEPT = ORDERED | {"raises"}  # nodes that stay though nobody reads their results
+
+
+def has_effect(node: Node, effects: frozenset[str] = KEPT) -> bool:
+    """Whether a node, or one in its blocks, has one of the effects."""
+    return node.op.effect in effects or any(inner.op.effect in effects for block in node.blocks for inner in block.walk())
+
+
+def effect_order(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:
+    """The nodes of a block that each node must directly follow because of effects; nothing for most programs."""
+    found: dict[Node, tuple[Node, ...]] = {}
+    barrier: tuple[Node, ...] = ()  # the latest io or python node
+    checks: list[Node] = []  # since then
+    for node in nodes:
+        if not has_effect(node):
+            continue
+        if has_effect(node, ORDERED):
+            found[node] = (*barrier, *checks)
+            barrier, checks = (node,), []
+        else:
+            found[node] = barrier
+            checks.append(node)
+    return {node: before for node, before in found.items() if before}
