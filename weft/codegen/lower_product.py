@@ -30,7 +30,7 @@ def lower_product(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     if dtype not in (dt.float32, dt.float64):
         return None
     (a, ga), (b, gb) = (block.aliases.of(v) for v in node.args[:2])
-    is_batched = len(dims_of(out)) == 3
+    is_batched = len(dims_of(out)) == 3 and dims_of(out)[0] != 1  # a batch of one is cut by rows
     lead = dims_of(out)[0] if is_batched else 1
     m, n = dims_of(out)[-2:]
     k = dims_of(node.args[0])[-1]

@@ -214,6 +214,13 @@ def test_products(rng: np.random.Generator, dtype: dt.DType) -> None:
     assert not runner.foreign
 
 
+def test_a_batch_of_one_is_cut_by_rows(rng: np.random.Generator) -> None:
+    x, y = draw(rng, (1, 300, 40)), draw(rng, (1, 40, 50))
+    runner = check(lambda x, y: (aten.bmm(x, y), aten.mm(aten.select(x, 0, 0), aten.select(y, 0, 0))), x, y, tolerance=1e-3, symbolic=False)
+    batched, single = runner.kernels
+    assert batched.extent == single.extent > 1 and batched.function == single.function
+
+
 def test_linear_layer_and_its_gradients(rng: np.random.Generator) -> None:
     x, w, b, g = draw(rng, (33, 20)), draw(rng, (17, 20)), draw(rng, (17,)), draw(rng, (33, 17))
 
