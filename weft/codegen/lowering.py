@@ -17,6 +17,7 @@ from weft.ops.geometry import Geometry, contiguous_strides
 from weft.passes.alias import ProvingEnv, changes_dtype, dims_of, dtype_of
 from weft.passes.group import Group, Single, is_leaf
 from weft.passes.grouping import group_nodes
+from weft.support.progress import progress
 from weft.types import shape_env
 from weft.types.dims import Dim, product
 from weft.types.tensor_type import TensorType
@@ -61,7 +62,10 @@ class BlockLowering:
         """Steps and aliases of the block."""
         plan = group_nodes(self.block.nodes, self.block.results, self.lowering.env)
         self.aliases = plan.aliases
-        for item in plan.items:
+        seen = progress()
+        seen.stage("writing kernels", len(plan.items), "groups")
+        for number, item in enumerate(plan.items):
+            seen.done = number
             if isinstance(item, Group):
                 self.steps += [self.lowering.nest(n) for n in build_nests(item, plan.aliases, plan.stored)]
             else:

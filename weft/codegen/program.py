@@ -23,6 +23,7 @@ from weft.runtime.program import ForeignFunction, Program
 from weft.runtime.segments import Layout
 from weft.support.errors import ParseError, StateError, ValueProblem
 from weft.support.locations import Location
+from weft.support.progress import progress
 
 GraphSource = Graph | Callable[[], Graph]
 Lower = Callable[[Graph, Module, Target], LoweredGraph]
@@ -67,7 +68,10 @@ def compile_program(
 
 def _compiled(graph: Graph, target: Target, lower: Lower) -> tuple[Layout, bytes]:
     module = Module.for_target(target)
-    layout = native_layout(lower(graph, module, target), module)
+    lowered = lower(graph, module, target)
+    progress().stage("planning memory", len(lowered.steps), "steps")
+    layout = native_layout(lowered, module)
+    progress().stage("generating code", len(module.functions), "functions")
     return layout, compile_object(module.text(), target)
 
 

@@ -21,6 +21,7 @@ from weft.support.counters import counters
 from weft.support.errors import CaptureError
 from weft.support.garbage import collection_held
 from weft.support.knobs import knobs
+from weft.support.progress import progress_shown
 from weft.tensor import modes as mode_settings
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -97,7 +98,7 @@ class CompiledFunction:
     def capture(self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None = None) -> Entry:
         """Capture one program for these arguments, without running it."""
         start = time.perf_counter()
-        with collection_held():
+        with collection_held(), progress_shown(self.name):
             entry = self._capture_with_retries(leaves, spec, backend or self.backend)
         entry.seconds_total = time.perf_counter() - start
         counters.captures += 1

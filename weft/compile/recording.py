@@ -55,6 +55,7 @@ from weft.runtime.generator import Generator
 from weft.runtime.storage import root_of
 from weft.support import pytree, registry
 from weft.support.errors import CaptureError
+from weft.support.progress import progress
 from weft.tensor.device import Device
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -119,6 +120,7 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
     """Capture `owner.function` on these leaves. Raises Restart when it must be tried again with something lifted."""
     capture = Capture(owner.name)
     capture.knows_gradients = owner.knows_gradients
+    progress().stage("recording", growing=capture.builder.nodes)
     outcome = Outcome(capture, leaves)
     stand_ins, facts = _stand_ins(owner, outcome, leaves)
     args, kwargs = pytree.unflatten(stand_ins, spec)

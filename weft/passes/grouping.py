@@ -15,6 +15,7 @@ from weft.passes.effects import effect_order
 from weft.passes.group import Group, Item, Single, is_fill, is_fusible, is_leaf
 from weft.passes.run_time_sizes import RunTimeSizes
 from weft.passes.stages import Stages
+from weft.support.progress import progress
 from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
@@ -38,7 +39,10 @@ def group_nodes(nodes: Iterable[Node], results: Sequence[Operand], env: ProvingE
     with shape_env.using(env):
         nodes = tuple(nodes)
         grouper = _Grouper(RunTimeSizes(env), effect_order(nodes))
+        seen = progress()
+        seen.stage("grouping", len(nodes))
         for order, node in enumerate(nodes):
+            seen.done = order
             grouper.add(node, order)
         return grouper.finish(nodes, results)
 

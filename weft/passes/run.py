@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from weft.ir.graph import Graph
 from weft.support.knobs import knobs
+from weft.support.progress import progress
 
 Pass = Callable[[Graph], Graph]
 NEEDED = ("open_opaque", "decompose")  # what cannot be left out: WEFT_FUEL limits the others
@@ -36,6 +37,7 @@ class Run:
 
     def apply(self, name: str, transform: Pass, graph: Graph) -> Graph:
         """Run one pass on a graph."""
+        progress().stage(f"pass {name}", len(graph.nodes))
         start = time.perf_counter()
         after = transform(graph)
         seconds = time.perf_counter() - start

@@ -62,6 +62,8 @@ KNOBS: dict[str, Knob] = {
         Knob("cache", "", str, "folder of the disk cache; `off` disables it; empty means the user's cache folder"),
         Knob("pool", "auto", _choice("auto", "serial"), "worker pool: auto, or serial"),
         Knob("nan", False, _flag, "run what is compiled from now on node by node, and stop at the first operator that makes a NaN"),
+        Knob("progress", "auto", _choice("auto", "on", "off"),
+             "a line on stderr about what a compilation of more than two seconds is doing: auto shows it on a terminal only"),
         Knob("eager", False, _flag, "weft.compile returns the function as it is"),
     )
 }
@@ -81,6 +83,7 @@ class _State:
     cache: str
     pool: str
     nan: bool
+    progress: str
     eager: bool
 
     def __init__(self) -> None:
