@@ -75,15 +75,18 @@ class Stages:
         """What must be raised to which stage so that `starts` may be; None if that leads to an item of `barrier`, or too far."""
         stages: dict[int, Start] = {}
         stack = list(starts)
-        while stack:
+        wanted = {id(item) for item, stage in stack if item.stage < stage}  # what is in `stages` now or will be
+        while stack and len(wanted) <= MAX_RAISED + 1:
             item, stage = stack.pop()
             if item.stage >= stage or (id(item) in stages and stages[id(item)][1] >= stage):
                 continue
             if item in barrier or len(stages) > MAX_RAISED:
                 return None
             stages[id(item)] = (item, stage)
-            stack += [(reader, stage + 1) for reader in self.early_readers(item, stage + 1)]
-        return list(stages.values())
+            early = self.early_readers(item, stage + 1)
+            stack += [(reader, stage + 1) for reader in early]
+            wanted.update(map(id, early))
+        return None if stack else list(stages.values())
 
     def raise_all(self, starts: Iterable[Start], barrier: Collection[Item]) -> bool:
         """Raise items and all that waits for them. False, with nothing done, where `raised` finds no way."""
