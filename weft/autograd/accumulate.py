@@ -77,14 +77,17 @@ def _refuse_result(found: Any) -> None:
 
 
 def accumulator_of(variable: Tensor) -> AccumulateGrad:
-    """The leaf's AccumulateGrad node: one for its life."""
+    """The leaf's AccumulateGrad node: one for its life, while its type stays."""
     state = variable._state()
     node = state.accumulate
     if node is None:
         with _lock:
             node = state.accumulate
             if node is None:
-                node = state.accumulate = AccumulateGrad(variable)
+                node = AccumulateGrad(variable)
+                if state.hooks:  # of a leaf whose type changed: they belong to the tensor
+                    node.tensor_hooks = {0: state.hooks}  # type: ignore[dict-item]
+                state.accumulate = node
     return node  # type: ignore[no-any-return]
 
 

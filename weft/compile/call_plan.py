@@ -95,17 +95,23 @@ def _grad_buffer(at: int, source: GradBuffer, tensor: Tensor, grads: Grads) -> A
     """Memory for a gradient: that of the present one if it is added to, or if neither the program nor anybody else can see it; else fresh."""
     present = present_grad(tensor)
     is_optional = source.slot.has is not None
-    if present is not None and (is_optional or (not source.slot.present and is_private(present))) and present._data.flags.c_contiguous:
+    data = tensor._data
+    if present is not None and (is_optional or (not source.slot.present and is_private(present))) and _is_like(present._data, data):
         grads[at] = present
         return present._data
     counters.allocations += 1
-    fresh = np.empty(tensor._data.shape, tensor._data.dtype)
+    fresh = np.empty(data.shape, data.dtype)
     if is_optional and present is not None:
         fresh[...] = present._data
         grads[at] = present
     else:
         grads[at] = None
     return fresh
+
+
+def _is_like(gradient: Any, data: Any) -> bool:
+    """Whether a program can write a gradient where it is: row-major, of its leaf's dtype (one of before `.double()` keeps its own)."""
+    return bool(gradient.flags.c_contiguous and gradient.dtype == data.dtype)
 
 
 class Effects:

@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
-from weft.optim.optimizer import Group, Optimizer, Params, descent
+from weft.optim.optimizer import Group, Optimizer, Params, add_multiple, descent
 from weft.support.errors import ValueProblem
 from weft.tensor.tensor import Tensor
 
@@ -34,7 +34,4 @@ class Adadelta(Optimizer):
                 square = state["square_avg"].mul_(rho).addcmul_(grad, grad, value=1 - rho)
                 delta = aten.div(aten.sqrt(state["acc_delta"] + eps), aten.sqrt(square + eps)) * grad
                 state["acc_delta"].mul_(rho).addcmul_(delta, delta, value=1 - rho)
-                if isinstance(lr, Tensor):
-                    p.add_(delta * -lr)
-                else:
-                    p.add_(delta, alpha=-lr)
+                add_multiple(p, delta, -lr)

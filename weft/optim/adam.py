@@ -6,6 +6,7 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero, check_betas
+from weft.optim.clock import as_number
 from weft.optim.optimizer import Group, Optimizer, Params, add_quotient, before_write, descent
 from weft.tensor.tensor import Tensor
 
@@ -36,7 +37,7 @@ class Adam(Optimizer):
         names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
         rest1, rest2 = 1 - beta1, 1 - beta2
         for clock in self._clocks(group, params):
-            size = lr / clock.correction(beta1)
+            size = lr / as_number(clock.correction(beta1), lr)
             root = clock.correction(beta2) ** 0.5
             for p in clock.params:
                 grad, state = descent(p, group["maximize"], 0 if decoupled else decay), self._state_of(p, names)

@@ -6,6 +6,7 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero, check_betas
+from weft.optim.clock import as_number
 from weft.optim.optimizer import Group, Optimizer, Params, add_quotient, before_write, descent
 from weft.tensor.tensor import Tensor
 
@@ -28,7 +29,7 @@ class Adamax(Optimizer):
         lr, eps, decay = (self._number(group, key) for key in ("lr", "eps", "weight_decay"))
         beta1, beta2 = self._pair(group, "betas")
         for clock in self._clocks(group, params):
-            size = lr / clock.correction(beta1)
+            size = lr / as_number(clock.correction(beta1), lr)
             for p in clock.params:
                 grad, state = descent(p, group["maximize"], decay), self._state_of(p, ("exp_avg", "exp_inf"))
                 state["exp_avg"].lerp_(grad, 1 - beta1)

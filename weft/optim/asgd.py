@@ -6,6 +6,7 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
+from weft.optim.clock import as_number
 from weft.optim.optimizer import Group, Optimizer, Params, before_write, descent
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -39,5 +40,5 @@ class ASGD(Optimizer):
                 p.add_(-eta * grad)
                 state["ax"].add_((p - state["ax"]) * mu)
                 count = aten.full((), 0.0, dtype=dt.float64) + clock.count
-                state["eta"].copy_(lr / (1 + lambd * lr * count) ** alpha)
+                state["eta"].copy_(lr / (1 + lambd * lr * as_number(count, lr)) ** alpha)
                 state["mu"].copy_(1 / aten.clamp_min(count - start, 1))

@@ -30,6 +30,11 @@ class Clock:
         return 1 - self.power(beta)
 
 
+def as_number(value: Any, other: Any) -> Any:
+    """What a clock gives, for arithmetic with another value: one that is a tensor takes it in its own dtype, as it takes a Python number."""
+    return aten._to_copy(value, other.dtype) if isinstance(value, Tensor) and isinstance(other, Tensor) else value
+
+
 def advance(states: Mapping[Tensor, dict[str, Any]], active: list[Tensor], group: list[Tensor]) -> list[Clock]:
     """Raise the "step" of the active parameters by one. A counter shared with parameters that rest is split first."""
     at_rest = {id(states[p]["step"]) for p in group if p in states and "step" in states[p]} if len(active) < len(group) else set()

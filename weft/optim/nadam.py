@@ -6,6 +6,7 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero, check_betas
+from weft.optim.clock import as_number
 from weft.optim.optimizer import Group, Optimizer, Params, add_quotient, before_write, descent
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -39,7 +40,8 @@ class NAdam(Optimizer):
             coming = beta1 * (1 - 0.5 * 0.96 ** ((clock.count + 1) * momentum_decay))
             for p in clock.params:
                 grad = descent(p, group["maximize"], 0 if decoupled else decay)
-                product = self._state_of(p, ("mu_product",), _one)["mu_product"].mul_(now)
+                product = self._state_of(p, ("mu_product",), _one)["mu_product"]
+                product.mul_(as_number(now, product))
                 state = self._state_of(p, ("exp_avg", "exp_avg_sq"))
                 if shrink is not None:
                     p.mul_(shrink)
@@ -47,8 +49,8 @@ class NAdam(Optimizer):
                 square = state["exp_avg_sq"].mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
                 root = aten.add(aten.sqrt(aten.div(square, square_correction)), eps)
                 so_far: Any = product.item() if modes.capture is None and not group["differentiable"] else aten._to_copy(product, dt.float64)
-                add_quotient(p, grad, root, -lr * (1 - now) / (1 - so_far))
-                add_quotient(p, before_write(state["exp_avg"], group), root, -lr * coming / (1 - so_far * coming))
+                add_quotient(p, grad, root, -lr * as_number(1 - now, lr) / as_number(1 - so_far, lr))
+                add_quotient(p, before_write(state["exp_avg"], group), root, -lr * as_number(coming, lr) / as_number(1 - so_far * coming, lr))
 
 
 def _one(p: Tensor) -> Tensor:

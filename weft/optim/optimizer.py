@@ -318,6 +318,14 @@ def before_write(state: Tensor, group: Group) -> Tensor:
     return state.clone() if group["differentiable"] else state
 
 
+def add_multiple(p: Tensor, direction: Tensor, factor: Any) -> None:
+    """p += factor * direction in place, where the factor is a number or a 0-dim tensor."""
+    if isinstance(factor, Tensor):
+        p.add_(direction * factor)
+    else:
+        p.add_(direction, alpha=factor)
+
+
 def add_quotient(p: Tensor, numerator: Tensor, denominator: Tensor, factor: Any) -> None:
     """p += factor * numerator / denominator in place, where the factor is a number or a 0-dim tensor."""
     if isinstance(factor, Tensor):

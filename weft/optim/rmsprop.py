@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
-from weft.optim.optimizer import Group, Optimizer, Params, add_quotient, before_write, descent
+from weft.optim.optimizer import Group, Optimizer, Params, add_multiple, add_quotient, before_write, descent
 from weft.tensor.tensor import Tensor
 
 
@@ -37,6 +37,6 @@ class RMSprop(Optimizer):
                 root = aten.add(aten.sqrt(square), eps)
                 if has_momentum:
                     velocity = state["momentum_buffer"].mul_(momentum).addcdiv_(grad, root)
-                    p.add_(velocity, alpha=-lr)
+                    add_multiple(p, velocity, -lr)
                 else:
                     add_quotient(p, grad, root, -lr)

@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
-from weft.optim.optimizer import Group, Optimizer, Params, descent
+from weft.optim.optimizer import Group, Optimizer, Params, add_multiple, descent
 from weft.support.errors import ValueProblem
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -35,10 +35,7 @@ class SGD(Optimizer):
             if has_momentum:
                 velocity = self._velocity(p, grad, momentum, dampening)
                 grad = aten.add(grad, velocity, alpha=momentum) if group["nesterov"] else velocity
-            if isinstance(lr, Tensor):
-                p.add_(grad * -lr)
-            else:
-                p.add_(grad, alpha=-lr)
+            add_multiple(p, grad, -lr)
 
     def _velocity(self, p: Tensor, grad: Tensor, momentum: Any, dampening: Any) -> Tensor:
         """The momentum buffer after this step. The first gradient goes in whole, without dampening."""

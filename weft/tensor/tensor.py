@@ -254,7 +254,9 @@ class Tensor(Questions, Conversions):
             raise StateError("data set to a tensor that requires gradients must be floating point or complex dtype")
         if modes.capture is not None:
             modes.capture.refuse_new_data(self)
-        data = value._data
+        data, state = value._data, self._autograd
+        if state is not None and (value.dtype is not self.dtype or value.dims != self.dims):
+            state.accumulate = None  # a leaf takes gradients of its new type
         self._data, self._storage = data if type(data) is ndarray else data.moved_to(self), value.storage()
 
     @data.deleter
