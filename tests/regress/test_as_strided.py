@@ -57,3 +57,40 @@ def test_an_older_view_is_written_after_transpose_(wrap: Any, rng: np.random.Gen
     factors = np.array([[1.0, 3, 3], [1, 1, 1]])
     np.testing.assert_allclose(b.numpy(), (w.detach().numpy() * x.numpy() * factors).T)
     np.testing.assert_allclose(gradient.numpy(), weight.T * factors * x.numpy())
+
+
+OF_STORAGE = {
+    "a detached view of a view": (lambda x: x[1:].detach()[1:].as_strided((2,), (1,)), [2.0, 3.0]),
+    "an offset before the detached view": (lambda x: x[2:].detach()[1:].as_strided((2,), (1,), 1), [1.0, 2.0]),
+    "detached twice": (lambda x: x[1:].detach()[1:].detach()[1:].as_strided((2,), (2,)), [3.0, 5.0]),
+    "the value of .data": (lambda x: x[2:].data[1:].as_strided((2,), (1,)), [3.0, 4.0]),
+    "of a product": (lambda x: (x * 2)[1:].detach()[1:].as_strided((2,), (1,), 0), [0.0, 2.0]),
+    "the offset itself": (lambda x: x[1:].detach()[1:2] * 0 + x[1:].detach()[1:].storage_offset(), [2.0]),
+}
+
+
+@pytest.mark.parametrize("name", OF_STORAGE)
+def test_offsets_count_from_the_storage(name: str) -> None:
+    function, expected = OF_STORAGE[name]
+    whole = weft.arange(8.0)
+    wraps: list[Any] = [lambda f: f, weft.compile, lambda f: weft.compile(lambda: f(whole))]
+    if name != "the value of .data":
+        wraps += [weft.func.functionalize, lambda f: weft.compile(weft.func.functionalize(f))]
+    for at, wrap in enumerate(wraps):
+        found = wrap(function)() if at == 2 else wrap(function)(whole)
+        assert found.tolist() == expected, at
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, weft.compile], ids=["eager", "captured"])
+def test_an_argument_that_lies_within_its_storage(wrap: Any) -> None:
+    """What it says of its place, and what is written through a detached view of it."""
+    shown = weft.arange(12.0)[3:]
+    for _ in range(2):
+        assert wrap(lambda x: x[1:].detach()[1:].as_strided((2,), (1,), 3) * x.storage_offset())(shown).tolist() == [9.0, 12.0]
+
+    def write(x: Any) -> Any:
+        b = x * 2
+        b[1:].detach()[1:].as_strided((2,), (1,)).add_(10)
+        return b
+
+    assert wrap(write)(weft.arange(5.0)).tolist() == [0.0, 2.0, 14.0, 16.0, 8.0]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.ops.packet import aten
-from weft.runtime.storage import InferenceStorage
+from weft.runtime.storage import InferenceStorage, Storage
 from weft.support import seams
 from weft.support.errors import ArgumentError, StateError, VersionError
 from weft.support.locations import located
@@ -154,7 +154,7 @@ class SavedTensor:
             return self._with_history(restored._data, restored.storage(), node)
         leaf = self.leaf
         current = (leaf._version if leaf is not None else self.storage.version if self.storage is not None else 0)
-        if current != self.version:
+        if current != self.version and self._is_written():
             raise VersionError(self._version_text(node, current))
         if leaf is not None:
             return leaf
@@ -187,6 +187,11 @@ class SavedTensor:
             edge = seams.gradient_edge(self.leaf)
             state.accumulate = None if edge is None else edge[0]
         return dressed(out)  # type: ignore[no-any-return]
+
+    def _is_written(self) -> bool:
+        """Whether another version is this thread's doing: what a capture saved is bytes of the program's run, which calls in other threads do not touch."""
+        storage = self.storage if self.leaf is None else self.leaf._storage
+        return modes.capture is None or not isinstance(storage, Storage) or modes.capture.has_written(storage, self.version)
 
     def _version_text(self, node: Any, current: int) -> str:
         shown = Tensor(self.payload)

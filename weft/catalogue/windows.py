@@ -112,8 +112,6 @@ def _as_strided(g: Geometry, size: Sequence[Dim], stride: Sequence[Dim], storage
         raise ShapeError(
             f"as_strided: Negative strides are not supported at the moment, got strides: {dims_text(stride)}"
         )
-    if isinstance(storage_offset, int) and storage_offset < 0:
-        raise ShapeError(f"Tensor: invalid storage offset {storage_offset}")
     return Geometry(tuple(size), tuple(stride), g.offset if storage_offset is None else storage_offset)
 
 

@@ -9,6 +9,7 @@ import copy
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ class Capture(LiftedNumbers, WrapperState):
         self.evaluator = OpaqueEvaluator(self)
         self.by_memory: set[int] = set()  # arguments that as_strided looks at: their whole memory counts, not only the elements that they show
         self.run_time: dict[str, Value] = {}  # symbols bound while the program runs, of which a 0-dim value is known
-        self._versions: list[tuple[Any, int]] = []
+        self._versions: list[tuple[Any, int]] = []  # for each write, the storage and its version before
         self._histories: list[tuple[Tensor, Any, Location | None]] = []
         self._hooked: dict[int, tuple[Tensor, Any, Location | None]] = {}
         self._undo: list[Callable[[], None]] = []
@@ -128,8 +129,9 @@ class Capture(LiftedNumbers, WrapperState):
     def restore(self) -> None:
         """Put versions and histories of concrete tensors back: the program that was captured will act, the capture has not."""
         self.return_borrowed()
-        for storage, version in reversed(self._versions):
-            storage.version = version
+        for storage, by in self.raised().values():
+            storage.version -= by  # (other threads may have raised it meanwhile)
+        self._versions.clear()
         for tensor, state, _ in reversed(self._histories):
             tensor._autograd = state
 
@@ -251,7 +253,8 @@ class Capture(LiftedNumbers, WrapperState):
         made = []
         for i, g in enumerate(shapes):
             kind = tensor_type(self._view_dtype(op, payload, rest), g.dims)
-            view = SymbolicPayload(payload.storage, self._path(op, payload, rest, i), kind, g)
+            path = self._from_base(op, payload, g) if op.base == "as_strided" else self._path(op, payload, rest, i)
+            view = SymbolicPayload(payload.storage, path, kind, g)
             made.append(view_of(source, source.storage(), view, op, rest, i))
         if asked:
             payload.storage.questions.extend(asked.values())
@@ -274,12 +277,15 @@ class Capture(LiftedNumbers, WrapperState):
 
     def _path(self, op: Op, payload: SymbolicPayload, rest: tuple[Any, ...], index: int) -> Path:
         """The path to a view. Where the storage's dims have an order of their own, a view in other dims is a reshape to whoever lays the value out anew."""
-        if payload.storage.order is not None:
-            if op.base == "as_strided":
-                raise self.refuse("as_strided of a tensor whose dims do not lie row-major in memory; take it from x.contiguous()")
-            if op.base == "view" and not op.schema.overload:
-                op = OPS["aten::reshape"]
+        if payload.storage.order is not None and op.base == "view" and not op.schema.overload:
+            op = OPS["aten::reshape"]
         return *payload.path, (op, rest, index)
+
+    def _from_base(self, op: Op, payload: SymbolicPayload, shown: Geometry) -> Path:
+        """The path of as_strided, which speaks of the storage: its base shown so, whatever views there were on the way."""
+        if payload.storage.order is not None:
+            raise self.refuse("as_strided of a tensor whose dims do not lie row-major in memory; take it from x.contiguous()")
+        return ((op, (shown.dims, shown.strides, shown.offset), 0),)
 
     def _view_dtype(self, op: Op, payload: SymbolicPayload, rest: tuple[Any, ...]) -> Any:
         if op.type is None:
@@ -291,7 +297,8 @@ class Capture(LiftedNumbers, WrapperState):
         """The view's geometry. For reshape, which may copy, what was asked about strides matters only if an alias is written later."""
         assert op.view is not None
         if op.base == "as_strided":
-            return self._within(payload.storage, op.view.geometry(payload.geometry(), *rest))
+            shown, start = op.view.geometry(payload.geometry(), *rest), payload.geometry().offset
+            return self._within(payload.storage, shown if rest[2] is None else replace(shown, offset=shown.offset + start))
         if op.base != "reshape":
             return op.view.geometry(payload.geometry(), *rest)
         op.view.geometry(contiguous(payload.geometry().dims), *rest)  # sizes must fit in any case: these questions are guards
@@ -412,13 +419,17 @@ class Capture(LiftedNumbers, WrapperState):
 
     def raised(self) -> dict[int, tuple[Any, int]]:
         """By how much the function raises versions: for each storage, by id, the storage and the difference."""
-        first: dict[int, tuple[Any, int]] = {}
-        for storage, version in self._versions:
-            first.setdefault(id(storage), (storage, version))
-        return {key: (storage, storage.version - version) for key, (storage, version) in first.items()}
+        found: dict[int, tuple[Any, int]] = {}
+        for storage, _ in self._versions:
+            found[id(storage)] = (storage, found.get(id(storage), (storage, 0))[1] + 1)
+        return found
+
+    def has_written(self, storage: Any, version: int) -> bool:
+        """Whether the function itself wrote a storage since it had that version, not a call in another thread."""
+        return any(counted is storage and before >= version for counted, before in self._versions)
 
     def keep_version(self, storage: Any) -> None:
-        """A version counter that moves while the function is captured is put back: the program will act, the capture has not."""
+        """A version counter that is about to be raised once while the function is captured is put back: the program will act, the capture has not."""
         self._versions.append((storage, storage.version))
 
     # ---- state

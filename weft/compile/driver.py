@@ -71,6 +71,9 @@ class CompiledFunction:
 
     def _capture_and_run(self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, misses: list[Miss]) -> Any:
         with self._lock:
+            fitting = self._made_meanwhile(leaves, spec, len(misses))
+            if fitting is not None:
+                return opened(fitting[0].run(leaves, fitting[1]))
             if misses:
                 self._note(misses, spec)
             entry = self.capture(args, kwargs, leaves, spec)
@@ -81,6 +84,14 @@ class CompiledFunction:
             self.entries.insert(0, entry)
             del self.entries[MAX_ENTRIES:]
             return opened(result)
+
+    def _made_meanwhile(self, leaves: list[Any], spec: pytree.TreeSpec, tried: int) -> tuple[Entry, Any] | None:
+        """The program for a call that another thread captured while this one waited, and its symbols."""
+        for entry in self.entries[: len(self.entries) - tried]:  # (the newest come first)
+            call = entry.match(leaves, spec)
+            if type(call) is not Miss:
+                return entry, call
+        return None
 
     def _nearness(self, miss: Miss) -> tuple[bool, int, int, bool]:
         """How far a check came; a number that a newer program takes as an input is the last thing to name."""

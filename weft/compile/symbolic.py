@@ -113,6 +113,12 @@ class SymbolicPayload(Payload):
         assert self._geometry is not None
         return self._geometry
 
+    def offset(self) -> Any:
+        """The place of the first element in the storage: of an argument's, all of which matters then."""
+        if self.storage.param is not None and self.storage.slot is None:
+            self.storage.capture.by_memory.add(self.storage.param)
+        return self.geometry().offset
+
     def read(self) -> Value:
         """The graph value now."""
         storage = self.storage

@@ -19,7 +19,7 @@ from weft.ops.geometry import contiguous_strides
 from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.runtime.storage import Storage, UntypedStorage
-from weft.support.errors import ArgumentError, CaptureError, StateError, Unsupported
+from weft.support.errors import ArgumentError, CaptureError, ShapeError, StateError, Unsupported
 from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -31,12 +31,14 @@ NAMES = ("transpose", "t", "squeeze", "unsqueeze", "swapaxes", "swapdims", "as_s
 @overridable
 def as_strided(self: Tensor, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
     """A view of the storage with the given sizes, strides and offset, in elements; written as a view of what `self` is a view of."""
+    if isinstance(storage_offset, int) and storage_offset < 0:
+        raise ShapeError(f"Tensor: invalid storage offset {storage_offset}")
     root = self if self._view is None else self._view.base
     if root.dtype is not self.dtype:
         return aten.as_strided(self, size, stride, storage_offset)
     order = storage_order(root)
     offset = self.storage_offset() if storage_offset is None else storage_offset
-    start = root.storage_offset()  # not 0 for a tensor of a transform that holds a view; the operator counts from the first element
+    start = root.storage_offset()  # not 0 for a detached view: the operator counts from the first element
     offset = offset if start == 0 else offset - start
     return aten.as_strided(root if order is None else aten.permute(root, order), size, stride, offset)
 

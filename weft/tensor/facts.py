@@ -150,7 +150,7 @@ class Facts(Operators):
         """Element offset of the first element within the storage."""
         if type(self._data) is ndarray:
             return self.storage().offset_of(self._data)
-        return self._data.geometry().offset
+        return self._data.offset()
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether elements lie row-major without gaps; with "channels_last", whether those of images do with the channels innermost."""

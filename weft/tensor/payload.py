@@ -25,6 +25,10 @@ class Payload:
     def geometry(self) -> Geometry:
         raise StateError(f"{self.__class__.__name__} has no strides")
 
+    def offset(self) -> Any:
+        """The place of the first element in the storage."""
+        return self.geometry().offset
+
     def materialize(self, what: str) -> Any:
         """The bytes that `what` asks for, or an error that says why there are none."""
         raise StateError(f"{what}: {self.__class__.__name__} has no bytes")
