@@ -664,3 +664,26 @@ def test_dispatch_runs_at_capture() -> None:
     for _ in range(3):
         assert f(Wrapped(weft.ones(2))).inner.tolist() == [2.0, 2.0]
     assert Wrapped.asked == ["mul.Tensor"]
+
+
+def test_in_place_on_overlapping_memory() -> None:
+    def shift(x: Any) -> Any:
+        x[1:].copy_(x[:-1])
+        return x * 1
+
+    def turn(x: Any) -> Any:
+        square = x[:4].view(2, 2)
+        square.add_(square.t())
+        return x * 1
+
+    def out(x: Any) -> Any:
+        weft.add(x[:-1], 1, out=x[1:])
+        return x * 1
+
+    cases = ((shift, [0.0, 0, 1, 2, 3]), (turn, [0.0, 3, 3, 6, 4]), (out, [0.0, 1, 2, 3, 4]))
+    for function, expected in cases:
+        for run in (function, weft.compile(function), weft.compile(function, backend="interpret")):
+            assert run(weft.arange(5.0)).tolist() == expected
+    for run in (lambda x: x.expand(3, 5).add_(1), weft.compile(lambda x: x.expand(3, 5).add_(1)), weft.compile(lambda x: x.add_(1))):
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"):
+            run(weft.arange(5.0).expand(3, 5))

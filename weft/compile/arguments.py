@@ -33,6 +33,7 @@ class TensorFacts:
     layout: tuple[Any, ...] | None  # sizes, strides, offset and storage size, only where the sizes are not symbolic
     hooks: tuple[tuple[int, ...], ...] = NO_HOOKS
     given: tuple[tuple[str, Any], ...] = ()  # attributes that the user gave it and the function looks up, MISSING for those it has not
+    expanded: tuple[int, ...] = ()  # dims that show one element again and again: the program takes it once, and the other facts are those of what it takes
 
     def describe(self) -> str:
         wants = ", requires_grad" if self.requires_grad else ""
@@ -41,18 +42,34 @@ class TensorFacts:
         return f"{self.kind.__name__}[{self.dtype}, {self.ndim} dims{wants}{hooked}{self._order()}{given}]"
 
     def _order(self) -> str:
+        expanded = f", expanded in dims {self.expanded}" if self.expanded else ""
         if self.is_strided:
-            return ", with gaps"
-        return "" if self.permutation is None else f", dims in order {self.permutation}"
+            return f"{expanded}, with gaps"
+        return expanded if self.permutation is None else f"{expanded}, dims in order {self.permutation}"
 
 
 def facts_of(tensor: Tensor, is_static: bool) -> TensorFacts:
     """The guarded facts of a tensor argument."""
-    data = tensor._data
+    expanded = expanded_dims(tensor._data)
+    data = shown_once(tensor._data, expanded)
     permutation = None if data.flags.c_contiguous else dense_permutation(data)
     is_strided = permutation is None and not data.flags.c_contiguous
     layout = layout_of(tensor) if is_static else None
-    return TensorFacts(type(tensor), data.dtype, data.ndim, tensor.requires_grad, tensor.is_leaf, permutation, is_strided, layout, hooks_on(tensor))
+    return TensorFacts(
+        type(tensor), data.dtype, data.ndim, tensor.requires_grad, tensor.is_leaf, permutation, is_strided, layout, hooks_on(tensor), expanded=expanded
+    )
+
+
+def expanded_dims(data: np.ndarray[Any, Any]) -> tuple[int, ...]:
+    """The dims of an array along which every element is the same place in memory."""
+    if data.flags.c_contiguous:
+        return ()
+    return tuple([i for i, stride in enumerate(data.strides) if not stride and data.shape[i] > 1])
+
+
+def shown_once(data: np.ndarray[Any, Any], expanded: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """An array without the repetitions: size 1 in its expanded dims."""
+    return data[tuple([slice(1) if i in expanded else slice(None) for i in range(data.ndim)])] if expanded else data
 
 
 def with_given(fact: TensorFacts, tensor: Tensor, names: Iterable[str]) -> TensorFacts:
@@ -94,8 +111,9 @@ def dense_permutation(data: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
     return None
 
 
-def contiguous_bytes(data: np.ndarray[Any, Any], permutation: tuple[int, ...] | None) -> np.ndarray[Any, Any]:
+def contiguous_bytes(data: np.ndarray[Any, Any], permutation: tuple[int, ...] | None, expanded: tuple[int, ...] = ()) -> np.ndarray[Any, Any]:
     """The row-major array that a program takes for an argument."""
+    data = shown_once(data, expanded)
     if permutation is not None:
         order = sorted(range(len(permutation)), key=permutation.__getitem__)
         array: np.ndarray[Any, Any] = data.transpose(order)

@@ -37,7 +37,7 @@ class Inputs:
 
     def __init__(self, sources: list[Any]) -> None:
         self.template: list[Any] = [None] * len(sources)
-        self.arguments: list[tuple[int, int, Any]] = []
+        self.arguments: list[tuple[int, int, Any, tuple[int, ...]]] = []
         self.numbers: list[tuple[int, Any]] = []
         self.flags: list[tuple[int, GradFlag]] = []
         self.buffers: list[tuple[int, GradBuffer]] = []
@@ -57,7 +57,7 @@ class Inputs:
     def _sort(self, at: int, source: Any) -> None:
         kind = type(source)
         if kind is ArgumentSource:
-            self.arguments.append((at, source.leaf, source.permutation))
+            self.arguments.append((at, source.leaf, source.permutation, source.expanded))
         elif kind is NumberSource:
             self.numbers.append((at, source.number))
         elif kind is GradFlag:
@@ -72,9 +72,9 @@ class Inputs:
         """The inputs of one call, and the gradients that are there already by parameter position."""
         inputs = self.template.copy()
         grads: Grads = {}
-        for at, leaf, permutation in self.arguments:
+        for at, leaf, permutation, expanded in self.arguments:
             data = leaves[leaf]._data
-            inputs[at] = data if permutation is None and data.flags.c_contiguous else contiguous_bytes(data, permutation)
+            inputs[at] = data if permutation is None and data.flags.c_contiguous else contiguous_bytes(data, permutation, expanded)
         for at, number in self.numbers:
             inputs[at] = float(symbols[number.key])
         for at, flag in self.flags:
@@ -130,7 +130,7 @@ class Effects:
             source = sources[param]
             if type(source) is ArgumentSource:
                 by = raised[source.counter][1] if source.counter in raised else 0
-                self.arguments.append((param, source.leaf, source.permutation, by))
+                self.arguments.append((param, source.leaf, source.permutation, by))  # (what is expanded is written with one value for all)
         self.grad_effects, self.number_writes = grad_effects, number_writes
         self.random = [state for state in random if state.is_moved()]
 

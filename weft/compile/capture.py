@@ -337,6 +337,9 @@ class Capture(LiftedNumbers, WrapperState):
         payload = self.payload_of(target)
         if payload.storage.param is not None and not payload.storage.is_row_major and (payload.path or op.base not in ("fill", "zero")):
             self._refuse_repeated(payload.storage.geometry)
+        if payload.path and op.base not in ("fill", "zero"):
+            g = payload.geometry()
+            self._refuse_repeated(Geometry(g.dims, tuple([0 if stride == 0 else 1 for stride in g.strides])))  # (what is 0 by structure: no question)
         if op.effect == "random" and op.decompose is not None:  # opened here: drawing moves the generator on, in Python's order
             drawn: Value = self.operand(op.decompose(*args))
             self.store(target, payload, drawn)
@@ -493,10 +496,11 @@ class Capture(LiftedNumbers, WrapperState):
 
     # ---- arguments
     def symbolic_argument(
-        self, tensor: Tensor, name: str, dims: tuple[Any, ...], permutation: tuple[int, ...] | None, geometry: Geometry | None = None
+        self, tensor: Tensor, name: str, dims: tuple[Any, ...], permutation: tuple[int, ...] | None, geometry: Geometry | None = None,
+        expanded: tuple[Any, ...] | None = None,
     ) -> Tensor:
         """The stand-in of a tensor argument: a parameter with these dims; `permutation` when the bytes lie in another order of dims; `geometry`
-        when the caller's memory has gaps (the program gets a row-major copy)."""
+        when the caller's memory has gaps (the program gets a row-major copy); `expanded`: the dims that it shows of a parameter of size 1 there."""
         dtype = tensor.dtype
         if permutation is None:
             kind = tensor_type(dtype, dims)
@@ -511,7 +515,9 @@ class Capture(LiftedNumbers, WrapperState):
             storage.param = len(self.builder.params) - 1
             base = self._tensor(SymbolicPayload(storage, (), kind), storage)
             out = self.run(OPS["aten::permute"], (base, permutation))
-            out._view = None
+        if expanded is not None:
+            out = self.run(OPS["aten::expand"], (out, expanded, False))
+        out._view = None
         self.stand_ins[id(out)] = tensor
         self._keep.append(out)
         return out

@@ -13,7 +13,17 @@ from weft.autograd.hooks import hooks_on
 from weft.autograd.node import RemovableHandle
 from weft.autograd.saved import default_hooks
 from weft.autograd.views import follow
-from weft.compile.arguments import TensorFacts, facts_of, layout_of, leaf_of, sharing_pattern, strides_of, with_given
+from weft.compile.arguments import (
+    TensorFacts,
+    expanded_dims,
+    facts_of,
+    layout_of,
+    leaf_of,
+    sharing_pattern,
+    shown_once,
+    strides_of,
+    with_given,
+)
 from weft.compile.call_plan import Effects, Inputs, Symbols, number_of, target_of
 from weft.compile.capture import Capture
 from weft.compile.executable import Compiled, Interpreted, make_executable
@@ -398,8 +408,11 @@ def fits(leaf: Tensor, fact: TensorFacts) -> bool:
         return False
     if fact.given and not all(same(value, vars(leaf).get(name, MISSING)) for name, value in fact.given):
         return False
+    if expanded_dims(data) != fact.expanded:
+        return False
     if fact.is_strided or fact.layout is not None:
         return True
+    data = shown_once(data, fact.expanded)
     order = fact.permutation
     if order is not None:
         data = data.transpose(sorted(range(len(order)), key=order.__getitem__))

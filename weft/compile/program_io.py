@@ -22,6 +22,7 @@ Array = np.ndarray[Any, Any]
 class ArgumentSource:
     """A tensor argument: its place among the leaves, its dims in the graph, and how its bytes are ordered (strides: symbols, where it has gaps).
 
+    expanded: dims in which it shows one element again and again, and the program takes that one.
     counter: the id of the storage that counted the versions in the capture, if the function writes it.
     """
 
@@ -31,6 +32,7 @@ class ArgumentSource:
     strides: tuple[Dim, ...] | None
     written: bool
     counter: int | None = None
+    expanded: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,6 +50,6 @@ def quick_match(facts: Sequence[Any], sizes: Sequence[tuple[int, Sequence[tuple[
 
 def _is_simple(fact: TensorFacts) -> bool:
     return (
-        fact.kind is Tensor and not fact.requires_grad and fact.is_leaf and fact.permutation is None and not fact.is_strided and fact.layout is None
-        and fact.hooks == NO_HOOKS and not fact.given
+        fact.kind is Tensor and not fact.requires_grad and fact.is_leaf and fact.permutation is None and not fact.is_strided and not fact.expanded
+        and fact.layout is None and fact.hooks == NO_HOOKS and not fact.given
     )

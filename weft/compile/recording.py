@@ -241,11 +241,12 @@ def _shared_storages(leaves: list[Any]) -> set[int]:
 def _stand_in(outcome: Outcome, leaf: Tensor, i: int, fact: TensorFacts) -> Tensor:
     capture = outcome.capture
     dims = symbolic_dims(capture, leaf._data.shape)
+    taken = tuple([1 if axis in fact.expanded else d for axis, d in enumerate(dims)])
     strides = symbolic_dims(capture, strides_of(leaf._data)) if fact.is_strided else None
-    geometry = None if strides is None else Geometry(dims, strides)
-    out = capture.symbolic_argument(leaf, f"arg{i}", dims, fact.permutation, geometry)
+    geometry = None if strides is None else Geometry(taken, strides)
+    out = capture.symbolic_argument(leaf, f"arg{i}", taken, fact.permutation, geometry, dims if fact.expanded else None)
     at = len(capture.builder.params) - 1
-    _put(outcome.sources, at, ArgumentSource(i, dims, fact.permutation, strides, False))
+    _put(outcome.sources, at, ArgumentSource(i, dims, fact.permutation, strides, False, expanded=fact.expanded))
     if fact.requires_grad:
         out._state().requires_grad = True
     vars(out).update(vars(leaf))
