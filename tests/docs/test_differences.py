@@ -487,7 +487,7 @@ def test_lbfgs_is_not_captured(rng: RNG) -> None:
 
     def closure() -> Any:
         optimizer.zero_grad()
-        loss = (p * p).sum()
+        loss = (3 * p * p).sum()  # (a first step from p * p may end at -p, where the loss is the same)
         loss.backward()
         return loss
 
