@@ -31,16 +31,21 @@ def _scan_type(name: str) -> Callable[..., TensorType]:
 
 
 def _cumulate(accumulate: Callable[..., Array]) -> Callable[..., Array]:
-    """A kernel by a NumPy accumulation; half precisions accumulate in float32, integers in int64."""
+    """A kernel by a NumPy accumulation; integers accumulate in int64, floats in float64, so that long ones keep their digits."""
 
     def kernel(x: Array, dim: int, dtype: DType | None = None) -> Array:
         source = dt.from_numpy(x.dtype)
         target = dtype or (source if source.is_differentiable else dt.int64)
-        x = x.astype(dt.compute_dtype(target).numpy)
-        out = accumulate(x, axis=dim) if x.ndim else x
+        x = x.astype(_held(target).numpy)
+        out = accumulate(x, axis=dim, out=x) if x.ndim else x
         return out.astype(target.numpy, copy=False)
 
     return kernel
+
+
+def _held(dtype: DType) -> DType:
+    """The dtype in which a scan goes on from element to element."""
+    return {dt.float32: dt.float64, dt.complex64: dt.complex128}.get(dt.compute_dtype(dtype), dtype)
 
 
 cumsum = define(
@@ -77,10 +82,10 @@ cumprod = define(
 
 
 def _exclusive(x: Array, dim: int) -> Array:
-    out = np.ones_like(x)
+    out = np.ones(x.shape, _held(dt.from_numpy(x.dtype)).numpy)
     if x.ndim and x.shape[dim] > 1:
         np.multiply.accumulate(_part(x, dim, None, -1), axis=dim, out=_part(out, dim, 1, None))
-    return out
+    return out.astype(x.dtype, copy=False)
 
 
 def _part(x: Array, dim: int, start: int | None, stop: int | None) -> Array:

@@ -43,13 +43,18 @@ def _deviations(self: Any, dim: Axes) -> Any:
     return self - aten.mean(self, dim, True)
 
 
+def _squares(x: Any) -> Any:
+    return aten.square(aten.abs(x)) if x.dtype.is_complex else x * x
+
+
 def _variance(self: Any, dim: Axes, correction: Number, keepdim: bool) -> Any:
-    """The mean squared distance from the mean, in two passes; half precisions compute in float32."""
+    """The mean squared distance from the mean, in two passes; half precisions compute in float32. The mean is rounded: what the distances from it add
+    up to says by how much, and is taken off."""
     dtype = self.dtype
     wide = aten._to_copy(self, dtype=dt.compute_dtype(dtype)) if dt.compute_dtype(dtype) is not dtype else self
     off = _deviations(wide, dim)
-    squares = aten.square(aten.abs(off)) if dtype.is_complex else off * off
-    out = aten.div(aten.sum(squares, dim, keepdim), degrees_of_freedom(self.dims, dim, correction))
+    spread = aten.sum(_squares(off), dim, keepdim) - aten.div(_squares(aten.sum(off, dim, keepdim)), reduced_count(self.dims, dim))
+    out = aten.div(aten.clamp_min(spread, 0), degrees_of_freedom(self.dims, dim, correction))
     return out if out.dtype is dtype.to_real() else aten._to_copy(out, dtype=dtype.to_real())
 
 

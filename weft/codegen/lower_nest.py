@@ -17,15 +17,20 @@ from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
 
 SCRATCH, INDEX = -2, -1  # buffers that are no buffers: the scratch memory, the linear index of a range
+JOINED_BYTES = 64  # of a vector whose lanes a reduction joins, on every machine
 
 
 @dataclass
 class Layout:
     """A nest with everything that its machine code depends on, and the tables that its calls pass.
 
-    lanes, wide   lanes of one vector, and of the main loop's step (several vectors)
+    lanes, wide   lanes of one vector, and of the main loop's step (several vectors). Where lanes are joined they are the same on every machine, so
+                  that the order of a sum is
+    step          how many lanes of them the machine takes at a time
     is_whole      the vector axis is a multiple of `wide`: no masked rest
     is_short      the vector axis is no longer than `lanes`: one masked step
+    is_brief      the vector axis is known to be shorter than the main loop's step, which is cut down to the rest's and adds to the same sums: what a
+                  size is known to be does not change the order of a sum
     ints          the i64 table; `slots` says where a size, stride or offset is found in it (constants 0 and 1 are not in it)
     homes         where values kept for later phases are found
     """
@@ -33,8 +38,10 @@ class Layout:
     nest: Nest
     lanes: int
     wide: int
+    step: int
     is_whole: bool
     is_short: bool
+    is_brief: bool = False
     ints: list[Dim] = field(default_factory=list)
     slots: dict[tuple[Any, ...], int | None] = field(default_factory=dict)
     homes: dict[int, Access] = field(default_factory=dict)
@@ -60,17 +67,22 @@ class Layout:
 
 def lay_out(nest: Nest, target: Target) -> Layout:
     """Choose widths and fill the tables."""
-    lanes = target.lanes(8 if _is_all_wide(nest) else 4)
-    weight = max((_pass_weight(nest, p) for p in range(nest.phases)), default=0)
-    layout = Layout(nest, lanes, _wide(nest, lanes, weight), False, False)
+    itemsize = 8 if _is_all_wide(nest) else 4
+    joins = nest.form != "columns" and any(i.kind == "reduce" for i in nest.instrs)
+    at_once = target.lanes(itemsize)
+    lanes = JOINED_BYTES // itemsize if joins else at_once
+    vectors = _vectors(nest, max((_pass_weight(nest, p) for p in range(nest.phases)), default=0))
+    layout = Layout(nest, lanes, vectors * lanes, vectors * at_once, False, False)
     size = nest.axes[layout.vector_axis] if layout.vector_axis >= 0 else 1
     if isinstance(size, int):
         layout.is_short = size <= lanes
+        layout.is_brief = joins and vectors > 1 and size < layout.wide
         while layout.wide > lanes and size < layout.wide:
-            layout.wide //= 2
+            layout.wide //= vectors if joins else 2
         layout.is_whole = size % layout.wide == 0 and size > 0
     if layout.is_short and nest.form == "columns":
         layout.wide = lanes
+    layout.step = min(layout.step, layout.wide)
     _place_dims(layout)
     _place_homes(layout)
     layout.extent = _extent(layout)
@@ -95,13 +107,13 @@ def _pass_weight(nest: Nest, phase: int) -> int:
     return sum(max(1, nest.instrs[i].weight) for i in seen)
 
 
-def _wide(nest: Nest, lanes: int, weight: int) -> int:
+def _vectors(nest: Nest, weight: int) -> int:
     """Cheap bodies take several vectors at a time, so that latencies overlap; heavy ones would spill."""
     if any(i.what in ("argmax", "argmin") and i.kind == "reduce" for i in nest.instrs):
-        return lanes
+        return 1
     if weight <= 10 and len(nest.accesses) <= 6:
-        return 4 * lanes
-    return 2 * lanes if weight <= 40 and len(nest.accesses) <= 12 else lanes
+        return 4
+    return 2 if weight <= 40 and len(nest.accesses) <= 12 else 1
 
 
 def _place_dims(layout: Layout) -> None:
@@ -172,7 +184,7 @@ def layout_key(layout: Layout) -> tuple[Any, ...]:
     nest = layout.nest
     numbers = {id(a): i for i, a in enumerate(nest.accesses)}
     return (
-        nest.form, len(nest.outer), len(nest.inner), layout.lanes, layout.wide, layout.is_whole, layout.is_short, nest.chunks is None,
+        nest.form, len(nest.outer), len(nest.inner), layout.lanes, layout.wide, layout.step, layout.is_whole, layout.is_short, layout.is_brief, nest.chunks is None,
         tuple((a.buffer, a.dtype.short) for a in nest.accesses),
         tuple((k, _stride_class(layout, k)) for k in layout.slots),
         tuple(_instr_key(i) for i in nest.instrs),

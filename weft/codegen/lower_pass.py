@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from weft.codegen.emit import I64, Value, const
-from weft.codegen.lower_values import Pointers, Spot, identity_of
-from weft.codegen.scalar_llvm import Element, register_type
+from weft.codegen.lower_reduce import Accumulators, Reduction, Running, carried_as, flat
+from weft.codegen.lower_values import Pointers, Spot
+from weft.codegen.scalar_llvm import Element
 from weft.loops.nest import FULL, Instr
 from weft.loops.phases import is_inner_store, operands, phase_roots
-from weft.types import dtype as dt
-from weft.types.dtype import DType
 
 if TYPE_CHECKING:
     from weft.codegen.lower_loops import NestEmitter
 
-_ARGS = ("argmax", "argmin")
-
-
-@dataclass
-class Reduction:
-    """A reduction that this pass completes; its carried values are one vector, or for argmax the best elements and their indices."""
-
-    number: int
-    instr: Instr
-    dtype: DType
-
-    @property
-    def combine(self) -> str:
-        return str(self.instr.what)
-
-    @property
-    def is_arg(self) -> bool:
-        return self.combine in _ARGS
+BLOCK_STEPS, BLOCK_ROWS = 16, 32  # steps of the main loop (and rows that columns add up) from one visit to what is held to the next
 
 
 class Pass:
@@ -46,6 +28,7 @@ class Pass:
         self.reductions = [
             Reduction(i, x, x.compute or x.dtype) for i, x in enumerate(self.nest.instrs) if x.kind == "reduce" and x.phase == phase + 1
         ]
+        self.sums = Accumulators(self.v, self.reductions, self.layout.wide if self.is_columns else self.layout.lanes, self.is_columns)
         self.stores = [s for s in self.nest.stores if is_inner_store(self.nest, s) and self.nest.instrs[s.index].phase == phase]
         self.columns = emitter._columns(phase)
         self.kept = [i for i, x in enumerate(self.nest.instrs) if x.kept and x.phase == phase]
@@ -87,13 +70,26 @@ class Pass:
     # ---- the loops
     def run(self, pointers: Pointers, lo: Value, hi: Value) -> None:
         """Emit the pass. lo, hi: range of the last inner axis."""
-        for lanes in self.widths:
+        for step in {self._step(lanes) for lanes in self.widths}:
             for i in self.outside:
-                self._splat(i, lanes)
+                self._splat(i, step)
         numbers = self._accesses()
-        carried = [v for lanes in self.widths for r in self.reductions for v in self._start(r, lanes)]
-        results = self._nested(len(self.nest.outer), pointers, const(I64, 0), carried, numbers, lo, hi)
-        self._finish(results)
+        lanes = self.widths[-1]
+        held = self.sums.start(self._step(lanes), self._parts(lanes))
+        held = self._nested(len(self.nest.outer), pointers, const(I64, 0), held, numbers, lo, hi)
+        for r, parts in zip(self.reductions, held, strict=True):
+            self.e.row[r.number] = self.sums.joined(r, parts, self.e.row_lanes)
+
+    def _step(self, lanes: int) -> int:
+        """How many of the lanes the machine takes at a time."""
+        return min(self.layout.step, lanes)
+
+    def _parts(self, lanes: int) -> int:
+        """How many times it takes."""
+        step, layout = self._step(lanes), self.layout
+        size = self.nest.axes[layout.vector_axis] if layout.is_short and not self.is_columns else lanes
+        assert isinstance(size, int)
+        return max(1, -(-min(size, lanes) // step))
 
     def _splat(self, i: int, lanes: int) -> None:
         if self.nest.instrs[i].level == 0:
@@ -114,48 +110,85 @@ class Pass:
     def _home(self, i: int) -> int:
         return self.e.access_number[id(self.layout.homes[i])]
 
-    def _nested(self, axis: int, pointers: Pointers, linear: Value, carried: list[Value], numbers: list[int], lo: Value, hi: Value) -> list[Value]:
+    def _nested(self, axis: int, pointers: Pointers, linear: Value, held: Running, numbers: list[int], lo: Value, hi: Value) -> Running:
         """Loops over the inner axes from `axis` on. linear: row-major index over the inner axes so far."""
         last = len(self.nest.axes) - 1
         if axis > last:
-            return self._vector_body(Spot(self.widths[0], None, self.e.row_mask, pointers), linear, carried)
+            return self._body(Spot(self.widths[0], None, self.e.row_mask, pointers), linear, held)
         if axis == last and not self.is_columns:
-            return self._vector_loops(pointers, linear, carried, lo, hi)
-        f, size = self.f, self.e.size(axis)
-        with f.loop(0, size, name=f"j{axis}", carried=[(v, "acc") for v in carried]) as loop:
-            moved = self.e.advance(pointers, axis, loop.index, numbers)
-            at = f.add(f.mul(linear, size), loop.index)
-            loop.next(*self._nested(axis + 1, moved, at, list(loop.carried), numbers, lo, hi))
-        return list(loop.results)
+            return self._run(pointers, linear, held, lo, hi)
+        if axis == last and self.sums.is_blocked:
+            return self._in_blocks(held, self.layout.wide, const(I64, 0), self.e.size(axis), BLOCK_ROWS,
+                                   lambda lo, hi, sums: self._loop(axis, pointers, linear, sums, numbers, lo, hi, lo, hi))
+        return self._loop(axis, pointers, linear, held, numbers, const(I64, 0), self.e.size(axis), lo, hi)
 
-    def _vector_loops(self, pointers: Pointers, linear: Value, carried: list[Value], lo: Value, hi: Value) -> list[Value]:
+    def _loop(
+        self, axis: int, pointers: Pointers, linear: Value, sums: Running, numbers: list[int], begin: Value, end: Value, lo: Value, hi: Value
+    ) -> Running:
+        f = self.f
+        with f.loop(begin, end, name=f"j{axis}", carried=[(v, "acc") for v in flat(sums)]) as loop:
+            moved = self.e.advance(pointers, axis, loop.index, numbers)
+            at = f.add(f.mul(linear, self.e.size(axis)), loop.index)
+            loop.next(*flat(self._nested(axis + 1, moved, at, carried_as(sums, loop.carried), numbers, lo, hi)))
+        return carried_as(sums, loop.results)
+
+    def _run(self, pointers: Pointers, linear: Value, held: Running, lo: Value, hi: Value) -> Running:
         """The last inner axis: whole steps, then what remains under a mask."""
         f, layout = self.f, self.layout
         base = f.mul(linear, self.e.size(len(self.nest.axes) - 1)) if any(r.is_arg for r in self.reductions) else linear
+        lanes, wide = layout.lanes, layout.wide
         if layout.is_short:
-            mask = f.first_lanes(f.sub(hi, lo), layout.lanes)
-            return self._vector_body(Spot(layout.lanes, lo, mask, pointers), base, carried)
-        count = sum(2 if r.is_arg else 1 for r in self.reductions)
-        wide = layout.wide
+            fresh = self._fresh(held, lanes)
+            return self.sums.absorb(held, self._steps(pointers, base, lo, hi, lanes, True, fresh), self._step(lanes))
+
+        def steps(lo: Value, hi: Value, sums: Running, by: int, is_masked: bool) -> Running:
+            with f.loop(lo, hi, by, name="rest" if is_masked else "j", carried=[(v, "acc") for v in flat(sums)]) as loop:
+                loop.next(*flat(self._steps(pointers, base, loop.index, hi, by, is_masked, carried_as(sums, loop.carried))))
+            return carried_as(sums, loop.results)
+
         stop = f.add(lo, f.and_(f.sub(hi, lo), -wide), "whole")
-        with f.loop(lo, stop, wide, name="j", carried=[(v, "acc") for v in carried[:count]]) as loop:
-            loop.next(*self._vector_body(Spot(wide, loop.index, None, pointers), base, list(loop.carried)))
-        results = list(loop.results)
+        if layout.is_brief:
+            sums = steps(stop, hi, steps(lo, stop, self._fresh(held, lanes), wide, False), lanes, True)
+            return self.sums.absorb(held, sums, self._step(lanes))
+        held = self._in_blocks(held, wide, lo, stop, BLOCK_STEPS * wide, lambda lo, hi, sums: steps(lo, hi, sums, wide, False))
         if layout.is_whole:
-            return results
-        with f.loop(stop, hi, layout.lanes, name="rest", carried=[(v, "acc") for v in carried[count:]]) as loop:
-            mask = f.first_lanes(f.sub(hi, loop.index), layout.lanes)
-            loop.next(*self._vector_body(Spot(layout.lanes, loop.index, mask, pointers), base, list(loop.carried)))
-        return results + list(loop.results)
+            return held
+        return self.sums.absorb(held, steps(stop, hi, self._fresh(held, lanes), lanes, True), self._step(lanes))
+
+    def _in_blocks(
+        self, held: Running, lanes: int, lo: Value, hi: Value, length: int, run: Callable[[Value, Value, Running], Running]
+    ) -> Running:
+        """run(low, high, accumulators) for each block from lo to hi, absorbed into what is held."""
+        f, size = self.f, self.nest.axes[-1]
+        if not self.sums.is_blocked or (isinstance(size, int) and size <= length):
+            return self.sums.absorb(held, run(lo, hi, self._fresh(held, lanes)), self._step(lanes))
+        with f.loop(lo, hi, length, name="block", carried=[(v, "held") for v in flat(held)]) as block:
+            before = carried_as(held, block.carried)
+            results = run(block.index, f.smin(f.add(block.index, length), hi, "end"), self._fresh(before, lanes))
+            block.next(*flat(self.sums.absorb(before, results, self._step(lanes))))
+        return carried_as(held, block.results)
+
+    def _fresh(self, held: Running, lanes: int) -> Running:
+        return self.sums.fresh(held, self._step(lanes), self._parts(lanes))
+
+    def _steps(self, pointers: Pointers, linear: Value, index: Value, hi: Value, lanes: int, is_masked: bool, sums: Running) -> Running:
+        """One step of so many lanes, in the parts that the machine takes at a time."""
+        f, step = self.f, self._step(lanes)
+        results: Running = [[] for _ in sums]
+        for k in range(self._parts(lanes)):
+            at = f.add(index, k * step) if k else index
+            mask = f.first_lanes(f.sub(hi, at), step) if is_masked else None
+            done = self._body(Spot(step, at, mask, pointers), linear, [parts[k : k + 1] for parts in sums])
+            for parts, (accumulator,) in zip(results, done, strict=True):
+                parts.append(accumulator)
+        return results
 
     # ---- the body
-    def _vector_body(self, spot: Spot, linear: Value, carried: list[Value]) -> list[Value]:
+    def _body(self, spot: Spot, linear: Value, sums: Running) -> Running:
         for i in self.used:
             spot.values[i] = self._value(i, spot)
-        out: list[Value] = []
-        for r in self.reductions:
-            count = 2 if r.is_arg else 1
-            out += self._accumulate(r, spot, linear, carried[len(out) : len(out) + count])
+        out = [[self.sums.accumulate(r, self._at(r.instr.args[0].index, spot), spot, linear, parts[0])]
+               for r, parts in zip(self.reductions, sums, strict=True)]
         for i in self.kept:
             home = self.layout.homes[i]
             if home.buffer < 0:
@@ -181,66 +214,9 @@ class Pass:
     def _store(self, x: Element, number: int, spot: Spot) -> None:
         self.v.store(x, self.nest.accesses[number].dtype, spot.pointers[number], self.e._lane_stride(number), spot)
 
-    # ---- reductions
-    def _start(self, r: Reduction, lanes: int) -> list[Value]:
-        best = self.v.identity(r.combine, r.dtype, lanes).value
-        return [best, const(register_type(dt.int64, lanes), -1)] if r.is_arg else [best]
-
-    def _accumulate(self, r: Reduction, spot: Spot, linear: Value, carried: list[Value]) -> list[Value]:
-        x = self.v.cast(self._at(r.instr.args[0].index, spot), r.dtype, spot.lanes)
-        if r.is_arg:
-            return self._accumulate_arg(r, x, spot, linear, carried)
-        if spot.mask is not None and not self.is_columns:
-            x = Element(r.dtype, self.f.select(spot.mask, x.value, const(x.value.type, identity_of(r.combine, r.dtype))))
-        return [self.v.combine(r.combine, Element(r.dtype, carried[0]), x, spot.lanes).value]
-
-    def _accumulate_arg(self, r: Reduction, x: Element, spot: Spot, linear: Value, carried: list[Value]) -> list[Value]:
-        f = self.f
-        takes = f.or_(self.v.better(r.combine, x, Element(r.dtype, carried[0])), f.icmp("slt", carried[1], 0))
-        if spot.mask is not None:
-            takes = f.and_(takes, spot.mask)
-        index = f.splat(linear, spot.lanes)
-        if not self.is_columns:
-            index = f.add(index, self.v.lane_indices(1, spot))
-        return [f.select(takes, x.value, carried[0]), f.select(takes, index, carried[1])]
-
     def _accumulate_column(self, instr: Instr, number: int, spot: Spot) -> None:
         assert instr.compute is not None
         stride = self.e._lane_stride(number)
         x = self.v.cast(self._at(instr.args[0].index, spot), instr.compute, spot.lanes)
         old = self.v.load(instr.compute, spot.pointers[number], stride, spot)
         self._store(self.v.combine(str(instr.what), old, x, spot.lanes), number, spot)
-
-    def _finish(self, results: list[Value]) -> None:
-        """Join the lanes (not in columns, where each lane is a row of its own) and give the rows their values."""
-        at = 0
-        parts: dict[int, list[list[Value]]] = {}
-        for _ in self.widths:
-            for r in self.reductions:
-                count = 2 if r.is_arg else 1
-                parts.setdefault(r.number, []).append(results[at : at + count])
-                at += count
-        for r in self.reductions:
-            self.e.row[r.number] = self._joined_arg(r, parts[r.number]) if r.is_arg else self._joined(r, parts[r.number])
-
-    def _joined(self, r: Reduction, parts: list[list[Value]]) -> Element:
-        total: Element | None = None
-        for lanes, (value,) in zip(self.widths, parts, strict=False):
-            x = Element(r.dtype, value)
-            if not self.is_columns:
-                x = self.v.horizontal(r.combine, x, lanes)
-            total = x if total is None else self.v.combine(r.combine, total, x, 1)
-        assert total is not None
-        return self.v.cast(total, r.instr.dtype, self.e.row_lanes)
-
-    def _joined_arg(self, r: Reduction, parts: list[list[Value]]) -> Element:
-        """Both loops of an argmax have the same width, so their lanes join first."""
-        f = self.f
-        best, at = Element(r.dtype, parts[0][0]), parts[0][1]
-        for value, index in parts[1:]:
-            x = Element(r.dtype, value)
-            takes = f.or_(f.and_(self.v.better(r.combine, x, best), f.icmp("sge", index, 0)), f.icmp("slt", at, 0))
-            best, at = Element(r.dtype, f.select(takes, x.value, best.value)), f.select(takes, index, at)
-        if not self.is_columns:
-            at = self.v.arg_horizontal(r.combine, best, at, self.widths[0])
-        return Element(dt.int64, at)

@@ -3,7 +3,7 @@ the columns behind the dim, which are scanned side by side; the order of each sc
 
 from __future__ import annotations
 
-from weft.codegen.emit import I64, PTR, Function, Module, const, vec
+from weft.codegen.emit import F64, I64, PTR, Function, Module, const, vec
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.lower_accumulate import COLUMNS, whole_buffer
 from weft.codegen.lower_loops import PARAMETERS
@@ -53,6 +53,7 @@ class _Emit:
         self.f: Function = module.function(name, I64, PARAMETERS)
         self.kind, self.is_reversed, self.is_float = kind, is_reversed, dtype.is_floating_point
         self.elem, self.lanes = memory_type(dtype, 1), target.lanes(dtype.itemsize)
+        self.is_held_wide = dtype is dt.float32 and kind != "_linear_scan"  # as eager holds it
 
     def emit(self) -> None:
         """The whole function."""
@@ -74,14 +75,16 @@ class _Emit:
         """One scan for each lane."""
         f, type = self.f, vec(self.elem, self.lanes)
         one = "prod" in self.kind
-        first = const(type, (1.0 if one else 0.0) if self.is_float else int(one))
+        held_type = vec(F64, self.lanes) if self.is_held_wide else type
+        first = const(held_type, (1.0 if one else 0.0) if self.is_float else int(one))
         first_row, end, step = (f.sub(count, 1), const(I64, -1), -1) if self.is_reversed else (0, count, 1)
         with f.loop(first_row, end, step, "row", carried=[(first, "held")]) as row:
             at = f.add(start, f.mul(row.index, inner))
             operands = [f.masked_load(type, f.gep(self.elem, p, at), mask) for p in pointers[:-1]]
             held = row.carried[0]
-            following = self._step(held, operands)
-            f.masked_store(held if self.kind == "_exclusive_cumprod" else following, f.gep(self.elem, pointers[-1], at), mask)
+            following = self._step(held, [f.fpext(x, held_type) for x in operands] if self.is_held_wide else operands)
+            out = held if self.kind == "_exclusive_cumprod" else following
+            f.masked_store(f.fptrunc(out, type) if self.is_held_wide else out, f.gep(self.elem, pointers[-1], at), mask)
             row.next(following)
 
     def _step(self, held: Scalar, operands: list[Scalar]) -> Scalar:

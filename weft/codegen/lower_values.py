@@ -168,14 +168,15 @@ class Vectors:
 
     def horizontal(self, combine: str, x: Element, lanes: int) -> Element:
         """All lanes joined, halves first: an order that only the number of lanes decides."""
-        f = self.f
         while lanes > 1:
             lanes //= 2
-            low = Element(x.dtype, self._part(x.value, 0, lanes))
-            high = Element(x.dtype, self._part(x.value, lanes, lanes))
-            x = self.combine(combine, low, high, lanes)
-        assert f is self.f
+            x = self.folded(combine, x, lanes)
         return x
+
+    def folded(self, combine: str, x: Element, lanes: int) -> Element:
+        """The two halves, of so many lanes each, combined."""
+        low, high = (Element(x.dtype, self._part(x.value, start, lanes)) for start in (0, lanes))
+        return self.combine(combine, low, high, lanes)
 
     def _part(self, v: Value, start: int, count: int) -> Value:
         if count == 1:

@@ -22,6 +22,7 @@ from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, tensor_type
 
 MAX_CHUNKS, CHUNK_ROWS, CHUNK_ELEMENTS = 32, 16, 8192
+SUMMED_ROWS = 32  # rows that are added up column by column, one after the other, before their sums are combined
 
 
 def build_nests(group: Group, aliases: Aliases, stored: set[Value]) -> list[Nest]:
@@ -244,13 +245,15 @@ class GroupBuilder:
         inner = frozenset(self.inner)
         if over == inner and varies & inner:
             return self._row_reduce(node, combine, ref, dtype, compute)
+        held = held_dtype(combine, compute)
         if over == varies and over == frozenset(self.outer) | inner:
-            row = self._row_reduce(node, combine, ref, compute, compute) if inner else ref.index
+            row = self._row_reduce(node, combine, ref, held, compute) if inner else ref.index
             if not self.outer:
-                return row if compute is dtype or self._is_flat_total() else self.cast(row, dtype)
-            return self._terminal("total", node, Ref(row), combine, compute)
-        kind = "total" if varies == frozenset(self.outer) else "column"
-        return self._terminal(kind, node, ref, combine, compute)
+                return row if held is dtype or self._is_flat_total() else self.cast(row, dtype)
+            return self._terminal("total", node, Ref(row), combine, held)
+        if varies == frozenset(self.outer):
+            return self._terminal("total", node, ref, combine, held)
+        return self._terminal("column", node, ref, combine, compute)
 
     def _row_reduce(self, node: Node, combine: str, ref: Ref, dtype: DType, compute: DType) -> int:
         source = self.instrs[ref.index]
@@ -277,6 +280,8 @@ class GroupBuilder:
             return dm.minimum(64, dm.maximum(1, dm.floordiv(dm.product(self.group.space), CHUNK_ELEMENTS)))
         if not any(i.kind in ("total", "column") for i in self.instrs):
             return None
+        if any(i.kind == "column" and i.compute is not None and is_rounded(str(i.what), i.compute) for i in self.instrs):
+            return dm.maximum(1, dm.floordiv(self._rows(), SUMMED_ROWS))
         return dm.minimum(MAX_CHUNKS, dm.maximum(1, dm.minimum(dm.floordiv(self._rows(), CHUNK_ROWS), dm.floordiv(dm.product(self.group.space), CHUNK_ELEMENTS))))
 
     def _is_flat_total(self) -> bool:
@@ -295,10 +300,11 @@ class GroupBuilder:
             result = instr.node.outputs[0]
             if result not in self.stored:
                 continue
-            instr.dtype = instr.compute
+            held = instr.compute if instr.kind == "column" else held_dtype(str(instr.what), instr.compute)
+            instr.dtype = held
             width = dm.product(dims_of(result)) if instr.kind == "column" else 1
-            is_direct = chunks == 1 and instr.compute is dtype_of(result)
-            target = result if is_direct else Value(tensor_type(instr.compute, (chunks, width)), f"{result.name or 'result'}_parts")
+            is_direct = chunks == 1 and held is dtype_of(result)
+            target = result if is_direct else Value(tensor_type(held, (chunks, width)), f"{result.name or 'result'}_parts")
             writes.append(target)
             strides: tuple[Dim, ...] = (0,) * len(self.group.space)
             if instr.kind == "column":
@@ -349,11 +355,23 @@ class GroupBuilder:
 
 def accumulator(combine: str, result: DType, source: DType) -> DType:
     """The dtype in which a reduction is carried out."""
+    if combine == "prod" and result.is_floating_point:
+        return dt.float64  # products of numbers near 1 round to the same side again and again
     if combine in ("sum", "prod"):
         return dt.compute_dtype(result)
     if combine in ("any", "all"):
         return dt.bool_
     return dt.compute_dtype(source)
+
+
+def is_rounded(combine: str, dtype: DType) -> bool:
+    """Whether each step of a reduction rounds, so that the order of the steps shows."""
+    return combine in ("sum", "prod") and dtype.is_floating_point
+
+
+def held_dtype(combine: str, dtype: DType) -> DType:
+    """The dtype in which the results of blocks are combined."""
+    return dt.float64 if is_rounded(combine, dtype) else dtype
 
 
 def _type_of(operand: Operand) -> Any:

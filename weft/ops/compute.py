@@ -12,6 +12,7 @@ from weft.ops.geometry import Geometry, outside_storage
 from weft.ops.op import Op
 from weft.ops.rules import Pointwise, normalize_dims
 from weft.ops.scalar_numpy import NUMPY, copied_order, run_body
+from weft.ops.sums import reducer
 from weft.support.errors import StateError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
@@ -89,11 +90,6 @@ def _operand(kind: str, value: Any, compute: DType | None) -> Any:
     return value
 
 
-_COMBINE: dict[str, Callable[..., Any]] = {
-    "sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "any": np.any, "all": np.all,
-}
-
-
 def _evaluate_reduce(op: Op, args: tuple[Any, ...]) -> Array:
     result: TensorType = op.type(*(type_of(a) for a in args))  # type: ignore[misc]
     x, dim, keepdim = reduce_arguments(op, args)
@@ -103,12 +99,7 @@ def _evaluate_reduce(op: Op, args: tuple[Any, ...]) -> Array:
         return arg_reduce(combine, x, dim, keepdim)
     axes = normalize_dims(op.base, dim, x.ndim) if x.ndim else ()
     with np.errstate(all="ignore"):
-        compute = dt.compute_dtype(result.dtype)
-        if combine in ("sum", "prod"):
-            operand = x.astype(compute.numpy) if x.dtype != compute.numpy else x
-            out = _COMBINE[combine](operand, axis=axes, keepdims=keepdim, dtype=compute.numpy)
-        else:
-            out = _COMBINE[combine](x != 0 if combine in ("any", "all") else x, axis=axes, keepdims=keepdim, **extremum_of_nothing(combine, x))
+        out = reducer(combine, axes, dt.compute_dtype(result.dtype).numpy, keepdim)(x)
         return np.asarray(out, order="C").astype(result.dtype.numpy, copy=False)
 
 
@@ -116,18 +107,6 @@ def reduce_arguments(op: Op, args: tuple[Any, ...]) -> tuple[Any, Any, bool]:
     """(self, dim, keepdim) of a reduction, whichever of them its schema has."""
     named = {a.name: v for a, v in zip(op.schema.arguments, args, strict=True)}
     return args[0], named.get("dim"), bool(named.get("keepdim", False))
-
-
-def extremum_of_nothing(combine: str, x: Array) -> dict[str, Any]:
-    """What NumPy must be told for it to take the max or min of no elements: the least (or greatest) number of the dtype."""
-    if x.size or combine not in ("max", "min"):
-        return {}
-    if x.dtype.kind in "iu":
-        limits = np.iinfo(x.dtype)
-        return {"initial": limits.min if combine == "max" else limits.max}
-    if x.dtype.kind == "b":
-        return {"initial": combine == "min"}
-    return {"initial": -np.inf if combine == "max" else np.inf}
 
 
 def arg_reduce(combine: str, x: Array, dim: int | None, keepdim: bool) -> Array:

@@ -14,6 +14,7 @@ from weft.ops.op import Op
 from weft.ops.rules import Pointwise, normalize_dims
 from weft.ops.scalar_numpy import NUMPY, copied_order
 from weft.ops.straight import straight
+from weft.ops.sums import reducer
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -135,11 +136,6 @@ def own(out: Any, operands: tuple[Any, ...]) -> Any:
 
 
 # ---- reductions and views
-_REDUCERS: dict[str, np.ufunc] = {
-    "sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "any": np.logical_or, "all": np.logical_and,
-}
-
-
 def _reduction(op: Op, args: tuple[Any, ...]) -> Step:
     result = op.type(*[compute.type_of(a) for a in args])  # type: ignore[misc]
     x, dim, keepdim = reduce_arguments(op, args)
@@ -148,22 +144,14 @@ def _reduction(op: Op, args: tuple[Any, ...]) -> Step:
     if combine in ("argmax", "argmin"):
         return (lambda v: compute.arg_reduce(combine, v, dim, keepdim)), [Operand(0)]
     axes = normalize_dims(op.base, dim, x.ndim) if x.ndim else ()
-    reduce: Function = _REDUCERS[combine].reduce
-    target, wide = result.dtype.numpy, dt.compute_dtype(result.dtype).numpy
-    dtype, convert = None, None
-    if combine in ("sum", "prod"):
-        dtype = wide
-        convert = (lambda v: v.astype(wide)) if x.dtype != wide else None
-    elif combine in ("any", "all"):
-        convert = lambda v: v != 0  # noqa: E731  (one expression)
-
-    start = compute.extremum_of_nothing(combine, x)
+    target = result.dtype.numpy
+    reduce = reducer(combine, axes, dt.compute_dtype(result.dtype).numpy, keepdim)
 
     def run(v: Array) -> Array:
-        out = np.asarray(reduce(v, axes, dtype, None, keepdim, **start), order="C")
+        out = np.asarray(reduce(v), order="C")
         return out if out.dtype == target else out.astype(target)
 
-    return run, [Operand(0, None, convert)]
+    return run, [Operand(0)]
 
 
 def _view(op: Op, args: tuple[Any, ...]) -> Step:
