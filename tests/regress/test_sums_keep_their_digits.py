@@ -10,7 +10,7 @@ import pytest
 
 import weft
 
-SHAPES = {"one": (3_000_017,), "narrow": (400_009, 5), "wide": (1_009, 1_003), "image": (70, 6, 41, 37), "batch": (30_011, 64)}
+SHAPES = {"one": (1_000_003,), "narrow": (200_009, 5), "wide": (509, 503), "image": (70, 6, 21, 17)}
 
 
 def _close(value: weft.Tensor, truth: Any, scale: float = 1.0) -> None:
@@ -24,10 +24,11 @@ def test_around_ten_thousand(shape: tuple[int, ...], run: Callable[..., Any], rn
     truth, t = x.astype(np.float64), weft.from_numpy(x)
     many = [(d,) for d in range(len(shape)) if shape[d] > 30]
     for dims in [*many, tuple(range(len(shape))), *([(0, 2, 3)] if len(shape) == 4 else [])]:
-        _close(run(lambda v, dims=dims: v.sum(dims))(t), truth.sum(dims))
-        _close(run(lambda v, dims=dims: v.mean(dims))(t), truth.mean(dims))
-        _close(run(lambda v, dims=dims: v.var(dims))(t), truth.var(dims, ddof=1), 10)
-        _close(run(lambda v, dims=dims: v.std(dims))(t), truth.std(dims, ddof=1), 10)
+        total, mean, variance, deviation = run(lambda v, dims=dims: (v.sum(dims), v.mean(dims), v.var(dims), v.std(dims)))(t)
+        _close(total, truth.sum(dims))
+        _close(mean, truth.mean(dims))
+        _close(variance, truth.var(dims, ddof=1), 10)
+        _close(deviation, truth.std(dims, ddof=1), 10)
 
 
 def test_several_sums_of_one_array(run: Callable[..., Any], rng: np.random.Generator) -> None:

@@ -48,7 +48,7 @@ relu = pointwise(
     accepts=_is_real_number,
     wants="real numbers",
     numbers=False,
-    vjp={"self": lambda g, result: aten.where(result > 0, g, 0)},
+    vjp={"self": lambda g, result: aten.where(result <= 0, 0, g)},
     public=("weft", "Tensor", "nn.functional"),
     reference=lambda x: np.maximum(x, 0),
     samples=draw(case(F(3, 4)), case(F())),

@@ -22,8 +22,9 @@ def _is_integer(s: Any, x: Any) -> bool:
     return bool(s.dtype(x).category <= dt.INT)
 
 
-def _shared_tie(g: Any, wins: Any, ties: Any) -> Any:
-    return aten.where(wins, g, aten.where(ties, g / 2, 0))
+def _shared_tie(g: Any, loses: Any, ties: Any) -> Any:
+    """(Neither of two operands loses where one is NaN.)"""
+    return aten.where(loses, 0, aten.where(ties, g / 2, g))
 
 
 maximum = pointwise(
@@ -35,8 +36,8 @@ maximum = pointwise(
     inplace=False,
     numbers=False,
     vjp={
-        "self": lambda g, self, other: _shared_tie(g, self > other, self == other),
-        "other": lambda g, self, other: _shared_tie(g, other > self, self == other),
+        "self": lambda g, self, other: _shared_tie(g, self < other, self == other),
+        "other": lambda g, self, other: _shared_tie(g, other < self, self == other),
     },
     reference=np.maximum,
 )
@@ -50,8 +51,8 @@ minimum = pointwise(
     inplace=False,
     numbers=False,
     vjp={
-        "self": lambda g, self, other: _shared_tie(g, self < other, self == other),
-        "other": lambda g, self, other: _shared_tie(g, other < self, self == other),
+        "self": lambda g, self, other: _shared_tie(g, self > other, self == other),
+        "other": lambda g, self, other: _shared_tie(g, other > self, self == other),
     },
     reference=np.minimum,
 )

@@ -56,6 +56,24 @@ def _away_from_poles(rng: np.random.Generator) -> list[Case]:
 # ---- the logarithm of |gamma|
 
 
+def _zeta_less_1(k: int, terms: int = 60) -> float:
+    """Riemann's zeta at k, less 1: the first terms, the rest by Euler and Maclaurin."""
+    rest = terms ** (1.0 - k) / (k - 1) + terms**-k / 2 + k * terms ** (-k - 1.0) / 12 - k * (k + 1) * (k + 2) * terms ** (-k - 3.0) / 720
+    return math.fsum([n ** -float(k) for n in range(2, terms)] + [rest])
+
+
+_AT_2 = (1 - 0.57721566490153286061, *[(-1) ** k * _zeta_less_1(k) / k for k in range(2, 30)])  # lgamma(2 + x) / x in powers of x
+
+
+def _lgamma_near_2(s: Any, z: Any) -> Any:
+    """For z from 1/2 to 5/2, where lgamma is 0 twice: its series around 2, and from 1 there by the recurrence (6.1.33)."""
+    around_1 = s.lt(z, _number(s, 1.5))
+    x = s.sub(z, s.where(around_1, _number(s, 1), _number(s, 2)))
+    x = s.maximum(s.minimum(x, _number(s, 0.5)), _number(s, -0.5))
+    value = s.mul(x, _series(s, x, _AT_2))
+    return s.where(around_1, s.sub(value, s.log1p(x)), value)
+
+
 def _lgamma(s: Any, x: Any) -> Any:
     v = s.cast(x, dt.float64)
     below, z, offset = _reflected(s, v)
@@ -69,8 +87,10 @@ def _lgamma(s: Any, x: Any) -> Any:
     for k in range(1, _STEPS):
         product = s.mul(product, s.add(near, _number(s, k)))
     value = s.where(low, s.sub(value, s.log(product)), value)
-    sine = s.abs(s.sin(s.mul(offset, _number(s, math.pi))))
-    value = s.where(below, s.sub(s.log(s.div(_number(s, math.pi), sine)), value), value)
+    value = s.where(s.lt(z, _number(s, 2.5)), _lgamma_near_2(s, z), value)
+    sine = s.div(s.sin(s.mul(offset, _number(s, math.pi))), _number(s, math.pi))
+    sine = s.abs(s.where(s.lt(s.abs(offset), _number(s, 1e-100)), offset, sine))  # (the least numbers have no digits left for a product)
+    value = s.where(below, s.sub(s.neg(s.log(sine)), value), value)
     return s.cast(s.where(s.isinf(v), _number(s, math.inf), value), s.dtype(x))
 
 

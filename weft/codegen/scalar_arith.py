@@ -98,7 +98,7 @@ class ScalarArithmetic(ScalarValues):
             return Element(x.dtype, *math_complex.sign(self.m, x.pair))
         if x.dtype.is_floating_point:
             up = self._single(x)
-            below = f.select(self.m.less(up.value, 0.0), const(up.value.type, -1.0), f.fadd(up.value, 0.0))
+            below = f.select(self.m.less(up.value, 0.0), const(up.value.type, -1.0), const(up.value.type, 0.0))
             return self._half(Element(up.dtype, f.select(self.m.greater(up.value, 0.0), 1.0, below)), x.dtype)
         if x.dtype is dt.bool_:
             return x

@@ -62,7 +62,7 @@ class ScalarOps(Protocol[S]):
         ...
 
     def sign(self, x: S) -> S:
-        """-1, 0 or 1; NaN stays NaN."""
+        """-1, 0 or 1; 0 for NaN."""
         ...
 
     def pow(self, x: S, y: S) -> S:

@@ -86,6 +86,8 @@ class NumpyScalar:
         if x.dtype.kind == "c":
             size = np.abs(x)
             return np.where(size == 0, x.dtype.type(0), x / np.where(size == 0, 1, size).astype(size.dtype))
+        if x.dtype.kind not in "iu":
+            return np.subtract(x > 0, x < 0, dtype=x.dtype)  # (NumPy's own sign of NaN is NaN)
         return np.sign(x)
 
     def pow(self, x: Array, y: Array) -> Array:

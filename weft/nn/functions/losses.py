@@ -155,6 +155,11 @@ def _triplets(
     return reduced(aten.clamp_min(near - far + margin, 0), reduction)
 
 
+def _positive(gap: Tensor) -> Tensor:
+    """A margin that is exceeded, else 0; NaN exceeds none."""
+    return aten.where(gap > 0, gap, 0)
+
+
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -168,13 +173,13 @@ def multi_margin_loss(
         raise ValueProblem("weight must be one-dimensional")
     rows = aten.reshape(input, (1, -1)) if input.ndim < 2 else input
     classes = aten.reshape(target, (-1, 1))
-    gap = aten.clamp_min(margin - aten.gather(rows, 1, classes) + rows, 0)
+    gap = _positive(margin - aten.gather(rows, 1, classes) + rows)
     gap = gap if p == 1 else gap * gap
     if weight is not None:
         gap = gap * aten.reshape(aten.index_select(weight, 0, aten.reshape(classes, (-1,))), (-1, 1))
     with on_device(rows.device):
         others = aten.ne(aten.arange(rows.dims[1]), classes)
-    loss = aten.sum(gap * others, 1) / rows.dims[1]
+    loss = aten.sum(aten.where(others, gap, 0), 1) / rows.dims[1]
     return reduced(aten.squeeze(loss, 0) if input.ndim < 2 else loss, reduction_of(size_average, reduce, reduction))
 
 
@@ -192,7 +197,7 @@ def multilabel_margin_loss(
     counts = aten.cumprod(aten.ge(wanted, 0).to(input.dtype), 1)
     places = aten.clamp_min(wanted, 0)
     others = aten.eq(aten.scatter_add(aten.zeros_like(counts), 1, places, counts), 0)
-    gap = aten.clamp_min(1 - aten.unsqueeze(aten.gather(rows, 1, places), 2) + aten.unsqueeze(rows, 1), 0)
+    gap = _positive(1 - aten.unsqueeze(aten.gather(rows, 1, places), 2) + aten.unsqueeze(rows, 1))
     loss = aten.sum(gap * aten.unsqueeze(counts, 2) * aten.unsqueeze(others, 1), (1, 2)) / rows.dims[1]
     return reduced(aten.squeeze(loss, 0) if input.ndim < 2 else loss, reduction_of(size_average, reduce, reduction))
 
