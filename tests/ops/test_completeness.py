@@ -69,7 +69,7 @@ def test_public_operators_have_an_oracle():
 
 def test_factories_take_symbolic_sizes():
     builder = Builder("factories", ShapeEnv())
-    n = builder.env.fresh("s")
+    n = builder.env.fresh("s", 7)  # an example: a range from 2 asks whether it ends behind its start
     generator = Generator(seed=1)
     generator.key, generator.offset = builder.env.fresh("i"), builder.env.fresh("i")
     with builder.active():

@@ -150,3 +150,51 @@ def test_an_embedding_without_columns_has_a_gradient() -> None:
     table = weft.rand(4, 0, requires_grad=True)
     F.embedding(weft.tensor([1, 2]), table).sum().backward()
     assert table.grad.shape == (4, 0)
+
+
+NUMBERS: dict[str, tuple[Callable[[Tensor, int], Tensor], tuple[int, ...]]] = {
+    "zeros": (lambda x, n: weft.zeros(x.shape[0] * n), (-1, 2**62, 2**64)),
+    "rand": (lambda x, n: weft.rand(n), (-1, 2**62)),
+    "expand": (lambda x, n: x.expand(n, 6), (-2,)),
+    "repeat": (lambda x, n: x.repeat(n), (-2, 2**62)),
+    "repeat_interleave": (lambda x, n: x.repeat_interleave(n), (-2, 2**62)),
+    "reshape": (lambda x, n: x.reshape(n, -1), (-2, 0, 4, 2**62)),
+    "view": (lambda x, n: x.view(-1, n), (-3, 0, 5)),
+    "pad": (lambda x, n: F.pad(x, (n, 0)), (-8, 2**62)),
+    "narrow": (lambda x, n: x.narrow(0, 0, n), (-1, 7, 2**62)),
+    "arange": (lambda x, n: weft.arange(n), (-1, 2**62)),
+    "arange by": (lambda x, n: weft.arange(0, 6, n), (0, -1)),
+    "as_strided": (lambda x, n: x.as_strided((n,), (1,)), (-1, 7, 2**62)),
+    "unfold": (lambda x, n: x.unfold(0, n, 1), (-1, 7)),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_sizes_from_numbers_that_change(name: str) -> None:
+    function, wrong = NUMBERS[name]
+    x = weft.arange(6.0)
+    compiled = weft.compile(function)
+    for n in (2, 3, 1):
+        assert compiled(x, n).shape == function(x, n).shape
+    for n in wrong:
+        for run in (function, compiled):
+            with pytest.raises(RuntimeError):
+                run(x, n)
+    assert compiled(x, 2).shape == function(x, 2).shape
+
+
+TOO_LARGE: dict[str, Callable[[], Any]] = {
+    "empty": lambda: weft.empty(2**62), "ones": lambda: weft.ones(2**50), "zeros": lambda: weft.zeros(2**64), "rand": lambda: weft.rand(2**50),
+    "product": lambda: weft.empty(2**40, 2**40), "arange": lambda: weft.arange(2**50), "legacy": lambda: weft.Tensor(2**62),
+    "sum of expanded": lambda: weft.ones(1).expand(2**50) + 1, "negated": lambda: -weft.ones(1).expand(2**50), "pad": lambda: F.pad(weft.ones(2), (2**60, 0)),
+    "layer": lambda: nn.Linear(2**40, 2**40), "resize_": lambda: weft.ones(2).resize_(2**62), "repeat": lambda: weft.ones(2).repeat(2**60),
+    "in a program": lambda: weft.compile(lambda x: weft.zeros(x.shape[0] * 2**62) + x.sum())(weft.ones(3)),
+    "around in 64 bits": lambda: weft.compile(lambda x: weft.zeros(x.shape[0] * 2**62) + x.sum())(weft.ones(4)),
+    "a negative size": lambda: weft.ones(6).reshape(-2, 3), "a negative legacy size": lambda: weft.FloatTensor(-1),
+}
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_impossible_sizes_are_runtime_errors(name: str) -> None:
+    with pytest.raises(RuntimeError):
+        TOO_LARGE[name]()

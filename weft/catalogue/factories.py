@@ -25,8 +25,7 @@ OPTIONS = "ScalarType? dtype=None, Device? device=None"
 
 
 def _checked(name: str, size: Sequence[Dim]) -> tuple[Dim, ...]:
-    if any(isinstance(d, int) and d < 0 for d in size):
-        raise ShapeError(f"{name}: Trying to create tensor with negative dimension: {dims_text(size)}")
+    shape_env.refuse_negative(size, lambda: ShapeError(f"{name}: Trying to create tensor with negative dimension: {dims_text(size)}"))
     return tuple(size)
 
 
@@ -154,12 +153,14 @@ def _known(value: Any) -> Any:
 
 def _integer_range_size(start: Dim, end: Dim, step: Dim) -> Dim:
     distance = end - start
-    if isinstance(step, int) and step < 0:
+    shape_env.refuse_equal(step, 0, lambda: StateError("arange: step must be nonzero"))
+    if shape_env.less(step, 0):
         distance, step = -distance, -step
     if isinstance(distance, int) and isinstance(step, int):
         if distance < 0:
             raise StateError("arange: upper bound and lower bound inconsistent with step sign")
         return -(-distance // step)
+    shape_env.refuse_less(distance, 0, lambda: StateError("arange: upper bound and lower bound inconsistent with step sign"))
     steps = dm.floordiv(distance + step - 1, step)
     return steps if isinstance(start, int) and start == 0 else dm.maximum(steps, 0)
 

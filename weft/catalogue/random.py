@@ -20,6 +20,7 @@ from weft.runtime.generator import Generator, default_generator
 from weft.support.errors import NotForDType, ShapeError, StateError
 from weft.types import dims as dm
 from weft.types import dtype as dt
+from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, tensor_type
@@ -111,8 +112,7 @@ _LIKE = "ScalarType? dtype=None, Device? device=None, MemoryFormat? memory_forma
 
 
 def checked_size(name: str, size: Sequence[Dim]) -> Dims:
-    if any(isinstance(d, int) and d < 0 for d in size):
-        raise ShapeError(f"{name}: Trying to create tensor with negative dimension: {dims_text(size)}")
+    shape_env.refuse_negative(size, lambda: ShapeError(f"{name}: Trying to create tensor with negative dimension: {dims_text(size)}"))
     return tuple(size)
 
 

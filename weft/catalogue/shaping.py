@@ -27,8 +27,7 @@ Array = Any
 def _repeat(self: Any, repeats: Sequence[Dim]) -> Any:
     if len(repeats) < self.ndim:
         raise ShapeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
-    if any(isinstance(r, int) and r < 0 for r in repeats):
-        raise ShapeError(f"Trying to create tensor with negative dimension in repeat {dims_text(repeats)}")
+    shape_env.refuse_negative(repeats, lambda: ShapeError(f"Trying to create tensor with negative dimension in repeat {dims_text(repeats)}"))
     dims = (1,) * (len(repeats) - self.ndim) + tuple(self.dims)
     lined: list[Dim] = []
     spread: list[Dim] = []
@@ -61,8 +60,7 @@ def _repeat_interleave(self: Any, repeats: Dim, dim: int | None, output_size: An
     if self.ndim == 0:
         self = aten.reshape(self, (1,))
     at = normalize_dim("repeat_interleave", dim, self.ndim)
-    if isinstance(repeats, int) and repeats < 0:
-        raise ShapeError("Repeats must be non-negative")
+    shape_env.refuse_less(repeats, 0, lambda: ShapeError("Repeats must be non-negative"))
     dims = self.dims
     spread = aten.expand(aten.unsqueeze(self, at + 1), (*dims[: at + 1], repeats, *dims[at + 1 :]))
     return aten.clone(aten.reshape(spread, (*dims[:at], dims[at] * repeats, *dims[at + 1 :])))

@@ -32,14 +32,14 @@ def _expand(g: Geometry, size: Sequence[Dim], implicit: bool = False) -> Geometr
     strides: list[Dim] = [0] * len(size)
     for i, wanted in enumerate(size):
         if i < lead:
-            if isinstance(wanted, int) and wanted < 0:
-                raise ShapeError(
-                    f"The expanded size of the tensor ({wanted}) isn't allowed in a leading, non-existing dimension {i}"
-                )
+            shape_env.refuse_less(wanted, 0, lambda wanted=wanted, i=i: ShapeError(  # type: ignore[misc]
+                f"The expanded size of the tensor ({wanted}) isn't allowed in a leading, non-existing dimension {i}"))
             continue
         old = g.dims[i - lead]
-        if isinstance(wanted, int) and wanted == -1:
+        if shape_env.is_left_open(wanted):
             dims[i] = wanted = old
+        shape_env.refuse_less(wanted, 0, lambda wanted=wanted, i=i: ShapeError(  # type: ignore[misc]
+            f"The expanded size of the tensor ({wanted}) must not be negative at dimension {i}"))
         if isinstance(old, int) and old == 1:
             continue  # repeated (or 1, where the stride means nothing): no need to ask what a symbolic size is
         if shape_env.is_repeated(old, wanted):

@@ -26,21 +26,18 @@ Dims = tuple[Dim, ...]
 def infer_size(size: Sequence[Dim], dims: Dims) -> Dims:
     """The requested size with its -1 filled in. Raises ShapeError if the number of elements differs."""
     numel = dm.product(dims)
-    unknown = [i for i, d in enumerate(size) if isinstance(d, int) and d == -1]
+    unknown = [i for i, d in enumerate(size) if shape_env.is_left_open(d)]
     if len(unknown) > 1:
         raise ShapeError("only one dimension can be inferred")
     for d in size:
-        if isinstance(d, int) and d < -1:
-            raise ShapeError(f"invalid shape dimension {d}")
+        if type(d) is not int or d < -1:
+            shape_env.refuse_less(d, -1, lambda d=d: ShapeError(f"invalid shape dimension {d}"))  # type: ignore[misc]
     if not unknown:
         _check_numel(dm.product(size), numel, size)
         return tuple(size)
     rest = dm.product(d for i, d in enumerate(size) if i != unknown[0])
-    if isinstance(rest, int) and rest == 0:
-        raise ShapeError(
-            f"cannot reshape tensor of 0 elements into shape {dims_text(size)} because the unspecified dimension size -1 can be any value and "
-            "is ambiguous"
-        )
+    shape_env.refuse_equal(rest, 0, lambda: ShapeError(
+        f"cannot reshape tensor of 0 elements into shape {dims_text(size)} because the unspecified dimension size -1 can be any value and is ambiguous"))
     found = dm.floordiv(numel, rest)
     _check_numel(found * rest, numel, size)
     return tuple(found if i == unknown[0] else d for i, d in enumerate(size))
@@ -67,8 +64,8 @@ def _view(g: Geometry, size: Sequence[Dim]) -> Geometry:
     return found
 
 
-def _numpy_view(x: Any, size: Sequence[Dim]) -> Any:
-    if not x.flags.c_contiguous or x.size == 0:
+def _numpy_view(x: Any, size: Sequence[int]) -> Any:
+    if not x.flags.c_contiguous or x.size == 0 or (size and min(size) < -1):  # any negative size is a -1 to NumPy
         return None
     try:
         return x.reshape(size)

@@ -108,10 +108,9 @@ define(
 def _as_strided(g: Geometry, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Dim | None) -> Geometry:
     if len(size) != len(stride):
         raise ShapeError("mismatch in length of strides and shape")
-    if any(isinstance(s, int) and s < 0 for s in stride):
-        raise ShapeError(
-            f"as_strided: Negative strides are not supported at the moment, got strides: {dims_text(stride)}"
-        )
+    shape_env.refuse_negative(stride, lambda: ShapeError(
+        f"as_strided: Negative strides are not supported at the moment, got strides: {dims_text(stride)}"))
+    shape_env.refuse_negative(size, lambda: ShapeError(f"as_strided: sizes must not be negative, got {dims_text(size)}"))
     return Geometry(tuple(size), tuple(stride), g.offset if storage_offset is None else storage_offset)
 
 

@@ -13,6 +13,7 @@ from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
 from weft.ops.methods import OperatorMethods
 from weft.ops.op import Op
 from weft.ops.route import default_route
+from weft.support.errors import TooLarge
 from weft.support.locations import Location, user_location
 from weft.types import shape_env
 from weft.types.dims import Dim, Expr
@@ -218,7 +219,12 @@ class Builder:
                 result = result_type(op, tuple(type_of_operand(a) for a in args))
             finally:
                 self.env.expected = []
-        return result if isinstance(result, tuple) else (result,)
+            types = result if isinstance(result, tuple) else (result,)
+            for kind in types:
+                if isinstance(kind, TensorType) and kind.is_complete:
+                    shape_env.refuse_overflow(kind.shape, lambda kind=kind: TooLarge(  # type: ignore[misc]
+                        f"{op.base}: a tensor of sizes [{', '.join(map(str, kind.shape))}] fits into no memory"))
+        return types
 
     # ---- operators called on handles
     def handle(self, operand: Operand) -> Any:

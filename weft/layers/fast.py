@@ -52,8 +52,8 @@ def _fast_binary(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
         token = set_silent(SILENT)
         try:
             found = ufunc(data, number)
-        except OverflowError:
-            return slow(self, number)  # an integer beyond NumPy's
+        except (OverflowError, MemoryError):
+            return slow(self, number)  # an integer beyond NumPy's, a result beyond memory
         finally:
             reset(token)
         return Tensor(found if type(found) is ndarray else np.asarray(found))
@@ -70,8 +70,8 @@ def _fast_binary(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
         token = set_silent(SILENT)
         try:
             data = ufunc(a, b)
-        except ValueError:
-            return slow(self, other)  # sizes that do not broadcast: the walk has the words
+        except (ValueError, MemoryError):
+            return slow(self, other)  # sizes that do not broadcast or are beyond memory: the walk has the words
         finally:
             reset(token)
         out = _NEW(Tensor)
@@ -110,6 +110,8 @@ def _short_unary(op: Op) -> Callable[[Op, tuple[Any, ...]], Any]:
         token = set_silent(SILENT)
         try:
             found = ufunc(data)
+        except MemoryError:
+            return walk(op, args)
         finally:
             reset(token)
         return Tensor(found if type(found) is ndarray else np.asarray(found))

@@ -19,7 +19,7 @@ from weft.ops.geometry import contiguous_strides
 from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.runtime.storage import Storage, UntypedStorage
-from weft.support.errors import ArgumentError, CaptureError, ShapeError, StateError, Unsupported
+from weft.support.errors import ArgumentError, CaptureError, ShapeError, StateError, Unsupported, too_large
 from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -151,7 +151,10 @@ def _grown(tensor: Tensor, count: int) -> Storage:
             f"Trying to resize storage that is not resizable: resize_ needs {count * tensor.itemsize} bytes, the storage has {old.nbytes}, and another "
             "tensor or array shows it. clone() the tensor first"
         )
-    array = np.empty(count, tensor._data.dtype)
+    try:
+        array = np.empty(count, tensor._data.dtype)
+    except (MemoryError, ValueError) as problem:
+        raise too_large("resize_", problem) or problem from None
     array.view(np.uint8)[: old.nbytes] = old.array.reshape(-1).view(np.uint8)
     return Storage(array)
 

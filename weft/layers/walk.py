@@ -18,7 +18,7 @@ from weft.ops.backward import plan_of
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, same_dims
-from weft.support.errors import DTypeError, ShapeError, WeftError
+from weft.support.errors import DTypeError, ShapeError, WeftError, too_large
 from weft.tensor import replayed
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -31,13 +31,19 @@ def walk(op: Op, args: tuple[Any, ...]) -> Any:
     """Run an operator on bound arguments, from the top layer down."""
     capture = modes.capture
     if capture is None:
-        if op.decompose is None and modes.special is None and not (modes.grad and op.is_differentiable and record.wants_gradient(op, args)):
-            try:  # what the layers below come to where none of them has anything to do
-                out = eager.run(op, args)
-            except eager.NotDense:
-                out = dispatch.run(op, args)
-        else:
-            out = walk_layers(op, args)
+        try:
+            if op.decompose is None and modes.special is None and not (modes.grad and op.is_differentiable and record.wants_gradient(op, args)):
+                try:  # what the layers below come to where none of them has anything to do
+                    out = eager.run(op, args)
+                except eager.NotDense:
+                    out = dispatch.run(op, args)
+            else:
+                out = walk_layers(op, args)
+        except (MemoryError, ValueError, OverflowError) as problem:
+            error = too_large(op.base, problem)
+            if error is None:
+                raise
+            raise error from None
         return named(op, out) if type(out) is tuple else out
     try:
         out = unwatched(walk_layers, op, args)

@@ -49,7 +49,8 @@ def within(g: Geometry, total: Dim) -> Geometry:
     last = g.offset
     for size, stride in zip(g.dims, g.strides, strict=True):
         last = last + (size - 1) * stride
-    if not shape_env.less(last, total) and not any(shape_env.is_zero(size) for size in g.dims):
+    is_inside = not shape_env.less(g.offset, 0) and shape_env.less(last, total)
+    if not is_inside and not any(shape_env.is_zero(size) for size in g.dims):
         raise outside_storage(g, total)
     return g
 

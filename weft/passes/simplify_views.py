@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weft.ir.builder import Builder
 from weft.ir.graph import Graph, Node, Operand, Value
+from weft.passes.alias import dtype_of
 from weft.passes.rebuild import rebuild
 
 _IDENTITY = frozenset((
@@ -24,11 +25,17 @@ def _simplify(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[
     name = node.op.name
     if name == "aten::copy" and _same_type(args[1], node):
         return (args[1],)
-    if name in _IDENTITY and name != "aten::copy" and _same_type(args[0], node):
+    if name in _IDENTITY and name != "aten::copy" and _same_type(args[0], node) and not _turns(name, node):
         return (args[0],)
     if name == "aten::permute" and isinstance(args[1], tuple) and list(args[1]) == list(range(len(args[1]))):
         return (args[0],)
     return None
+
+
+def _turns(name: str, node: Node) -> bool:
+    """Whether the elements change though their type does not: those of a conjugate, where they are complex."""
+    dtype = dtype_of(node.outputs[0])
+    return name == "aten::conj" and (dtype is None or dtype.is_complex)
 
 
 def _same_type(operand: Operand, node: Node) -> bool:

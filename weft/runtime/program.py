@@ -24,7 +24,7 @@ from weft.runtime.segments import (
     TensorSlot,
 )
 from weft.support.counters import counters
-from weft.support.errors import OutOfBounds, WeftError
+from weft.support.errors import OutOfBounds, WeftError, too_large
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Expr
@@ -105,6 +105,8 @@ class Program:
             results = self._results(frame)
             self._count()
             return results
+        except (MemoryError, ValueError, OverflowError) as problem:
+            raise too_large("a compiled program", problem) or problem from None
         finally:
             frame.release(self._transient)
             self._give_back(frame)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class WeftError(Exception):
     """Any error that weft raises on purpose. Its text reads: operator, what is wrong (both facts), what to do."""
@@ -41,6 +43,23 @@ class ValueProblem(WeftError, ValueError):
 
 class StateError(WeftError, RuntimeError):
     """The operation is not allowed in this state (a leaf changed in place, a graph that was freed, ...)."""
+
+
+class TooLarge(StateError, MemoryError):
+    """Sizes that fit into no memory, or into no integer of 64 bits."""
+
+
+_NUMPY_ON_SIZES = re.compile(
+    r"array is too big|[Mm]aximum (supported|allowed) (dimension|size)|iterator is too large|too large to convert|too big to convert|"
+    r"array is too large|cannot fit"
+)
+
+
+def too_large(what: str, problem: Exception) -> TooLarge | None:
+    """The error for what NumPy cannot give memory or count, said of `what`; None for a problem that is none of sizes."""
+    if isinstance(problem, WeftError) or not (isinstance(problem, MemoryError) or _NUMPY_ON_SIZES.search(str(problem))):
+        return None
+    return TooLarge(f"{what}: its sizes fit into no memory ({problem}); ask for fewer elements")
 
 
 class VersionError(StateError):

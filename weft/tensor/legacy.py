@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.support.errors import ArgumentError
+from weft.support.errors import ArgumentError, ShapeError, too_large
 from weft.tensor.creation import tensor
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
@@ -43,7 +43,12 @@ def construct(dtype: DType, args: tuple[Any, ...]) -> Tensor:
 
 
 def _empty(dtype: DType, dims: tuple[int, ...]) -> Tensor:
-    return Tensor(np.empty(dims, dtype.numpy))
+    try:
+        return Tensor(np.empty(dims, dtype.numpy))
+    except (MemoryError, ValueError) as problem:
+        if min(dims) < 0:
+            raise ShapeError(f"Trying to create tensor with negative dimension: {list(dims)}") from None
+        raise too_large("new()", problem) or problem from None
 
 
 class _TensorType(type):

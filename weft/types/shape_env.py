@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.support.errors import CaptureError, WeftError
@@ -274,6 +274,42 @@ def refuse_less(a: Dim, b: Dim, error: Callable[[], WeftError]) -> None:
             raise error()
         return
     _required(a, b).refuse(Relation("<", difference), error)
+
+
+def refuse_negative(sizes: Sequence[Dim], error: Callable[[], WeftError]) -> None:
+    """Raise `error()` where a size is negative, in this call and in every other that the program serves."""
+    for d in sizes:
+        if type(d) is not int or d < 0:
+            refuse_less(d, 0, error)
+
+
+def is_left_open(d: Dim) -> bool:
+    """Whether a requested size is the -1 that stands for whatever fits; a number that a later call may bring is asked, a size is never negative."""
+    return d == -1 if isinstance(d, int) else not _is_size(d) and equal(d, -1)
+
+
+def _is_size(d: Expr) -> bool:
+    low = dims.lower_bound(d, lower_bound_of)
+    return low is not None and low >= 0
+
+
+def refuse_overflow(sizes: Sequence[Dim], error: Callable[[], WeftError]) -> None:
+    """Raise `error()` where the product of sizes leaves what 64 bits can count. Asked only where a factor is large or any number: what is counted in
+    elements of tensors that exist does not."""
+    if all(isinstance(d, int) for d in sizes) or not any(_may_be_huge(d) for d in sizes):
+        return
+    if not any(is_zero(d) for d in sizes):
+        refuse_less(_MOST_ELEMENTS, dims.product(sizes), error)
+
+
+_MOST_ELEMENTS = 2**58  # of 16 bytes at most, so that bytes are counted in 62 bits
+_HUGE = 2**24
+
+
+def _may_be_huge(d: Dim) -> bool:
+    if isinstance(d, int):
+        return d >= _HUGE
+    return any(coef >= _HUGE for _, coef in d.terms) or any(name[0] not in "su" for name in d.symbols())
 
 
 def fixed(d: Dim) -> int:
