@@ -315,19 +315,19 @@ class Holder:
     name = "before"
 
 
-HOLDER, OLDER = Holder(), [1]
+HOLDER, ARRAY = Holder(), np.ones(1)
 
 
 def _prints(x: Any) -> None:
     print(x.shape)
 
 
-def _appends(x: Any) -> None:
-    OLDER.append(2)
+def _writes_an_array(x: Any) -> None:
+    ARRAY[0] = 2
 
 
-def _rebinds(x: Any) -> None:
-    HOLDER.name = "after"
+def _rebinds_to_an_object(x: Any) -> None:
+    HOLDER.name = Holder()
 
 
 def _draws(x: Any) -> None:
@@ -346,7 +346,7 @@ def _opens(x: Any) -> None:
     Path(__file__).open().close()
 
 
-@pytest.mark.parametrize("deed", [_prints, _appends, _rebinds, _draws, _draws_in_python, _looks_at_the_clock, _opens], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("deed", [_prints, _writes_an_array, _rebinds_to_an_object, _draws, _draws_in_python, _looks_at_the_clock, _opens], ids=lambda f: f.__name__)
 def test_side_effects_are_refused(deed: Any) -> None:
     def step(x: Any) -> Any:
         deed(x)
@@ -354,7 +354,66 @@ def test_side_effects_are_refused(deed: Any) -> None:
 
     with pytest.raises(weft.WeftError, match=r"test_differences\.py:\d+"):
         weft.compile(step)(weft.ones(2))
-    assert OLDER == [1] and HOLDER.name == "before"
+    assert ARRAY.tolist() == [1.0] and HOLDER.name == "before"
+
+
+def test_a_container_of_the_arguments_is_not_written() -> None:
+    def step(batch: Any) -> Any:
+        batch["x"] = batch["x"] + 1
+        return batch["x"]
+
+    with pytest.raises(CaptureError, match=r"test_differences\.py:\d+"):
+        weft.compile(step)({"x": weft.ones(2)})
+
+
+def test_assignments_are_written_back(rng: RNG) -> None:
+    holder, log = Holder(), []
+    holder.h, holder.d, holder.ready = weft.zeros(2), {}, False  # type: ignore[attr-defined]
+
+    def step(x: Any) -> Any:
+        h: Any = holder
+        h.h, h.d["last"], h.ready = h.h + x, x, True
+        log.append(h.h)
+        return h.h * 2
+
+    compiled, held = weft.compile(step), holder
+    weft.counters.reset()
+    for n in range(1, 6):
+        x = weft.ones(2)
+        assert compiled(x).tolist() == [2.0 * n] * 2 and held.d["last"] is x and held.ready is True  # type: ignore[attr-defined]
+    assert [t.tolist() for t in log] == [[float(n)] * 2 for n in range(1, 6)] and log[-1] is held.h  # type: ignore[attr-defined]
+    assert weft.counters.captures <= 2
+
+
+def test_each_length_is_a_capture() -> None:
+    window: list[Any] = []
+
+    def step(x: Any) -> Any:
+        window.append(x)
+        if len(window) > 2:
+            window.pop(0)
+        return sum(window)
+
+    compiled = weft.compile(step)
+    weft.counters.reset()
+    assert [float(compiled(weft.tensor(float(n)))) for n in range(6)] == [0, 1, 3, 5, 7, 9]
+    assert weft.counters.captures == 3
+
+
+def test_histories_end_at_the_call() -> None:
+    holder, w = Holder(), weft.nn.Parameter(weft.ones(2))
+    holder.h = weft.ones(2)  # type: ignore[attr-defined]
+
+    def step(x: Any) -> None:
+        holder.h = holder.h * w + x  # type: ignore[attr-defined]
+        holder.h.sum().backward()  # type: ignore[attr-defined]
+
+    compiled = weft.compile(step)
+    compiled(weft.ones(2))
+    with pytest.raises(weft.WeftError, match="second time"):
+        holder.h.sum().backward()  # type: ignore[attr-defined]
+    with pytest.raises(CaptureError, match="detach"):
+        compiled(weft.ones(2))
 
 
 def test_numbers_are_written_back() -> None:

@@ -85,6 +85,7 @@ class Capture(LiftedNumbers, WrapperState):
         self.wants_grad: dict[int, tuple[Tensor, bool, Location | None]] = {}
         self.stand_ins: dict[int, Tensor] = {}
         self.evaluator = OpaqueEvaluator(self)
+        self.makers: dict[tuple[int, str], Callable[[Tensor], Tensor]] = {}  # by parameter and name: how an optimizer makes state that is missing
         self.by_memory: set[int] = set()  # arguments that as_strided looks at: their whole memory counts, not only the elements that they show
         self.run_time: dict[str, Value] = {}  # symbols bound while the program runs, of which a 0-dim value is known
         self._versions: list[tuple[Any, int]] = []  # for each write, the storage and its version before
@@ -407,13 +408,20 @@ class Capture(LiftedNumbers, WrapperState):
                     "would not register it again. Register it outside, or remove it before the function ends."
                 )
 
-    def refuse_new_data(self, tensor: Tensor) -> None:
-        """Raises CaptureError for `.data = ...` on a tensor from outside: it must keep its memory."""
-        if type(tensor._data) is ndarray or id(tensor) in self.stand_ins:
+    def keeps_data(self, tensor: Tensor, value: Tensor) -> bool:
+        """Whether `tensor.data = value` leaves a tensor from outside the memory that it has, as `tensor.data -= x` does (which wrote before it assigns).
+
+        Raises CaptureError if it would have other memory.
+        """
+        if type(tensor._data) is not ndarray and id(tensor) not in self.stand_ins:
+            return False
+        mine, other = self.payload_of(tensor), self.payload_of(value)
+        if other.storage is not mine.storage or other.path != mine.path:
             raise self.refuse(
                 f"a compiled function gives a tensor of shape {list(tensor.shape)} that exists outside of it other memory; write into it with "
                 "tensor.copy_(value) within weft.no_grad()"
             )
+        return True
 
     def _raise_version(self, target: Tensor) -> None:
         counted = target._storage

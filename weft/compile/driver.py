@@ -14,6 +14,7 @@ from weft.compile import recording
 from weft.compile.entry import Entry, Miss
 from weft.compile.guards.values import number_kind
 from weft.compile.miss_text import miss_text, takes_keywords
+from weft.compile.restart import Restart
 from weft.compile.wrappers import opened, sealed
 from weft.ops.overrides import armed, current_modes
 from weft.support import pytree
@@ -44,8 +45,10 @@ class CompiledFunction:
         self.entries: list[Entry] = []
         self.lifted: dict[Any, Any] = {}
         self.plain: set[Any] = set()  # places of numbers that code reads which takes no stand-in: never lifted
-        self.static: set[int] = set()
+        self.static: set[Any] = set()
+        self.identical: set[Any] = set()
         self.knows_gradients = False  # whether gradients that are added to are seen otherwise too
+        self.grown: dict[Any, dict[int, Any]] = {}  # the lengths that containers had which the function adds to, by their place
         self.misses: list[str] = []
         self.is_order_free = not takes_keywords(function)
         self._lock = threading.RLock()
@@ -140,18 +143,24 @@ class CompiledFunction:
         return entry
 
     def _capture_settled(self, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry:
+        self.static = set()  # which arguments share memory with state is another question at every capture
         for _ in range(8):
             try:
                 return recording.record_entry(self, leaves, spec, backend)
-            except recording.Restart as restart:
+            except Restart as restart:
                 self.lifted.update(restart.lift)
                 self.static |= restart.static
                 self.knows_gradients |= restart.knows_gradients
+                self.identical |= restart.identical
         raise CaptureError(f"{self.name}: capture did not settle; a number that the function changes depends on something that cannot be lifted")
 
     def lifted_slots(self) -> list[Any]:
         """The places in Python state whose numbers are runtime inputs."""
         return [slot for key, slot in self.lifted.items() if key[0] != "leaf"]
+
+    def bound_slots(self) -> list[Any]:
+        """The places in Python state whose tensors are inputs, if they hold some."""
+        return [slot for slot in self.lifted_slots() if slot.key not in self.identical]
 
     def stages(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Every stage of the program for these arguments, by name: captured, opened, optimized, ... (graphs and texts)."""

@@ -24,12 +24,15 @@ from weft.compile.arguments import (
     strides_of,
     with_given,
 )
+from weft.compile.bound_state import BoundState
 from weft.compile.call_plan import Effects, Inputs, Symbols, number_of, target_of
 from weft.compile.capture import Capture
 from weft.compile.executable import Compiled, Interpreted, make_executable
 from weft.compile.gradients import present_grad
+from weft.compile.guards import ObjectWrite
 from weft.compile.guards.values import MISSING, same
-from weft.compile.joint import JointProgram
+from weft.compile.joint import JointProgram, SpentBackward
+from weft.compile.lifted import StateGuard
 from weft.compile.memory import Memory, Place, shows_a_gradient
 from weft.compile.program_io import (
     ArgumentSource,
@@ -49,11 +52,14 @@ from weft.compile.program_io import (
 from weft.compile.quick_match import quick_match
 from weft.compile.random_state import RandomState
 from weft.compile.state import base_like
+from weft.compile.wrappers import opened
 from weft.ir.graph import Graph
+from weft.ops.overrides import armed
 from weft.runtime.storage import root_of
 from weft.support import pytree, registry
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import wrapper_classes
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Expr
@@ -100,10 +106,13 @@ class Entry:
     effects: Effects
     random: list[RandomState]
     memory: Memory
+    bound: BoundState
     joint: JointProgram | None = None
     sharing: tuple[tuple[int, int], ...] = ()
     shared: list[int] | None = None  # positions of results to copy, known once the program has run
     settings: Sequence[Callable[[], None]] = ()  # modes as the function leaves them
+    assigned: Sequence[ObjectWrite] = ()  # places that get what the function assigned to them
+    spent: Sequence[int] = ()  # assigned tensors through which the function ran backward
     late: Sequence[tuple[str, int]] = ()  # symbols that the program's run binds, and the results that hold them
     seconds_total: float = 0.0  # of capture and compilation
     seconds_compile: float = 0.0
@@ -128,7 +137,7 @@ class Entry:
         entry = cls(
             owner, graph, capture, outcome.sources, facts, constants, spec, guards, returns, result_spec, executable, modes.grad, dt.get_default(),
             check, names, Inputs(outcome.sources), Effects(graph, outcome.sources, grad_effects, number_writes, random, outcome.raised, memory),
-            random, memory, program, sharing_pattern(leaves), None, outcome.settings, outcome.late,
+            random, memory, outcome.bound, program, sharing_pattern(leaves), None, outcome.settings, outcome.assigned, outcome.spent, outcome.late,
         )
         entry.seconds_compile = seconds
         entry._prepare(leaves)
@@ -147,6 +156,7 @@ class Entry:
         self.saving = default_hooks.stack
         self.hooks_everywhere = _hooks_everywhere()
         self.hook_changes = RemovableHandle.changes
+        self.spent = [i for i in self.spent if type(self.returns[i][0]) is ReturnFresh]
         numbers = self.capture.numbers
         self.outer_numbers = [(n.key, n.getter) for n in numbers if n.leaf is None]
         self.leaf_numbers: list[Any] = [(n.key, n.leaf) for n in numbers if n.leaf is not None]
@@ -175,18 +185,29 @@ class Entry:
             return Miss(f"the default dtype was {self.default_dtype}, is now {dt.get_default()}", 1)
         if default_hooks.stack != self.saving:
             return Miss(f"{len(self.saving)} saved_tensors_hooks were in force, are now {len(default_hooks.stack)} (or others)", 1)
+        if self.bound.places:
+            problem = self.bound.take(leaves)
+            if problem is not None:
+                return Miss(problem, 4)
+        elif len(leaves) > self.bound.given:  # what another program looked for
+            del leaves[self.bound.given :]
         sizes = self.quick(leaves) if self.quick is not None else None
         if sizes is not None and self.guards.check() and self._match_state(leaves) is None:
             return self._bound(sizes)
         missed = self._match_leaves(leaves)
         if missed is not None:
-            return missed
+            return self._named(missed)
         if not self.guards.check():
             return self._python_miss()
         missed = self._match_state(leaves)
         if missed is not None:
             return missed
         return self._bind(leaves)
+
+    def _named(self, miss: Miss) -> Miss:
+        """A miss about a leaf that is no argument, by the name of its place."""
+        name = None if miss.leaf is None else self.bound.name_of(miss.leaf)
+        return miss if name is None else Miss(f"{name} {miss.text}", 4, miss.lift)
 
     def _match_leaves(self, leaves: list[Any]) -> Miss | None:
         for i, (leaf, fact) in enumerate(zip(leaves, self.facts, strict=True)):
@@ -227,8 +248,8 @@ class Entry:
     def _changed_numbers(self, leaves: list[Any]) -> tuple[tuple[Any, Any], ...]:
         """The arguments that are other numbers of the same type than in the capture; () if anything else about the first that differs changed."""
         pairs = [(i, a, b) for i, (a, b, fact) in enumerate(zip(leaves, self.constants, self.facts, strict=True)) if fact is None and not same_constant(a, b)]
-        numbers = [(("leaf", i), None) for i, a, b in pairs if type(a) in (int, float) and type(a) is type(b)]
-        return tuple(numbers) if numbers and numbers[0][0][1] == pairs[0][0] else ()
+        numbers = [(("leaf", self.bound.key_of(i)), None) for i, a, b in pairs if type(a) in (int, float) and type(a) is type(b)]
+        return tuple(numbers) if numbers and numbers[0][0][1] == self.bound.key_of(pairs[0][0]) else ()
 
     def _match_state(self, leaves: list[Any]) -> Miss | None:
         for at, tensor, present in self.presence:
@@ -252,12 +273,27 @@ class Entry:
                     return Miss(f"{self._where(tensor)}the number of hooks of a tensor of shape {list(tensor.dims)} {_counted(known, found)}", 5)
             self.hook_changes = RemovableHandle.changes
         for state_guard in self.capture.state_guards.values():
-            if not state_guard.check():
+            if not state_guard.check() and not self._renew(state_guard):
                 return Miss(state_guard.miss(), 5)
         if self.accumulated and shows_a_gradient(self.accumulated, leaves, self.outside):
             self.owner.knows_gradients = True
             return Miss("a .grad that is added to now shares memory with another tensor that the function uses", 5)
         return None if self.memory.is_in_place() else self._go_along(leaves)
+
+    def _renew(self, guard: StateGuard) -> bool:
+        """Go with tensors that others took the places of (the state of an optimizer that was restored), if the program holds for those."""
+        renewed = None if guard.renewal is None else guard.renewal.renewed()
+        if guard.renewal is None or renewed is None or any(type(r) is ReturnState and id(r.tensor) in renewed for r, _ in self.returns):
+            return False
+        if not self.memory.replace(renewed):
+            return False
+        self.inputs.take_state()
+        wants = self.capture.wants_grad
+        wants.update({id(new): (new, *wants.pop(old)[1:]) for old, new in renewed.items() if old in wants})
+        self.hooks = [(renewed.get(id(tensor), tensor), known) for tensor, known in self.hooks]
+        self.capture.release(renewed)
+        guard.renewal.settle()
+        return True
 
     def _go_along(self, leaves: list[Any]) -> Miss | None:
         """Go with tensors that were given other memory, if the program holds there."""
@@ -327,7 +363,14 @@ class Entry:
             self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, returned)
         if self.views:
             self._follow(made, symbols)
-        return pytree.unflatten(made, self.result_spec)
+        if not self.assigned:
+            return pytree.unflatten(made, self.result_spec)
+        for i in self.spent:
+            SpentBackward.mark(made[i])
+        result, values = pytree.unflatten(made, self.result_spec)
+        for write, value in zip(self.assigned, opened(values) if wrapper_classes or armed else values, strict=True):
+            write.target.put(value)
+        return result
 
     def _follow(self, made: list[Any], symbols: Symbols) -> None:
         """Make the returned views of what they are views of."""

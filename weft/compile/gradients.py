@@ -137,6 +137,11 @@ class Gradients:
         """AccumulateGrad inside the function."""
         if self.reads:
             raise self.refuse("backward() inside of a branch or loop body; call it on what weft.cond or weft.while_loop returns")
+        if not self.real(variable).is_leaf:
+            raise self.refuse(
+                f"backward() reaches a tensor of shape {list(variable.shape)} that was computed before the call and has a history of its own, into which "
+                "the compiled function cannot go on; use its .detach() here"
+            )
         if type(variable._data) is SymbolicPayload and id(variable) not in self.stand_ins:
             state = variable._state()
             state.grad = gradient.detach() if state.grad is None else state.grad + gradient

@@ -60,6 +60,11 @@ def unfinished(capture: Capture, leaves: list[Any]) -> list[Tensor]:
     return list(found.values())
 
 
+def is_spent(capture: Capture, leaf: Any) -> bool:
+    """Whether a tensor has a history that the function has run backward through."""
+    return isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload and leaf.requires_grad and _node_of(leaf) in capture.evaluator.ran
+
+
 def _node_of(leaf: Tensor) -> Any:
     """The node of a returned tensor; None where autograd refuses to say (one of several views whose base was written since)."""
     try:
@@ -205,6 +210,20 @@ def _tensor_of(source: Any, leaves: list[Any]) -> Tensor | None:
     if type(source) is not StateSource:
         return None
     return source.slot.tensor if source.slot.leaf is None else leaves[source.slot.leaf]
+
+
+class SpentBackward(Node):
+    """The history of a tensor through which the compiled function itself ran backward: that graph is freed."""
+
+    @classmethod
+    def mark(cls, tensor: Tensor) -> None:
+        """Give a tensor this history."""
+        node = cls(())
+        node.metadata_of_inputs.append(InputMetadata(tensor.dims, tensor.dtype))
+        tensor._autograd = AutogradState(False, node, 0)
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        raise StateError(FREED)
 
 
 class CompiledFunctionBackward(Node):

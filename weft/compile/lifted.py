@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from weft.compile.guards.values import number_kind
 from weft.compile.numbers import SymFloat, Values, is_lifted
 from weft.support.errors import CaptureError
 from weft.support.locations import Location, user_location
+from weft.tensor.tensor import Tensor
 from weft.types.sym import SymInt
 from weft.types.tensor_type import FLOAT
 
@@ -64,6 +65,16 @@ class NumberGuard:
             return f"{self.where}: {self.name} was {self.example}, is now not there: {problem}"
 
 
+class Renewal(Protocol):
+    """What a guard on state knows about tensors that were replaced: others may take their places, if all else is as it was."""
+
+    def renewed(self) -> dict[int, Tensor] | None:
+        """The tensors that take the places of those with these ids; None where more than that has changed."""
+
+    def settle(self) -> None:
+        """From now on the program is for what is there now."""
+
+
 @dataclass(eq=False)
 class StateGuard:
     """A fact about Python state inside weft (an optimizer's groups) that the program depends on; `describe` says what changed."""
@@ -71,6 +82,7 @@ class StateGuard:
     describe: Callable[[], str]
     check: Callable[[], bool]
     where: Location | None
+    renewal: Renewal | None = None
 
     def miss(self) -> str:
         """What changed."""
@@ -115,9 +127,16 @@ class LiftedNumbers:
             self._keep.append(container)
         return found
 
-    def guard(self, key: Any, describe: Callable[[], str], check: Callable[[], bool]) -> None:
-        """The program holds only while `check()` does; `describe()` then says what was and what is. A later guard under the same key takes an earlier one's place."""
-        self.state_guards[key] = StateGuard(describe, check, user_location(2))
+    def guard(self, key: Any, describe: Callable[[], str], check: Callable[[], bool], renewal: Renewal | None = None) -> None:
+        """The program holds only while `check()` does; `describe()` then says what was and what is. A later guard under the same key takes an earlier one's place.
+
+        renewal: for tensors that may be replaced by others.
+        """
+        self.state_guards[key] = StateGuard(describe, check, user_location(2), renewal)
+
+    def release(self, ids: Container[int]) -> None:
+        """Let go of tensors whose places others have taken."""
+        self._keep = [value for value in self._keep if id(value) not in ids]
 
     def keep(self, value: Any) -> None:
         """Keep objects alive as long as the program, so that nothing else takes an identity that its guards compare."""

@@ -7,7 +7,7 @@ since the capture is followed there, as long as all of them lie in memory as the
 from __future__ import annotations
 
 import sys
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,6 +95,17 @@ class Memory:
             self._move(place, tensor)
         self._settle()
         return None
+
+    def replace(self, renewed: Mapping[int, Tensor]) -> bool:
+        """Let other tensors take the places of those with these ids, if the program holds for them; else nothing happens."""
+        before = [(place, place.tensor) for place in self.places if place.getter is None and id(place.tensor) in renewed]
+        for place, tensor in before:
+            place.tensor = renewed[id(tensor)]
+        if self.follow() is None:
+            return True
+        for place, tensor in before:
+            place.tensor = tensor
+        return False
 
     def _move(self, place: Place, tensor: Tensor) -> None:
         if place.array is tensor._data:

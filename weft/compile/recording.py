@@ -15,10 +15,12 @@ from weft.autograd.function_context import FunctionCtx
 from weft.autograd.hooks import hooks_on
 from weft.compile import guards
 from weft.compile.arguments import NO_HOOKS, TensorFacts, facts_of, leaf_of, strides_of, symbolic_dims, with_given
+from weft.compile.assignments import Older, assigned_values, assignments, containers_in
+from weft.compile.bound_state import BoundState
 from weft.compile.capture import Capture
 from weft.compile.entry import Entry
 from weft.compile.gradients import GradSlot
-from weft.compile.joint import JointRecord, record_backward, unfinished
+from weft.compile.joint import JointRecord, is_spent, record_backward, unfinished
 from weft.compile.leaks import held_symbol
 from weft.compile.memory import Memory, shows_a_gradient
 from weft.compile.number_math import STANDS_FOR, recorded_math
@@ -43,6 +45,7 @@ from weft.compile.program_io import (
     StateSource,
 )
 from weft.compile.random_state import symbolic_generators
+from weft.compile.restart import Restart
 from weft.compile.symbolic import Path, SymbolicPayload, SymbolicStorage
 from weft.compile.wrappers import opened, sealed
 from weft.ir.graph import Operand, Value
@@ -54,7 +57,6 @@ from weft.passes.partition import partition
 from weft.runtime.generator import Generator
 from weft.runtime.storage import root_of
 from weft.support import pytree, registry
-from weft.support.errors import CaptureError
 from weft.support.progress import progress
 from weft.tensor.device import Device
 from weft.tensor.modes import modes
@@ -69,27 +71,19 @@ from weft.types.sym import SymInt
 if TYPE_CHECKING:
     from weft.compile.driver import CompiledFunction
 
-SlotKey = tuple[Any, ...]
-
-
-class Restart(Exception):
-    """The capture must start again with more numbers lifted, more arguments of fixed sizes, or gradients known before they are added to."""
-
-    def __init__(self, lift: dict[SlotKey, Any] | None = None, static: set[int] | None = None, knows_gradients: bool = False) -> None:
-        super().__init__("capture restarts")
-        self.lift, self.static, self.knows_gradients = lift or {}, static or set(), knows_gradients
-
-
 @dataclass
 class Outcome:
     """What a capture found, before it is a program."""
 
     capture: Capture
     leaves: list[Any]
+    bound: BoundState
     sources: list[Source | None] = field(default_factory=list)
     results: list[Operand] = field(default_factory=list)
     late: list[tuple[str, int]] = field(default_factory=list)
     settings: list[Callable[[], None]] = field(default_factory=list)
+    assigned: list[guards.ObjectWrite] = field(default_factory=list)
+    spent: list[int] = field(default_factory=list)
     writes: list[tuple[int, int]] = field(default_factory=list)
     raised: dict[int, tuple[Any, int]] = field(default_factory=dict)
 
@@ -112,35 +106,42 @@ def kinds(leaves: Iterable[Any] = ()) -> guards.Kinds:
 
     return guards.Kinds(
         leaves=(Tensor, Generator), optimizers=tuple(registry.opaque_classes), modules=tuple(registry.module_classes), equal=(DType, Device),
-        symbols=(SymInt, SymFloat), made=(FunctionCtx,), is_recorded=is_recorded, stands_for=STANDS_FOR,
+        symbols=(SymInt, SymFloat), made=(FunctionCtx,), is_recorded=is_recorded, stands_for=STANDS_FOR, inputs=(Tensor,),
     )
 
 
 def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry:
-    """Capture `owner.function` on these leaves. Raises Restart when it must be tried again with something lifted."""
+    """Capture `owner.function` on the leaves of its arguments. Raises Restart when it must be tried again with something lifted."""
     capture = Capture(owner.name)
     capture.knows_gradients = owner.knows_gradients
     progress().stage("recording", growing=capture.builder.nodes)
-    outcome = Outcome(capture, leaves)
+    del leaves[spec.size :]
+    outcome = Outcome(capture, leaves, BoundState(owner.bound_slots(), leaves))
     stand_ins, facts = _stand_ins(owner, outcome, leaves)
-    args, kwargs = pytree.unflatten(stand_ins, spec)
-    substitution = _substitution(owner, capture)
-    with capture.active(), _settings(outcome), symbolic_generators(capture) as random:  # noqa: SIM117  the substitution ends first
-        with recorded_math(), substitution, _groups() as groups:  # also while the records are put back: they hold the stand-ins
-            if wrapper_classes or armed:
-                args, kwargs = opened((args, kwargs))
+    args, kwargs = pytree.unflatten(stand_ins[: spec.size], spec)
+    bound = outcome.bound.values(stand_ins)
+    with capture.active(), _settings(outcome), symbolic_generators(capture) as random:
+        if wrapper_classes or armed:
+            args, kwargs = opened((args, kwargs))
+            bound = [(slot, opened(value)) for slot, value in bound]
+        with recorded_math(), _substitution(owner, capture, bound) as substitution, _groups() as groups:  # while the records are put back too: they hold the stand-ins
             result, recorded = guards.record(owner.function, args, kwargs, kinds=kinds(leaves), substitution=substitution)
             try:
                 if wrapper_classes or armed:
                     result = sealed(result)
                 capture.settle_grads()
                 _restart_for_sharing(owner, outcome, leaves)
-                _refuse_writes(owner, recorded, _containers((args, kwargs)))
+                outcome.assigned = assignments(recorded.writes, owner, (args, kwargs), bound)
                 capture.refuse_histories()
                 capture.refuse_hooks()
                 _refuse_groups(capture, groups)
                 number_writes = _number_writes(outcome, recorded)
-                returns, carriers, result_spec = _returns(outcome, result, stand_ins)
+                others = (result, args, kwargs, [value for _, value in bound])
+                tree = (result, assigned_values(outcome.assigned, others, recorded.is_older, kinds())) if outcome.assigned else result
+                returns, carriers, result_spec = _returns(outcome, tree, stand_ins)
+                if outcome.assigned:
+                    first, last = result_spec.children[0].size, result_spec.size
+                    outcome.spent = [i for i, leaf in enumerate(carriers) if first <= i < last and is_spent(capture, leaf)]
                 _state_writes(outcome, stand_ins)
                 grad_effects = _grad_effects(outcome)
                 _bind_late(outcome, [r for r, _ in returns], number_writes, [state.stream.offset for state in random])
@@ -155,9 +156,10 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
     memory = Memory(capture.states.values(), [t for t in recorded.leaves if isinstance(t, Tensor) and id(t) not in arguments])
     _fill_sources(outcome)
     graph = capture.builder.graph(outcome.results, outcome.writes)
+    checks = recorded.guards.without([slot for slot, _ in bound], [c for _, value in bound for c in containers_in(value)]) if bound else recorded.guards
     return Entry.build(
-        owner, graph, capture, outcome, facts, leaves, spec, recorded.guards, returns, result_spec, grad_effects, number_writes, random, memory,
-        backend, joint,
+        owner, graph, capture, outcome, facts, leaves, spec, checks, returns, result_spec, grad_effects, number_writes, random, memory, backend,
+        joint,
     )
 
 
@@ -184,16 +186,16 @@ def _stand_ins(owner: CompiledFunction, outcome: Outcome, leaves: list[Any]) -> 
     made: dict[int, Tensor] = {}
     for i, leaf in enumerate(leaves):
         if isinstance(leaf, Tensor):
-            is_static = leaf._is_param or i in owner.static or id(root_of(leaf._data)) in shared or hooks_on(leaf) != NO_HOOKS
+            is_static = leaf._is_param or outcome.bound.key_of(i) in owner.static or id(root_of(leaf._data)) in shared or hooks_on(leaf) != NO_HOOKS
             facts.append(facts_of(leaf, is_static))
             if is_static:
                 stand_ins.append(leaf)
-                _bind_argument_state(capture, leaf, i, i in owner.static)
+                _bind_argument_state(capture, leaf, i, outcome.bound.key_of(i) in owner.static)
             else:
                 if id(leaf) not in made:
                     made[id(leaf)] = _stand_in(outcome, leaf, i, facts[-1])
                 stand_ins.append(made[id(leaf)])
-        elif ("leaf", i) in owner.lifted and type(leaf) in (int, float):
+        elif ("leaf", outcome.bound.key_of(i)) in owner.lifted and type(leaf) in (int, float):
             facts.append(type(leaf))
             stand_ins.append(capture.lift_number(f"arg{i}", functools.partial(leaves.__getitem__, i), leaf, type(leaf) is float, i))
         else:
@@ -217,9 +219,9 @@ def _restart_for_sharing(owner: CompiledFunction, outcome: Outcome, leaves: list
     roots = {id(root_of(leaf._data)): i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and leaf._data.size}
     found = {roots[id(s.storage.array)] for s in outcome.capture.states.values() if id(s.storage.array) in roots and s.leaf is None}
     found |= {source.leaf for source in map(outcome.sources.__getitem__, outcome.capture.by_memory) if isinstance(source, ArgumentSource)}
-    found -= owner.static
-    if found:
-        raise Restart(static=found)
+    keys = {outcome.bound.key_of(leaf) for leaf in found} - owner.static
+    if keys:
+        raise Restart(static=keys)
     added_to = [(real, outcome.leaf_of(real)) for real in (outcome.capture.real(g.tensor) for g in outcome.capture.grads.values() if g.has is not None)]
     if shows_a_gradient(added_to, leaves, {id(root_of(slot.array)) for slot in outcome.capture.states.values()}):
         raise Restart(knows_gradients=True)
@@ -259,8 +261,8 @@ def _put(sources: list[Any], at: int, source: Source) -> None:
 
 
 # ---- numbers
-def _substitution(owner: CompiledFunction, capture: Capture) -> guards.Substitution:
-    pairs = []
+def _substitution(owner: CompiledFunction, capture: Capture, bound: list[tuple[guards.Slot, Any]]) -> guards.Substitution:
+    pairs = list(bound)
     for slot in owner.lifted_slots():
         value = slot.get()
         if type(value) not in (int, float):
@@ -312,40 +314,11 @@ def _refuse_groups(capture: Capture, groups: Groups) -> None:
             )
 
 
-def _containers(arguments: Any) -> set[int]:
-    """The ids of the containers that hold the arguments: rebuilt for the capture, so that what is written into them reaches nobody."""
-    found, pending = set(), [arguments]
-    while pending:
-        tree = pending.pop()
-        children, spec = pytree.one_level(tree)
-        if spec.kind is not None:
-            found.add(id(tree))
-            pending += children
-    return found
-
-
-def _refuse_writes(owner: CompiledFunction, recorded: guards.Recording, containers: set[int]) -> None:
-    """Numbers that were written but not lifted start the capture again; other rebindings, and writes into arguments, are refused."""
-    missing: dict[SlotKey, Any] = {}
-    for write in recorded.writes:
-        if id(write.target.holder) in containers:
-            raise CaptureError(
-                f"{write.where}: the compiled function changes {write.target.text}, a number inside of an argument; return the new value instead"
-            )
-        if isinstance(write, guards.ObjectWrite):
-            raise CaptureError(
-                f"{write.where}: the compiled function rebinds {write.target.text} of an object that existed before the call; only numbers can be "
-                "kept between calls this way. Return the value, or copy it into a tensor with copy_()."
-            )
-        if write.target.key not in owner.lifted and type(write.old) in (int, float):
-            missing[write.target.key] = write.target
-    if missing:
-        raise Restart(lift=missing)
-
-
 def _number_writes(outcome: Outcome, recorded: guards.Recording) -> list[NumberWrite]:
     found = []
     for write in recorded.writes:
+        if isinstance(write, guards.ObjectWrite):
+            continue
         value = write.value
         position, dim = None, None
         if isinstance(value, SymFloat):
@@ -401,6 +374,8 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
     if isinstance(leaf, SymFloat):
         return ReturnNumber(outcome.result(leaf.value), None)
     if not isinstance(leaf, Tensor):
+        if isinstance(leaf, Older):
+            return ReturnConstant(leaf.value)
         if isinstance(leaf, (Iterator, Coroutine, AsyncIterator)):
             raise outcome.capture.refuse(
                 f"{outcome.capture.root.name} returns a {type(leaf).__name__}, which later calls would find used up; return a list of its items instead"

@@ -29,7 +29,7 @@ class ASGD(Optimizer):
         lr, lambd, alpha, start, decay = (self._number(group, key) for key in ("lr", "lambd", "alpha", "t0", "weight_decay"))
         for clock in self._clocks(group, params):
             for p in clock.params:
-                if "eta" not in self.state[p]:
+                if self.state[p].get("eta") is None or self.state[p].get("mu") is None:
                     self._add_state(p, lambda p: {
                         "eta": aten.full((), float(group["lr"]), dtype=dt.float32), "mu": aten.ones((), dtype=dt.float32)})
                 state = self._state_of(p, ("ax",))

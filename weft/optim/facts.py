@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from weft.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from weft.optim.optimizer import Optimizer
 
 Facts = list[Any]
 
 
 def group_facts(param_groups: list[dict[str, Any]]) -> Facts:
     """Identity and order of groups and parameters, options that are no numbers, and the types of those that are."""
-    return [(id(group), list(map(id, group["params"])), [(key, _fact(value)) for key, value in group.items() if key != "params"])
+    return [(id(group), list(map(id, group["params"])), {key: _fact(value) for key, value in group.items() if key != "params"})
             for group in param_groups]
 
 
@@ -48,15 +53,65 @@ def group_change(name: str, known: list[dict[str, Any]], now: list[dict[str, Any
     return f"the dicts in {name}.param_groups were those of the capture, are now others"
 
 
-def state_change(name: str, old: Facts, new: Facts, known: list[tuple[dict[str, Any], dict[str, Any]]], state: Mapping[Any, dict[str, Any]]) -> str:
-    """How an optimizer's hooks or state differ from those that a captured step knows, in words."""
-    for kind, before, after in zip(("global pre-step", "pre-step", "post-step", "global post-step"), old, new, strict=False):
-        if before != after:
-            return f"the number of {kind} hooks of {name} was {len(before)}, is now {len(after)}{'' if len(before) != len(after) else ' (others)'}"
-    if len(known) != len(state):
-        return f"the number of parameters that {name} has state of was {len(known)}, is now {len(state)}"
-    for (_, before), (p, after) in zip(known, state.items(), strict=True):
-        for key in (*before, *after):
-            if before.get(key) is not after.get(key):
-                return f"{key!r} in the state that {name} has of a parameter of shape {list(p.shape)} was one object, is now another"
-    return f"the state of {name} was one dict for each parameter, is now others"
+class KnownState:
+    """Hooks and state of an optimizer as a captured step knows them. Tensors of the state may be replaced by others like them, as load_state_dict does."""
+
+    def __init__(self, optimizer: Optimizer, tables: Callable[[], list[Any]], makers: Mapping[tuple[int, str], Callable[[Tensor], Tensor]]) -> None:
+        self.optimizer, self.tables, self.makers = optimizer, tables, makers
+        self.settle()
+
+    def settle(self) -> None:
+        """Know what is there now."""
+        self.found = self._facts()
+        self.known = {p: dict(state) for p, state in self.optimizer.state.items()}
+
+    def holds(self) -> bool:
+        """Whether everything is the same object."""
+        return self._facts() == self.found
+
+    def _facts(self) -> Facts:
+        return [*[list(table.items()) for table in self.tables()], state_facts(self.optimizer.state)]
+
+    def renewed(self) -> dict[int, Tensor] | None:
+        """The tensors that take the places of those with these ids; None if the state is of another structure, or the hooks are others.
+
+        A tensor that is None now, or gone, is made as the step would make it.
+        """
+        state = self.optimizer.state
+        if self._facts()[:-1] != self.found[:-1] or state.keys() != self.known.keys():
+            return None
+        missing = [(p, name) for p, before in self.known.items() for name, old in before.items() if isinstance(old, Tensor) and state[p].get(name) is None]
+        if any((id(p), name) not in self.makers for p, name in missing):
+            return None
+        made = {(id(p), name): self.makers[id(p), name](p) for p, name in missing}
+        taken: dict[int, Tensor] = {}
+        for p, before in self.known.items():
+            after = {**state[p], **{name: made[id(p), name] for name in before if (id(p), name) in made}}
+            if before.keys() != after.keys() or not all(_takes_place(taken, old, after[name]) for name, old in before.items()):
+                return None
+        if len(set(map(id, taken.values()))) < len(taken):
+            return None
+        for p, name in missing:
+            state[p][name] = made[id(p), name]
+        return taken
+
+    def change(self) -> str:
+        """How hooks or state differ from those that the step knows, in words."""
+        name = type(self.optimizer).__name__
+        for kind, before, after in zip(("global pre-step", "pre-step", "post-step", "global post-step"), self.found, self._facts(), strict=False):
+            if before != after:
+                return f"the number of {kind} hooks of {name} was {len(before)}, is now {len(after)}{'' if len(before) != len(after) else ' (others)'}"
+        if len(self.known) != len(self.optimizer.state):
+            return f"the number of parameters that {name} has state of was {len(self.known)}, is now {len(self.optimizer.state)}"
+        for (_, was), (p, now) in zip(self.known.items(), self.optimizer.state.items(), strict=True):
+            for key in (*was, *now):
+                if was.get(key) is not now.get(key):
+                    return f"{key!r} in the state that {name} has of a parameter of shape {list(p.shape)} was one object, is now another"
+        return f"the state of {name} was one dict for each parameter, is now others"
+
+
+def _takes_place(taken: dict[int, Tensor], old: Any, new: Any) -> bool:
+    """Whether a program that knows one value of a state holds for another; a tensor is noted."""
+    if isinstance(old, Tensor) and isinstance(new, Tensor):
+        return taken.setdefault(id(old), new) is new
+    return old is new or (type(old) is type(new) and not isinstance(old, Tensor) and bool(old == new))

@@ -14,7 +14,7 @@ from weft.layers.watching import unwatched
 from weft.ops.packet import aten
 from weft.optim import state_dict as saving
 from weft.optim.clock import Clock, advance
-from weft.optim.facts import group_change, group_facts, state_change, state_facts
+from weft.optim.facts import KnownState, group_change, group_facts
 from weft.support import registry
 from weft.support.errors import ArgumentError, StateError, ValueProblem
 from weft.support.locations import is_internal
@@ -188,7 +188,9 @@ class Optimizer:
     def _state_of(self, p: Tensor, names: tuple[str, ...], make: Callable[[Tensor], Tensor] = aten.zeros_like) -> State:
         """The state of a parameter, in which every name has a tensor: `make(p)` for those that had none."""
         state = self.state[p]
-        missing = [name for name in names if name not in state]
+        if modes.capture is not None:
+            modes.capture.makers.update({(id(p), name): make for name in names})
+        missing = [name for name in names if state.get(name) is None]
         if missing:
             self._add_state(p, lambda p: {name: make(p) for name in missing})
         return state
@@ -203,8 +205,9 @@ class Optimizer:
             raise capture.refuse("an optimizer inside a compiled function can only update tensors that exist outside of it")
         with capture.paused():
             made = dict(make(p))
+        before = {name: state[name] for name in made if name in state}
         state.update(made)
-        capture.on_roll_back(lambda: _forget(self.state, p, made))
+        capture.on_roll_back(lambda: _forget(self.state, p, made, before))
 
     def _clocks(self, group: Group, params: list[Tensor]) -> list[Clock]:
         """Advance the step counters of these parameters by one; see clock.py."""
@@ -216,7 +219,7 @@ class Optimizer:
             return fresh
 
         for p in params:
-            if "step" not in self.state[p]:
+            if self.state[p].get("step") is None:
                 self._add_state(p, counter)
         return advance(self.state, params, group["params"])
 
@@ -236,13 +239,9 @@ class Optimizer:
         if capture is None:
             return
 
-        def facts() -> list[Any]:
-            tables = (_global_pre_hooks, self._step_pre_hooks, self._step_post_hooks, _global_post_hooks)
-            return [*[list(table.items()) for table in tables], state_facts(self.state)]
-
-        found, known = facts(), [(state, dict(state)) for state in self.state.values()]
-        capture.keep(known)
-        capture.guard((id(self), "state"), lambda: state_change(type(self).__name__, found, facts(), known, self.state), lambda: facts() == found)
+        tables = (_global_pre_hooks, self._step_pre_hooks, self._step_post_hooks, _global_post_hooks)
+        known = KnownState(self, lambda: [*tables], capture.makers)
+        capture.guard((id(self), "state"), known.change, known.holds, known)
 
     # ---- saving
     def state_dict(self) -> dict[str, Any]:
@@ -334,10 +333,11 @@ def add_quotient(p: Tensor, numerator: Tensor, denominator: Tensor, factor: Any)
         p.addcdiv_(numerator, denominator, value=factor)
 
 
-def _forget(table: defaultdict[Tensor, State], p: Tensor, names: Iterable[str]) -> None:
+def _forget(table: defaultdict[Tensor, State], p: Tensor, names: Iterable[str], before: State) -> None:
     state = table.get(p, {})
     for name in names:
         state.pop(name, None)
+    state.update(before)
     if not state:
         table.pop(p, None)
 

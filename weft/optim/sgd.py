@@ -39,6 +39,8 @@ class SGD(Optimizer):
 
     def _velocity(self, p: Tensor, grad: Tensor, momentum: Any, dampening: Any) -> Tensor:
         """The momentum buffer after this step. The first gradient goes in whole, without dampening."""
+        if modes.capture is not None and dampening == 0:  # a buffer of zeros: one program serves the first step and the others
+            return self._state_of(p, ("momentum_buffer",))["momentum_buffer"].mul_(momentum).add_(grad)  # type: ignore[no-any-return]
         buffer = self.state[p].get("momentum_buffer")
         if buffer is not None:
             buffer.mul_(momentum).add_(grad, alpha=1 - dampening)
@@ -46,16 +48,15 @@ class SGD(Optimizer):
         if modes.capture is None:
             buffer = self.state[p]["momentum_buffer"] = grad.clone() if modes.grad else grad.detach().clone()
             return buffer
-        return self._first_velocity(p, grad, momentum, dampening)
+        return self._first_velocity(p, grad)
 
-    def _first_velocity(self, p: Tensor, grad: Tensor, momentum: Any, dampening: Any) -> Tensor:
-        """In a captured step the buffer starts at zero, so that one program serves the first step and the others; not so with dampening."""
-        buffer: Tensor = self._state_of(p, ("momentum_buffer",))["momentum_buffer"]
-        if dampening == 0:
-            buffer.mul_(momentum).add_(grad)
-            return buffer
+    def _first_velocity(self, p: Tensor, grad: Tensor) -> Tensor:
+        """In a captured step, the buffer of a first step with dampening: that step is a program of its own."""
+        with_buffer = self.state[p]
+        self._add_state(p, lambda p: {"momentum_buffer": aten.zeros_like(p)})
+        buffer: Tensor = with_buffer["momentum_buffer"]
         storage = buffer.storage()
         modes.capture.guard((id(storage), "first"), lambda: "the steps that SGD with dampening has taken were 0, are now more",
-                            lambda: storage.version == 0)
+                            lambda: storage.version == 0 and self.state[p].get("momentum_buffer") is buffer)
         buffer.copy_(grad)
         return buffer

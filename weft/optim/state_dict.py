@@ -56,7 +56,11 @@ def load_state_dict(optimizer: Optimizer, given: Mapping[str, Any]) -> None:
             state[number if p is None else p] = copy.deepcopy(value) if p is None else _cast(p, value)
         for group in own:
             _share_steps(state, group["params"])
-    optimizer.__setstate__({"state": state, "param_groups": [_joined(mine, new) for mine, new in zip(own, saved, strict=True)]})
+    options = [_joined(mine, new) for mine, new in zip(own, saved, strict=True)]
+    for mine, joined in zip(own, options, strict=True):  # the groups stay the same objects, which compiled steps and schedulers know
+        mine.clear()
+        mine.update(joined)
+    optimizer.__setstate__({"state": state, "param_groups": own})
 
 
 def _params(groups: list[dict[str, Any]]) -> Iterator[Tensor]:

@@ -252,8 +252,8 @@ class Tensor(Questions, Conversions):
             raise ArgumentError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if self.requires_grad and not value.dtype.is_differentiable:
             raise StateError("data set to a tensor that requires gradients must be floating point or complex dtype")
-        if modes.capture is not None:
-            modes.capture.refuse_new_data(self)
+        if modes.capture is not None and modes.capture.keeps_data(self, value):
+            return
         data, state = value._data, self._autograd
         if state is not None and (value.dtype is not self.dtype or value.dims != self.dims):
             state.accumulate = None  # a leaf takes gradients of its new type

@@ -25,12 +25,13 @@ from weft.compile.guards.lifting import Substitution
 from weft.compile.guards.origin import Origins
 from weft.compile.guards.recorder import Recorder
 from weft.compile.guards.recording import Recording, record
-from weft.compile.guards.slots import Slot
+from weft.compile.guards.slots import ContentSlot, Slot
 from weft.compile.guards.values import MISSING, number_kind
 from weft.compile.guards.writes import NumberWrite, ObjectWrite
 
 __all__ = [
     "MISSING",
+    "ContentSlot",
     "GuardSet",
     "Kinds",
     "Miss",

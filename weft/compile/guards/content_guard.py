@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from operator import is_
 from typing import Any
 
@@ -19,7 +20,7 @@ class ContainerGuard(Guard):
     """A list, dict or set still has the same length, keys and items."""
 
     def __init__(self, obj: Any, before: Any, where: Location, text: str, kinds: Kinds, lifted: dict[Key, Any]) -> None:
-        self.holder, self.where, self.text, self.equal = obj, where, text, kinds.equal
+        self.holder, self.where, self.text, self.equal, self.kinds = obj, where, text, kinds.equal, kinds
         self.kind = kinds.of(obj)
         self.keys = list(before) if self.kind is Kind.DICT else list(range(len(before)))
         self.items: list[Any] = list(before.values()) if self.kind is Kind.DICT else list(before)
@@ -44,9 +45,9 @@ class ContainerGuard(Guard):
         place = names.bind(self.holder)
         if not self.items:
             return f"not {place}"
-        if self.owned and len(self.items) <= 8 and not self.ignored and not self.lifted:
-            parts = [f"{place}[{k!r}] is {names.bind(v)}" for k, v in zip(self.keys, self.items, strict=True)]
-            order = f"[*{place}] == {names.variable(self.keys)}" if len(parts) > 1 else f"len({place}) == 1"
+        if self.owned and len(self.items) <= 8 and not self.lifted:
+            parts = [f"{place}[{k!r}] is {names.bind(v)}" for i, (k, v) in enumerate(zip(self.keys, self.items, strict=True)) if i not in self.ignored]
+            order = f"len({place}) == 1" if len(self.keys) == len(parts) == 1 else f"[*{place}] == {names.variable(self.keys)}"
             return " and ".join([order, *parts])
         return f"{names.variable(self.holds)}()"
 
@@ -62,39 +63,42 @@ class ContainerGuard(Guard):
                 return True
         elif all(map(is_, now, self.items)):
             return True
-        return self.first_change() is None
+        return next(self.changes(), None) is None
 
-    def first_change(self) -> tuple[Any, Any, Any] | None:
-        """(key, old, new) of the first item that changed, where the keys are the same; equal values are adopted."""
+    def changes(self) -> Iterator[tuple[Any, Any, Any]]:
+        """(key, old, new) of every item that changed, or (None, old, new) where the keys are others; equal values are adopted."""
         now: Any = self.holder
         if self.kind is Kind.DICT and not all(map(same, self.keys, now)):
-            return (None, self.keys, list(now))
-        for i, new in enumerate(now.values() if self.kind is Kind.DICT else now):
-            old = self.items[i]
+            yield (None, self.keys, list(now))
+            return
+        for i, new in enumerate(list(now.values()) if self.kind is Kind.DICT else now):
             if i in self.ignored:
-                pass
-            elif i in self.lifted:
-                if number_kind(old) != number_kind(new):
-                    return (self.keys[i], old, new)
-            elif not same(old, new, self.equal):
-                return (self.keys[i], old, new)
-            self.items[i] = new
-        return None
+                continue
+            old = self.items[i]
+            if (number_kind(old) != number_kind(new)) if i in self.lifted else not same(old, new, self.equal):
+                yield (self.keys[i], old, new)
+            else:
+                self.items[i] = new
 
     def miss(self) -> Miss | None:
+        return next(iter(self.misses()), None)
+
+    def misses(self) -> list[Miss]:
         if self.holds():
-            return None
+            return []
         now: Any = self.holder
         if len(now) != len(self.items):
-            return Miss(self.where, f"len({self.text})", len(self.items), len(now))
+            return [Miss(self.where, f"len({self.text})", len(self.items), len(now))]
         if self.kind is Kind.SET:
-            return Miss(self.where, self.text, set(self.items), set(now))
-        key, old, new = self.first_change() or (None, self.items, now)
+            return [Miss(self.where, self.text, set(self.items), set(now))]
+        return [self._missed(*change) for change in self.changes()]
+
+    def _missed(self, key: Any, old: Any, new: Any) -> Miss:
         if key is None:
             return Miss(self.where, f"keys of {self.text}", old, new)
-        is_number = bool(number_kind(old) and number_kind(new))
         slot = self.slot(key)
-        return Miss(self.where, slot.text, old, new, is_number, slot if is_number else None)
+        is_number = bool(number_kind(old) and number_kind(new))
+        return Miss(self.where, slot.text, old, new, is_number, slot if self.kinds.can_lift(old, new) else None)
 
 
 class KeysGuard(Guard):

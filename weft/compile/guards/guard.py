@@ -15,7 +15,7 @@ from weft.support.locations import Location
 
 @dataclass(frozen=True)
 class Miss:
-    """A guard that no longer holds: where the program read the value, what it was and is, and the slot to lift if it is a number."""
+    """A guard that no longer holds: where the program read the value, what it was and is, and the slot to lift if it can be an input."""
 
     where: Location
     path: str
@@ -83,13 +83,18 @@ class Guard:
         """What changed, or None."""
         raise NotImplementedError
 
+    def misses(self) -> list[Miss]:
+        """Everything that changed, if the guard is on several places."""
+        found = self.miss()
+        return [] if found is None else [found]
+
 
 class SlotGuard(Guard):
     """A slot still holds the value that was read: equal for plain values, identical for the rest, of the same kind if lifted."""
 
     def __init__(self, slot: Slot, expected: Any, where: Location, kinds: Kinds, lifted: bool = False) -> None:
         self.slot, self.expected, self.where, self.text = slot, expected, where, slot.text
-        self.holder, self.lifted, self.equal = slot.holder, lifted, kinds.equal
+        self.holder, self.lifted, self.equal, self.kinds = slot.holder, lifted, kinds.equal, kinds
         self.by_value = kinds.of(expected) in (Kind.SCALAR, Kind.TUPLE)
         self.tracked = isinstance(slot, AttributeSlot) and isinstance(slot.holder, kinds.tracked)
         self.instead = kinds.stands_for.get(expected) if kinds.of(expected) in (Kind.FUNCTION, Kind.BUILTIN) else None
@@ -122,7 +127,7 @@ class SlotGuard(Guard):
         if new is self.expected or (self.instead is not None and new is self.instead) or ((self.by_value or self.lifted) and self.accept(new)):
             return None
         is_number = bool(number_kind(new) and number_kind(self.expected))
-        return Miss(self.where, self.text, self.expected, new, is_number, self.slot if is_number else None)
+        return Miss(self.where, self.text, self.expected, new, is_number, self.slot if self.kinds.can_lift(self.expected, new) else None)
 
 
 class AbsentGuard(Guard):

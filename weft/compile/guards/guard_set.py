@@ -43,7 +43,7 @@ class GuardSet:
         return GuardSet(kept, self.epoch_source)
 
     def _misses(self) -> Any:
-        return (m for g in self.guards if (m := g.miss()) is not None)
+        return (m for g in self.guards for m in g.misses())
 
     @functools.cached_property
     def check(self) -> Callable[[], bool]:

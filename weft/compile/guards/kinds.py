@@ -17,7 +17,8 @@ from typing import Any, Final
 import numpy as np
 
 from weft.compile.guards.origin import Origins
-from weft.compile.guards.values import SCALARS
+from weft.compile.guards.values import SCALARS, number_kind
+from weft.support import pytree
 
 
 class Kind(enum.Enum):
@@ -96,7 +97,8 @@ class Kinds:
     symbols: stand-ins for lifted numbers (SymInt, SymFloat); tracked: classes of which every attribute write, and every change of a Module's
     own dicts (registration, a hook's removal), bumps the epoch; made: classes whose objects the call itself makes, through weft (the context of a
     custom Function), unless a chain of reads leads to them; is_recorded: whether a leaf is the call's own, an argument's stand-in or a result; stands_for: functions that
-    are in their originals' places during a capture, on this thread or another.
+    are in their originals' places during a capture, on this thread or another; inputs: classes whose objects a program can take anew
+    at every call (Tensor).
     """
 
     leaves: tuple[type, ...] = ()
@@ -108,6 +110,7 @@ class Kinds:
     made: tuple[type, ...] = ()
     is_recorded: Callable[[Any], bool] = _never
     stands_for: Mapping[Any, Any] = field(default_factory=dict)
+    inputs: tuple[type, ...] = ()
     origins: Origins = field(default_factory=Origins)
     _known: dict[type, Kind] = field(default_factory=dict, repr=False)
 
@@ -134,6 +137,16 @@ class Kinds:
             return Kind.ITERATOR
         has_attributes = "__dict__" in dir(cls) or issubclass(cls, threading.local) or any("__slots__" in c.__dict__ for c in cls.__mro__)
         return Kind.INSTANCE if has_attributes else Kind.OTHER
+
+    def can_lift(self, old: object, new: object) -> bool:
+        """Whether a place that held one value and holds another now can be an input: both are numbers, or both hold tensors."""
+        if number_kind(old) and number_kind(new):
+            return True
+        return bool(self.inputs) and self.holds_input(old) and self.holds_input(new)
+
+    def holds_input(self, value: object) -> bool:
+        """Whether a value is, or holds in containers, what a program can take anew at every call."""
+        return any(isinstance(leaf, self.inputs) for leaf in pytree.flatten(value)[0])
 
     def is_structure(self, name: str) -> bool:
         """Whether an attribute of a Module holds its structure (parameters, submodules, hooks), so that its entries are guarded."""

@@ -1,4 +1,4 @@
-"""Lifting: numbers that changed become runtime inputs. Stand-ins take their places while the function is captured again."""
+"""Lifting: numbers and tensors that changed become runtime inputs. Stand-ins take their places while the function is captured again."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from weft.compile.guards.values import number_kind
 class Substitution:
     """Context manager: inside, each slot holds its stand-in; afterwards the real number again, whatever happened.
 
-    `real` maps slot keys to the numbers that were there on entry. `getters` read the current numbers on later calls, in the order of the slots.
+    `real` maps slot keys to the values that were there on entry. `getters` read the current numbers on later calls, in the order of the slots.
     """
 
     def __init__(self, stand_ins: Iterable[tuple[Slot, Any]]) -> None:
         pairs = {slot.key: (slot, stand_in) for slot, stand_in in stand_ins}
         self.slots = [slot for slot, _ in pairs.values()]
-        self._stand_ins = [stand_in for _, stand_in in pairs.values()]
+        self.stand_ins = [stand_in for _, stand_in in pairs.values()]
         self._before: list[Any] = []
         self.getters: list[Callable[[], Any]] = [_getter(slot) for slot in self.slots]
 
@@ -29,7 +29,7 @@ class Substitution:
 
     def __enter__(self) -> Substitution:
         self._before = [slot.get() for slot in self.slots]
-        for slot, stand_in in zip(self.slots, self._stand_ins, strict=True):
+        for slot, stand_in in zip(self.slots, self.stand_ins, strict=True):
             slot.put(stand_in)
         return self
 

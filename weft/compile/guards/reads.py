@@ -191,15 +191,25 @@ class Reads(ClassReads):
 
     def structure(self, container: Any, text: str, where: Location, module: Any = None, names: str = "") -> None:
         """Guard a container's keys and items, and what its items are. `module`: the Module whose own dict it is."""
-        if id(container) not in self.containers:
-            guarded = id(container) not in self.exempt
-            copy = _copy(self.kinds.of(container), container)
-            self.containers[id(container)] = Contents(container, copy, where, text, guarded, module)
-            for key, item in _items(self.kinds.of(container), container):
+        contents = self.containers.get(id(container))
+        if contents is None or not (contents.guarded or id(container) in self.exempt):
+            if contents is None:
+                contents = self.grown(container, text, where)
+            contents.guarded, contents.owner = id(container) not in self.exempt, module
+            before = contents.before
+            for key, item in before.items() if isinstance(before, dict) else enumerate(before):
                 name = f"{names}.{key}" if names else f"{text}[{key!r}]"
                 self.note(item, name, where)
                 if self.kinds.of(item) in CONTAINERS:
                     self.structure(item, name, where)
+
+    def grown(self, container: Any, text: str, where: Location) -> Contents:
+        """Watch a container to which something is about to be added. What it holds is not guarded, as long as nothing more is known."""
+        contents = self.containers.get(id(container))
+        if contents is None:
+            copy = _copy(self.kinds.of(container), container)
+            contents = self.containers[id(container)] = Contents(container, copy, where, text, False)
+        return contents
 
     # slots
     def entry(
@@ -284,6 +294,8 @@ class Reads(ClassReads):
         if _overrides(raw):
             return self.class_value(cls, name, raw, where)
         if raw is MISSING and (found := self.submodule(obj, name)) is not MISSING:
+            if store is not None:
+                self.stored_in_module(obj, name, store)
             return found
         if is_changeable(cls) or hasattr(obj, "__dict__"):
             self.entry(slot, where, read, store, sure)
@@ -357,6 +369,12 @@ class Reads(ClassReads):
                     return held[group][name]
         return MISSING
 
+    def stored_in_module(self, module: Any, name: str, store: Location) -> None:
+        """A line that rebinds a Module's parameter, buffer or submodule."""
+        for group in ("_parameters", "_buffers", "_modules"):
+            held = instance_dict(module).get(group, {})
+            if name in held:
+                self.mutations.setdefault(id(held), []).append(store)
 
 def _overrides(raw: Any) -> bool:
     return raw is not MISSING and hasattr(type(raw), "__set__")
@@ -380,12 +398,6 @@ def _parts(kind: Kind, value: Any, text: str) -> Iterator[tuple[Any, str]]:
         yield (value.__self__, text)
     elif kind is Kind.PARTIAL:
         yield from ((value.func, f"{text}.func"), (value.args, f"{text}.args"))
-
-
-def _items(kind: Kind, container: Any) -> list[tuple[Any, Any]]:
-    if kind is Kind.DICT:
-        return list(container.items())
-    return list(enumerate(container))
 
 
 def _copy(kind: Kind, container: Any) -> Any:

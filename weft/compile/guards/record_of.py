@@ -43,7 +43,10 @@ class Entry:
 
 @dataclass(eq=False)
 class Contents:
-    """A container older than the call, with a copy of its content. owner: the Module whose own dict it is; such writes are the driver's."""
+    """A container older than the call, with a copy of its content. owner: the Module whose own dict it is; such writes are the driver's.
+
+    guarded: whether what it holds may have been read. appended: how often `append` was called on it.
+    """
 
     container: Any
     before: Any
@@ -51,6 +54,7 @@ class Contents:
     text: str
     guarded: bool = True
     owner: Any = None
+    appended: int = 0
     mutations: list[Location] = field(default_factory=list)
 
     def changed(self) -> bool:
@@ -63,6 +67,17 @@ class Contents:
         if isinstance(before, set):
             return bool(now != before)
         return any(map(operator.is_not, now, before))
+
+    def added(self) -> list[Any] | None:
+        """What the calls of `append` added, if nothing else was done to it; else None."""
+        now, count = list(self.container), self.appended
+        if isinstance(self.before, (dict, set)) or not 0 < count <= len(now):
+            return None
+        kept = len(now) - count
+        is_bounded = isinstance(self.container, deque) and self.container.maxlen is not None
+        if kept != len(self.before) and not (is_bounded and len(now) == self.container.maxlen):
+            return None
+        return now[kept:] if all(map(operator.is_, self.before[len(self.before) - kept :], now)) else None
 
     def restore(self) -> None:
         """Put the content from before the call back."""

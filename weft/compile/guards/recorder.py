@@ -6,7 +6,7 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType, FrameType
 from typing import Any, Final
 
@@ -84,10 +84,17 @@ class Recorder:
         if code is not None:
             self._own.add(id(code))
         self.reads.note(fn, getattr(fn, "__qualname__", type(fn).__name__), where)
-        for value in self._taken_apart([*args, *kwargs.values()]):
-            self.reads.note(value, "an argument", where)
-            if id(value) in self.reads.exempt:
-                self.reads.structure(value, "an argument", where)
+        self._take_in([*args, *kwargs.values()], "an argument", where)
+
+    def exempt(self, stand_ins: Iterable[Any]) -> None:
+        """Make stand-ins known: containers among them are the caller's to guard, like those of the arguments."""
+        self._take_in(list(stand_ins), "an input", Location("<compiled function>", 0))
+
+    def _take_in(self, values: list[Any], text: str, where: Location) -> None:
+        for value in self._taken_apart(values):
+            self.reads.note(value, text, where)
+            if id(value) in self.reads.exempt and self.kinds.of(value) in CONTAINERS:
+                self.reads.structure(value, text, where)
 
     def _taken_apart(self, pending: list[Any]) -> list[Any]:
         """The arguments and what their containers hold; the containers are exempt from guards, as the caller takes them apart itself."""
@@ -244,12 +251,25 @@ class Recorder:
             owner = function.__self__
             what = container_deed(function)
             if what is not None and self.reads.is_known(owner):
-                self.refuse(user, f"{what} that existed before the call", MOVE_OUT)
+                self._changes(user, function, what)
             if function.__name__ == "next" and (id(frame.f_code), frame.f_lineno) in self.visitor.drawing:
                 self.refuse(user, "draws from an iterator that existed before the call", PASS_ITEM)
         deed = builtin_deed(function)
         if deed is not None:
             self.refuse(user, *deed)
+
+    def _changes(self, user: FrameType, function: Any, what: str) -> None:
+        """A method is about to change a container that existed before the call."""
+        owner, where = function.__self__, Location(user.f_code.co_filename, user.f_lineno)
+        if self.kinds.of(owner) not in CONTAINERS:
+            self.refuse(user, f"{what} that existed before the call", MOVE_OUT)
+        known = self.reads.containers.get(id(owner))
+        text = f"a {type(owner).__name__}" if known is None else known.text
+        self.reads.mutations.setdefault(id(owner), []).append(where)
+        if function.__name__ == "append":
+            self.reads.grown(owner, text, where).appended += 1
+        else:
+            self.reads.structure(owner, text, where)
 
     def _called_stdlib(self, frame: FrameType, deed: Deed) -> None:
         user = self._user_frame(frame.f_back)

@@ -14,7 +14,7 @@ from weft.compile.guards.lifting import Substitution
 from weft.compile.guards.reads import Reads
 from weft.compile.guards.record_of import BufferContent
 from weft.compile.guards.recorder import Recorder
-from weft.compile.guards.slots import AttributeSlot, Slot, WeakAttributeSlot
+from weft.compile.guards.slots import AttributeSlot, Key, Slot, WeakAttributeSlot
 from weft.compile.guards.values import MISSING
 from weft.compile.guards.writes import Write, drop_fresh, writes_of
 
@@ -24,16 +24,21 @@ class Recording:
 
     The guards are on the values before the call, also of what was written: a counter that the step changes misses next time and is lifted,
     a flag that it sets is seen set. State that the caller takes over (a rebound tensor) is taken out with `guards.without(slots=...)`.
+    is_older(x): whether an object existed before the call, for certain.
     """
 
     def __init__(self, reads: Reads, writes: list[Write], epoch_source: Callable[[], int] | None) -> None:
         self._reads = reads
         self.writes = writes
-        self.guards = GuardSet(_guards(reads), epoch_source)
+        self.guards = GuardSet(_guards(reads, {w.target.key for w in writes}), epoch_source)
 
     def rollback(self) -> None:
         """Put every slot and container that was seen back to its value before the call."""
         _rollback(self._reads)
+
+    def is_older(self, value: object) -> bool:
+        """Whether a chain of reads led to the object."""
+        return self._reads.is_known(value)
 
     @property
     def leaves(self) -> list[Any]:
@@ -68,6 +73,8 @@ def record(
     recorder = Recorder(kinds, substitution.real if substitution else None)
     named = dict(kwargs or {})
     recorder.start(fn, args, named)
+    if substitution is not None:
+        recorder.exempt(substitution.stand_ins)
     try:
         with recorder:
             result = fn(*args, **named)
@@ -93,11 +100,12 @@ def _weakened(slot: Slot, reads: Reads) -> Slot:
     return WeakAttributeSlot(reference, slot.name, slot.text) if reference is not None and type(slot) is AttributeSlot else slot
 
 
-def _guards(reads: Reads) -> list[Guard]:
+def _guards(reads: Reads, written: set[Key]) -> list[Guard]:
     kinds = reads.kinds
     found: list[Guard] = []
     for entry in reads.entries.values():
-        if not entry.read:
+        is_kept = bool(entry.stores) and entry.before is not MISSING and entry.slot.key not in written  # a write of what was there already
+        if not (entry.read or is_kept):
             continue
         slot = _weakened(entry.slot, reads)
         if entry.before is MISSING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from types import CellType
 from typing import Any, Final
@@ -216,6 +217,39 @@ class ClassSlot(Slot):
 
     def source(self, bind: Bind) -> str:
         return f"{bind(self.holder)}.__dict__[{self.name!r}]"
+
+
+class ContentSlot(Slot):
+    """All that a container holds, as a list (of a list, deque or set) or a dict."""
+
+    __slots__ = ()
+    kind = "content"
+
+    def load(self) -> Any:
+        return dict(self.holder) if isinstance(self.holder, dict) else list(self.holder)
+
+    def store(self, value: Any) -> None:
+        if isinstance(self.holder, list):
+            self.holder[:] = value
+            return
+        self.holder.clear()
+        if isinstance(self.holder, deque):
+            self.holder.extend(value)
+        else:
+            self.holder.update(value)
+
+
+class EndSlot(ContentSlot):
+    """The end of a list or deque: what is stored there is added."""
+
+    __slots__ = ()
+    kind = "end"
+
+    def load(self) -> Any:
+        return []
+
+    def store(self, value: Any) -> None:
+        self.holder.extend(value)
 
 
 _LOCAL: Final = threading.local

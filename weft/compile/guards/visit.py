@@ -144,9 +144,11 @@ class Visitor:
         if kind in BORING or value is MISSING:
             return
         sure = self.reads.meet(value)
-        opened = bool(link.used or link.iterated) or (kind in CONTAINERS and any(op == "." for op, _ in link.steps))
+        opened = bool(link.used or link.iterated) or (kind in CONTAINERS and any(op == "." and key != "append" for op, key in link.steps))
         if opened and kind in CONTAINERS:
             self.structure(value, text, where)
+        elif kind is Kind.LIST and sure and (".", "append") in link.steps:
+            self.reads.grown(value, text, where)
         if link.mutations:
             self.reads.mutations.setdefault(id(value), []).extend(Location(plan.file, m) for m in link.mutations)
         if link.iterated and kind is Kind.ITERATOR and sure:

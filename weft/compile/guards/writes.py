@@ -10,7 +10,7 @@ from weft.compile.guards.effects import MOVE_OUT, USE_OURS, SideEffectError
 from weft.compile.guards.kinds import Kind, Kinds
 from weft.compile.guards.reads import Reads
 from weft.compile.guards.record_of import Contents, Entry
-from weft.compile.guards.slots import ItemSlot, Slot, instance_dict
+from weft.compile.guards.slots import ContentSlot, EndSlot, ItemSlot, Slot, instance_dict
 from weft.compile.guards.values import MISSING, number_kind
 from weft.compile.guards.visit import Visitor
 from weft.support.locations import Location
@@ -28,12 +28,17 @@ class NumberWrite:
 
 @dataclass(frozen=True)
 class ObjectWrite:
-    """The call rebound a name of an older object to something that is no number (or removed it: MISSING)."""
+    """The call rebound a name or an item of an older object (or removed it: MISSING), or changed what a container holds (target: a ContentSlot).
+
+    inputs: the places in which the call may have read tensors that the next call finds replaced. is_read: whether it may have read the target.
+    """
 
     target: Slot
     old: Any
     value: Any
     where: Location
+    inputs: tuple[Slot, ...] = ()
+    is_read: bool = True
 
 
 Write = NumberWrite | ObjectWrite
@@ -100,11 +105,11 @@ def writes_of(reads: Reads, visitor: Visitor, kinds: Kinds) -> list[Write]:
             raise SideEffectError(where, f"changes a NumPy array that existed before the call ({array.text})", MOVE_OUT)
     writes: dict[Any, Write] = {}
     for contents in reads.containers.values():
-        if contents.changed():
+        if contents.changed() or contents.appended:
             for write in _container_writes(contents, reads, visitor, kinds):
                 writes[write.target.key] = write
     for entry in reads.entries.values():
-        if entry.slot.key not in writes and entry.changed():
+        if id(entry.slot.holder) not in reads.containers and entry.changed():
             writes[entry.slot.key] = _entry_write(entry, kinds)
     return list(writes.values())
 
@@ -119,9 +124,8 @@ def _entry_write(entry: Entry, kinds: Kinds) -> Write:
     was_number = not _in_container(entry.slot) if old is MISSING else _is_number(old, kinds)
     if was_number and _is_number(new, kinds):
         return NumberWrite(entry.slot, old, new, where)
-    if _in_container(entry.slot):
-        raise _changed_container(entry.slot.holder, where, entry.slot.text)
-    return ObjectWrite(entry.slot, old, new, where)
+    inputs = (entry.slot,) if entry.read and kinds.holds_input(old) else ()
+    return ObjectWrite(entry.slot, old, new, where, inputs, entry.read)
 
 
 def _in_container(slot: Slot) -> bool:
@@ -129,34 +133,48 @@ def _in_container(slot: Slot) -> bool:
 
 
 def _container_writes(contents: Contents, reads: Reads, visitor: Visitor, kinds: Kinds) -> list[Write]:
-    """Numbers replaced by numbers under the same keys, and the entries of a Module's own dicts; anything else is refused."""
+    """What was appended, if the call did nothing else to a container; each item that was replaced under its key; or all that the container holds now.
+
+    Of a Module's own dict it is each key.
+    """
     where = _line_of(reads, visitor, contents.container, contents.where)
     before, now = contents.before, contents.container
-    if isinstance(before, set) or (contents.owner is None and len(before) != len(now)):
-        raise _changed_container(now, where, contents.text)
+    if contents.owner is not None and contents.text.endswith("_hooks"):
+        raise SideEffectError(where, f"registers or removes a hook of a module ({contents.text})", MOVE_OUT)
+    if not contents.changed():  # what was appended pushed out its like: so only from this content on
+        contents.guarded = contents.guarded or contents.appended > 0
+        return []
+    if isinstance(before, set):
+        return [ObjectWrite(ContentSlot(now, None, contents.text), before, list(now), where)]
+    added = None if contents.guarded else contents.added()
+    if added is not None:
+        return [ObjectWrite(EndSlot(now, None, contents.text), None, added, where, (), False)]
+    contents.guarded = True
     old, new = (dict(c) if isinstance(before, dict) else dict(enumerate(c)) for c in (before, now))
     if contents.owner is None and list(old) != list(new):
-        raise _changed_container(now, where, contents.text)
+        return [_content_write(contents, reads, where, kinds)]
     writes: list[Write] = []
     for key in {**old, **new}:
         a, b = old.get(key, MISSING), new.get(key, MISSING)
-        slot = ItemSlot(now, key, f"{contents.text}[{key!r}]")
-        real = reads.lifted.get(slot.key, a)
         if a is b:
             continue
-        if contents.owner is not None:
-            writes.append(ObjectWrite(slot, a, b, where))
-        elif _is_number(a, kinds) and _is_number(b, kinds):
+        slot = ItemSlot(now, key, f"{contents.text}[{key!r}]")
+        real = reads.lifted.get(slot.key, a)
+        if contents.owner is None and _is_number(a, kinds) and _is_number(b, kinds):
             writes.append(NumberWrite(slot, real, b, where))
         else:
-            raise _changed_container(now, where, contents.text)
+            writes.append(ObjectWrite(slot, real, b, where, (slot,) if kinds.holds_input(real) else ()))
     return writes
 
 
-def _changed_container(container: Any, where: Location, text: str) -> SideEffectError:
-    return SideEffectError(
-        where, f"changes a {type(container).__name__} that existed before the call ({text})", MOVE_OUT
-    )
+def _content_write(contents: Contents, reads: Reads, where: Location, kinds: Kinds) -> ObjectWrite:
+    """The write of a container that has other keys than before."""
+    container, before = contents.container, contents.before
+    items = before.items() if isinstance(before, dict) else enumerate(before)
+    slots = [ItemSlot(container, key, f"{contents.text}[{key!r}]") for key, _ in items]
+    inputs = tuple(slot for slot in slots if kinds.holds_input(reads.lifted.get(slot.key, before[slot.name])))
+    whole = ContentSlot(container, None, contents.text)
+    return ObjectWrite(whole, before, whole.load(), where, inputs)
 
 
 def _line_of(reads: Reads, visitor: Visitor, container: Any, default: Location) -> Location:

@@ -1,8 +1,9 @@
-"""What the call writes: numbers and objects of older state are reported, the rest is refused by line, and a failed call leaves no trace."""
+"""What the call writes: numbers, objects and what containers hold are reported, the rest is refused by line, and a failed call leaves no trace."""
 
 from __future__ import annotations
 
 import random
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -88,36 +89,58 @@ def test_object_writes(program: Any) -> None:
     assert module.m.hidden is before and not hasattr(module.m, "extra")
 
 
+WRITTEN = {
+    "append": "L = []\ndef f(x):\n    L.append(x)  # here\n    return x",
+    "append through self": "class M:\n    def __init__(self): self.l = []\n    def f(self, x):\n        self.l.append(x)  # here\n        return x\nf = M().f",
+    "append in a loop": "class C: pass\nc = C(); c.l = []\ncs = [c]\ndef f(x):\n    for each in cs:\n        each.l.append(x)  # here\n    return x",
+    "append to what a helper returns": "L = []\ndef get(): return L\ndef f(x):\n    get().append(x)  # here\n    return x",
+    "append to a nested list": "L = [[1], [2]]\ndef f(x):\n    for l in L:\n        l.append(x)  # here\n    return x",
+    "append in a helper": "L = []\ndef g(l, x):\n    l.append(x)  # here\ndef f(x):\n    g(L, x)\n    return x",
+    "append to a default argument": "def f(x, acc=[]):\n    acc.append(x)  # here\n    return x",
+    "append to a class attribute": "class M:\n    log = []\ndef f(x):\n    M.log.append(x)  # here\n    return x",
+    "append through the class": "L = []\ndef f(x):\n    list.append(L, x)  # here\n    return x",
+    "append by a bound method": "L = []\nput = L.append\ndef f(x):\n    put(x)  # here\n    return x",
+    "extend": "L = [1]\ndef f(x):\n    L.extend([x])  # here\n    return x",
+    "plus equals": "L = [1]\ndef f(x):\n    global L\n    L += [x]  # here\n    return x",
+    "heap": "import heapq\nL = [3]\ndef f(x):\n    own = [0]\n    own[0] = x\n    heapq.heappush(L, 1)  # here\n    return x",
+    "pop": "L = [1, 2]\ndef f(x):\n    return x * L.pop()  # here",
+    "clear": "D = {1: 2}\ndef f(x):\n    D.clear()  # here\n    return x",
+    "update": "D = {}\ndef f(x):\n    D.update(a=x)  # here\n    return x",
+    "setdefault": "D = {}\ndef f(x):\n    return D.setdefault('a', x)  # here",
+    "new key": "D = {}\ndef f(x):\n    D['a'] = x  # here\n    return x",
+    "computed new key": "D = {}\ndef f(x):\n    for k in 'ab':\n        D[k] = x  # here\n    return x",
+    "item to an object": "D = {'a': None}\ndef f(x):\n    D['a'] = [x]  # here\n    return x",
+    "list item to an object": "L = [None]\ndef f(x):\n    L[0] = [x]  # here\n    return x",
+    "slice": "L = [1, 2]\ndef f(x):\n    L[:] = [x]  # here\n    return x",
+    "del item": "L = [1, 2]\ndef f(x):\n    del L[0]  # here\n    return x",
+    "set add": "S = {1}\ndef f(x):\n    S.add(x)  # here\n    return x",
+    "deque": "from collections import deque\nQ = deque([1])\ndef f(x):\n    Q.appendleft(x)  # here\n    return x",
+    "ordered dict": "from collections import OrderedDict\nD = OrderedDict(a=1, b=2)\ndef f(x):\n    D.move_to_end('a')  # here\n    return x",
+    "item in an argument": "def g(d, x):\n    d['a'] = x  # here\n    return x\nD = {}\ndef f(x): return g(D, x)",
+    "swallowed": "L = []\ndef f(x):\n    try:\n        L.append(x)  # here\n    except Exception:\n        pass\n    return x",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_a_container_holds_is_written_back(name: str, program: Any, line: Any) -> None:
+    module = program(WRITTEN[name])
+
+    def shown() -> dict[str, str]:
+        found = {k: repr(v) for k, v in module.__dict__.items() if isinstance(v, (list, dict, set, deque)) and k[0] != "_"}
+        return {**found, "defaults": repr(getattr(module.f, "__defaults__", None))}
+
+    before = shown()
+    _, recording = record(module.f, (2.0,))
+    after = shown()
+    assert {str(w.where) for w in recording.writes} == {f"{module.__name__}.py:{line(module, '# here')}"}
+    recording.rollback()
+    assert shown() == before and recording.guards.check()
+    for write in recording.writes:
+        write.target.put(write.value)
+    assert shown() == after
+
+
 REFUSED = {
-    "append": ("L = []\ndef f(x):\n    L.append(x)  # here\n    return x", "adds to a list"),
-    "append through self": ("class M:\n    def __init__(self): self.l = []\n    def f(self, x):\n        self.l.append(x)  # here\n        return x\nf = M().f",
-                            "adds to a list"),
-    "append in a loop": ("class C: pass\nc = C(); c.l = []\ncs = [c]\ndef f(x):\n    for each in cs:\n        each.l.append(x)  # here\n    return x",
-                         "adds to a list"),
-    "append to what a helper returns": ("L = []\ndef get(): return L\ndef f(x):\n    get().append(x)  # here\n    return x", "adds to a list"),
-    "append to a nested list": ("L = [[1], [2]]\ndef f(x):\n    for l in L:\n        l.append(x)  # here\n    return x", "adds to a list"),
-    "append in a helper": ("L = []\ndef g(l, x):\n    l.append(x)  # here\ndef f(x):\n    g(L, x)\n    return x", "adds to a list"),
-    "append to a default argument": ("def f(x, acc=[]):\n    acc.append(x)  # here\n    return x", "adds to a list"),
-    "append to a class attribute": ("class M:\n    log = []\ndef f(x):\n    M.log.append(x)  # here\n    return x", "adds to a list"),
-    "append through the class": ("L = []\ndef f(x):\n    list.append(L, x)  # here\n    return x", "adds to a list"),
-    "append by a bound method": ("L = []\nput = L.append\ndef f(x):\n    put(x)  # here\n    return x", "adds to a list"),
-    "extend": ("L = [1]\ndef f(x):\n    L.extend([x])  # here\n    return x", "adds to a list"),
-    "plus equals": ("L = [1]\ndef f(x):\n    global L\n    L += [x]  # here\n    return x", "changes a list"),
-    "heap": ("import heapq\nL = [3]\ndef f(x):\n    own = [0]\n    own[0] = x\n    heapq.heappush(L, 1)  # here\n    return x", "changes a list"),
-    "pop": ("L = [1, 2]\ndef f(x):\n    return x * L.pop()  # here", "removes from a list"),
-    "clear": ("D = {1: 2}\ndef f(x):\n    D.clear()  # here\n    return x", "removes from a dict"),
-    "update": ("D = {}\ndef f(x):\n    D.update(a=x)  # here\n    return x", "adds to a dict"),
-    "setdefault": ("D = {}\ndef f(x):\n    return D.setdefault('a', x)  # here", "adds to a dict"),
-    "new key": ("D = {}\ndef f(x):\n    D['a'] = x  # here\n    return x", "changes a dict"),
-    "computed new key": ("D = {}\ndef f(x):\n    for k in 'ab':\n        D[k] = x  # here\n    return x", "changes a dict"),
-    "item to an object": ("D = {'a': None}\ndef f(x):\n    D['a'] = [x]  # here\n    return x", "changes a dict"),
-    "list item to an object": ("L = [None]\ndef f(x):\n    L[0] = [x]  # here\n    return x", "changes a list"),
-    "slice": ("L = [1, 2]\ndef f(x):\n    L[:] = [x]  # here\n    return x", "changes a list"),
-    "del item": ("L = [1, 2]\ndef f(x):\n    del L[0]  # here\n    return x", "changes a list"),
-    "set add": ("S = {1}\ndef f(x):\n    S.add(x)  # here\n    return x", "adds to a set"),
-    "deque": ("from collections import deque\nQ = deque([1])\ndef f(x):\n    Q.appendleft(x)  # here\n    return x", "adds to a deque"),
-    "ordered dict": ("from collections import OrderedDict\nD = OrderedDict(a=1)\ndef f(x):\n    D.move_to_end('a')  # here\n    return x", "changes a OrderedDict"),
-    "item in an argument": ("def g(d, x):\n    d['a'] = x  # here\n    return x\nD = {}\ndef f(x): return g(D, x)", "changes a dict"),
     "numpy array": ("import numpy as np\nA = np.zeros(3)\ndef f(x):\n    A[0] = 1  # here\n    return x * A[0]", "changes a NumPy array"),
     "older generator": ("g = (i for i in range(3))\ndef f(x):\n    return x * next(g)  # here", "draws from an iterator"),
     "for over an older iterator": ("g = iter([1, 2, 3])\ndef f(x):\n    for i in g:  # here\n        x = x * i\n    return x", "draws from an iterator"),
@@ -150,7 +173,6 @@ REFUSED = {
     "urandom": ("import os\ndef f(x):\n    return x * os.urandom(1)[0]  # here", "random bytes"),
     "uuid": ("import uuid\ndef f(x):\n    return (x, uuid.uuid4())  # here", "random identifier"),
     "input": ("def f(x):\n    return x * float(input())  # here", "reads the user's input"),
-    "swallowed": ("L = []\ndef f(x):\n    try:\n        L.append(x)  # here\n    except Exception:\n        pass\n    return x", "adds to a list"),
 }  # fmt: skip
 
 

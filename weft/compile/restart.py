@@ -1,0 +1,24 @@
+"""Restart: what a capture finds out too late, for the next try."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.compile.guards import Slot
+
+SlotKey = tuple[Any, ...]
+
+
+class Restart(Exception):
+    """The capture must start again.
+
+    lift: more places are inputs; static: more arguments have fixed sizes; identical: places in which an object is the same one at every call;
+    knows_gradients: gradients are known before they are added to.
+    """
+
+    def __init__(
+        self, lift: dict[SlotKey, Slot] | None = None, static: set[Any] | None = None, identical: set[SlotKey] | None = None,
+        knows_gradients: bool = False,
+    ) -> None:
+        super().__init__("capture restarts")
+        self.lift, self.static, self.identical, self.knows_gradients = lift or {}, static or set(), identical or set(), knows_gradients
