@@ -37,7 +37,7 @@ class Page:
 PAGES: dict[str, Page] = {
     "tensor": Page("Tensor", "What a tensor is and says of itself: attributes, conversions, dtypes, devices. Methods that are operators stand on the "
                    "page of their area.", ("casts",),
-                   ("weft.tensor.tensor", "weft.tensor.size", "weft.tensor.device", "weft.tensor.printing", "weft.types", "weft.layers.predicates",
+                   ("weft.tensor.tensor", "weft.tensor.size", "weft.tensor.device", "weft.tensor.printing", "weft.types", "weft.layers.predicates", "weft.runtime.storage",
                     "weft.support.errors")),
     "creation": Page("Making tensors", "From data, and filled with values. Random ones stand on [their own page](random.md).", ("factories", "spaces", "grids"),
                      ("weft.tensor.creation", "weft.layers.factories", "weft.tensor.legacy", "weft")),

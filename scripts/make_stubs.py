@@ -176,7 +176,7 @@ def operators_stub() -> str:
     packets = public_packets("Tensor")
     rooms = (("facts", "Facts"), ("conversions", "Conversions"), ("tensor", "Tensor"))
     written = {name for room, part in rooms for name in class_members(ROOT / "weft" / "tensor" / f"{room}.py", part)}
-    installed = {n: v for n, v in vars(weft.Tensor).items() if n not in written and not n.startswith("_")}
+    installed = {n: v for n, v in vars(weft.Tensor).items() if n not in written and not n.startswith("_") and hasattr(weft.Tensor, n)}
     inplace = {f"{ops[0].base}_" for ops in PACKETS.values() if any(o.inplace for o in ops)}
     for name, ops in packets.items():
         if name in installed or name in written or name.startswith("_"):

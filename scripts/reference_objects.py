@@ -158,7 +158,7 @@ def tensor_members() -> dict[str, str]:
     operators |= {f"{op.base}_" for ops in PACKETS.values() for op in ops if "Tensor" in op.public and op.inplace}
     found: dict[str, str] = {}
     for name in dir(weft.Tensor):
-        if name.startswith("_") or name in operators:
+        if name.startswith("_") or name in operators or not hasattr(weft.Tensor, name):
             continue
         member = inspect.getattr_static(weft.Tensor, name)
         signature = "" if isinstance(member, property) else f"    {name}{signature_of(getattr(weft.Tensor, name))}\n\n"

@@ -10,6 +10,8 @@ import math as _math
 from typing import Any
 
 import weft.catalogue  # noqa: F401  (defines every operator)
+from weft import type_names as _type_names
+from weft import types as _types
 from weft.autograd import hooks as _hooks  # noqa: F401
 from weft.autograd import views as _views  # noqa: F401
 from weft.layers import fast as _fast
@@ -24,6 +26,7 @@ from weft.ops.methods import install_methods as _install_methods
 from weft.ops.op import PACKETS as _PACKETS
 from weft.ops.packet import Packet as _Packet
 from weft.ops.packet import aten as _aten
+from weft.support.absent import refuse as _refuse
 from weft.support.counters import counters
 from weft.support.errors import WeftError
 from weft.support.knobs import knobs
@@ -59,7 +62,9 @@ from weft.types.dtype import (
 from weft.types.dtype import bool_ as bool
 from weft.types.dtype import get_default as get_default_dtype
 from weft.types.dtype import set_default as set_default_dtype
+from weft.version import __version__  # noqa: F401
 
+vars(_types).update(_type_names.NAMES)
 _install_methods()
 _variants.install_inplace()
 _methods.install()
@@ -72,14 +77,13 @@ int, long, short = int32, int64, int16
 cfloat, cdouble = complex64, complex128
 strided = "weft.strided"
 contiguous_format, preserve_format, channels_last = "contiguous_format", "preserve_format", "channels_last"
-__version__ = "0.1.0"
 pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, _math.inf, _math.nan, None
 
 _any = any  # weft.any, once looked up, stands in this module's globals
 _LAZY = {
     "nn": "weft.nn", "optim": "weft.optim", "func": "weft.func", "autograd": "weft.autograd", "linalg": "weft.linalg", "special": "weft.special",
     "fft": "weft.fft", "utils": "weft.utils", "random": "weft.random", "cuda": "weft.cuda", "testing": "weft.testing", "backends": "weft.backends",
-    "overrides": "weft.overrides",
+    "overrides": "weft.overrides", "version": "weft.version",
 }
 _LAZY_NAMES = {
     "vmap": ("weft.func.mapping", "vmap"), "compile": ("weft.compile.api", "compile"), "explain": ("weft.compile.api", "explain"), "cond": ("weft.compile.control", "cond"),
@@ -104,6 +108,9 @@ _LAZY_NAMES = {
         "typename", "detach", "get_default_device", "set_default_device", "set_default_tensor_type", "use_deterministic_algorithms",
         "are_deterministic_algorithms_enabled", "set_float32_matmul_precision", "get_float32_matmul_precision",
     )},
+    "is_anomaly_enabled": ("weft.autograd.anomaly", "is_anomaly_enabled"),
+    "is_anomaly_check_nan_enabled": ("weft.autograd.anomaly", "is_anomaly_check_nan_enabled"),
+    "UntypedStorage": ("weft.runtime.storage", "UntypedStorage"),
     "seed": ("weft.random", "seed"), "is_inference": ("weft.layers.inference", "is_inference"),
     "finfo": ("weft.types.limits", "finfo"), "iinfo": ("weft.types.limits", "iinfo"),
 }
@@ -135,7 +142,7 @@ def __getattr__(name: str) -> Any:
     if name.endswith("_") and hasattr(Tensor, name) and f"aten::{name[:-1]}" in _PACKETS:
         value = globals()[name] = _variants.inplace_function(name)
         return value
-    raise AttributeError(f"module 'weft' has no attribute {name!r}")
+    _refuse("module 'weft'", name)
 
 
 def __dir__() -> list[str]:

@@ -99,6 +99,9 @@ from weft.layers.settings import use_deterministic_algorithms as use_determinist
 from weft.layers.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from weft.layers.settings import set_float32_matmul_precision as set_float32_matmul_precision
 from weft.layers.settings import get_float32_matmul_precision as get_float32_matmul_precision
+from weft.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
+from weft.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from weft.runtime.storage import UntypedStorage as UntypedStorage
 from weft.random import seed as seed
 from weft.layers.inference import is_inference as is_inference
 from weft.types.limits import finfo as finfo
@@ -116,6 +119,7 @@ from weft import cuda as cuda
 from weft import testing as testing
 from weft import backends as backends
 from weft import overrides as overrides
+from weft import version as version
 
 class _AminmaxResults(NamedTuple):
     min: Tensor

@@ -1,10 +1,18 @@
-"""weft.cuda: what programs ask before they use a GPU. There is none: weft computes on the CPU."""
+"""weft.cuda: what programs ask before they use a GPU. There is none: weft computes on the CPU. Questions are answered, uses are refused."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
-__all__ = ["current_device", "device_count", "empty_cache", "is_available", "is_initialized", "manual_seed", "manual_seed_all", "synchronize"]
+from weft.support.errors import NoSuchDevice
+
+__all__ = [
+    "can_device_access_peer", "current_device", "current_stream", "default_stream", "device_count", "empty_cache", "get_arch_list", "get_device_capability",
+    "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all", "init", "initial_seed", "is_available", "is_bf16_supported",
+    "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved",
+    "memory_stats", "seed", "seed_all", "set_device", "set_rng_state", "synchronize",
+]
 
 
 def is_available() -> bool:
@@ -17,9 +25,24 @@ def is_initialized() -> bool:
     return False
 
 
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether the GPU computes in bfloat16: there is none. (The CPU does.)"""
+    return False
+
+
 def device_count() -> int:
     """The number of GPUs: none."""
     return 0
+
+
+def get_arch_list() -> list[str]:
+    """The architectures of GPUs that code is made for: none."""
+    return []
+
+
+def get_rng_state_all() -> list[Any]:
+    """The states of the generators of all GPUs: none."""
+    return []
 
 
 def manual_seed(seed: int) -> None:
@@ -27,6 +50,13 @@ def manual_seed(seed: int) -> None:
 
 
 manual_seed_all = manual_seed
+
+
+def seed() -> None:
+    """Seed the GPU's generator with a number drawn for it: there is none, so nothing happens."""
+
+
+seed_all = seed
 
 
 def empty_cache() -> None:
@@ -37,6 +67,38 @@ def synchronize(device: Any = None) -> None:
     """Wait for the GPU: nothing to do."""
 
 
-def current_device() -> int:
-    """Refused: there is no GPU."""
-    raise AssertionError("weft computes on the CPU only; there is no current CUDA device")
+def memory_allocated(device: Any = None) -> int:
+    """The bytes that tensors take of a GPU's memory: none."""
+    return 0
+
+
+max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
+
+
+def memory_stats(device: Any = None) -> dict[str, Any]:
+    """Figures of a GPU's memory: none."""
+    return {}
+
+
+def _refused(name: str, what: str) -> Callable[..., NoReturn]:
+    def function(*args: Any, **kwargs: Any) -> NoReturn:
+        raise NoSuchDevice(f"cuda.{name}: weft computes on the CPU only; there is no {what}. Ask weft.cuda.is_available() first.")
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Refused: there is no {what}."
+    return function
+
+
+current_device = _refused("current_device", "current CUDA device")
+set_device = _refused("set_device", "CUDA device")
+get_device_name = _refused("get_device_name", "CUDA device")
+get_device_capability = _refused("get_device_capability", "CUDA device")
+get_device_properties = _refused("get_device_properties", "CUDA device")
+can_device_access_peer = _refused("can_device_access_peer", "CUDA device")
+mem_get_info = _refused("mem_get_info", "CUDA device")
+current_stream = _refused("current_stream", "CUDA stream")
+default_stream = _refused("default_stream", "CUDA stream")
+get_rng_state = _refused("get_rng_state", "CUDA generator")
+set_rng_state = _refused("set_rng_state", "CUDA generator")
+initial_seed = _refused("initial_seed", "CUDA generator")
+init = _refused("init", "CUDA device")

@@ -8,6 +8,7 @@ from weft.catalogue.linalg import LinAlgError  # noqa: F401  (shown here)
 from weft.layers.variants import with_out
 from weft.ops.op import PACKETS
 from weft.ops.packet import aten
+from weft.support.absent import refuse
 
 _PREFIX = "linalg_"
 
@@ -15,7 +16,7 @@ _PREFIX = "linalg_"
 def __getattr__(name: str) -> Any:
     overloads = PACKETS.get(f"aten::{_PREFIX}{name}")
     if overloads is None or not any("linalg" in op.public for op in overloads):
-        raise AttributeError(f"module 'weft.linalg' has no attribute {name!r}")
+        refuse("module 'weft.linalg'", name)
     value = with_out(getattr(aten, _PREFIX + name))
     globals()[name] = value
     return value

@@ -120,7 +120,7 @@ def _is_function_name(module: str, name: str) -> bool:
 
 
 def _operator_names() -> list[str]:
-    return [n for n in dir(Tensor) if not n.startswith("__weft") and callable(getattr(Tensor, n)) and asks_itself(n, getattr(Tensor, n))]
+    return [n for n in dir(Tensor) if not n.startswith("__weft") and callable(getattr(Tensor, n, None)) and asks_itself(n, getattr(Tensor, n))]
 
 
 def _of_tensor(name: str) -> Any:

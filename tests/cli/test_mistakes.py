@@ -51,7 +51,7 @@ def test_checkpoints_that_are_none(tmp_path: Path) -> None:
     bad.write_bytes(b"\x10\x00\x00\x00\x00\x00\x00\x00{}")
     for command in (("generate", bad), ("train", "--resume", bad)):
         assert str(bad) in refused(*command)
-    assert "there is no such checkpoint" in refused("generate", cwd=tmp_path)
+    assert "there is no such checkpoint; `python -m weft train --out weft-run` makes one" in refused("generate", cwd=tmp_path)
     assert os.listdir(tmp_path) == ["bad.safetensors"]
 
 
@@ -125,3 +125,9 @@ def test_output_that_takes_only_some_characters_gets_those(tmp_path: Path) -> No
     line = command_line("train", *SMALL, "--data", data, "--steps", 1, "--mode", "eager", "--out", tmp_path, "--prompt", "ö")
     done = subprocess.run(line, capture_output=True, env={**environment(), "PYTHONIOENCODING": "ascii"}, timeout=110)
     assert done.returncode == 0 and b"continues '?'" in done.stdout, done.stderr
+
+
+def test_a_wrong_flag_shows_the_usage_of_its_command() -> None:
+    for command, flag in (("generate", "--lenght"), ("train", "--stps"), ("knobs", "--all"), ("explain", "--deep")):
+        done = weft_command(command, flag)
+        assert done.returncode == 2 and f"usage: python -m weft {command} " in done.stderr and f"unrecognized arguments: {flag}" in done.stderr

@@ -48,6 +48,7 @@ class RunsWhenLoaded:
 def test_only_the_cpu() -> None:
     with pytest.raises((RuntimeError, ValueError), match="cuda"):
         weft.zeros(2, device="cuda")
+    assert weft.device("cuda:1").index == 1 and weft.cuda.device_count() == 0
     assert not any(hasattr(weft, name) for name in ("sparse_coo_tensor", "quantize_per_tensor", "float8_e4m3fn"))
 
 
@@ -69,7 +70,7 @@ def test_texts_for_devices() -> None:
 
 def test_not_there() -> None:
     for name in ("jit", "lazy", "onnx", "distributed", "distributions", "autocast", "amp"):
-        with pytest.raises((AttributeError, ModuleNotFoundError)):
+        with pytest.raises(AttributeError, match=r"docs/differences\.md"):
             getattr(weft, name)
     assert not any(hasattr(weft.nn, name) for name in ("SyncBatchNorm", "DataParallel")) and not hasattr(weft.optim, "SparseAdam")
 

@@ -18,6 +18,7 @@ from weft.autograd.api import backward, grad
 from weft.autograd.engine import queue_callback
 from weft.autograd.grad_mode import set_multithreading_enabled
 from weft.autograd.saved import SavedTensor, save_on_cpu, saved_tensors_hooks
+from weft.support.absent import refuse
 from weft.tensor.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def __getattr__(name: str) -> Any:
         for other in (n for n, home in _NAMES.items() if home == _NAMES[name]):
             globals()[other] = getattr(module, other)  # `gradcheck` is the function, not the module that importing it has put there
         return globals()[name]
-    raise AttributeError(f"module 'weft.autograd' has no attribute {name!r}")
+    refuse("module 'weft.autograd'", name)
 
 
 def __dir__() -> list[str]:

@@ -59,6 +59,11 @@ def is_anomaly_enabled() -> bool:
     return anomaly.enabled
 
 
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode, where it is on, refuses NaN gradients."""
+    return anomaly.check_nan
+
+
 def remember_forward(node: Any) -> None:
     """Keep the user's forward line (always cheap; the whole stack in anomaly mode)."""
     node.where = user_location(2)

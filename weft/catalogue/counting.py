@@ -122,6 +122,12 @@ define(
 # ---- counts
 
 
+_KNOWN_LENGTH = (
+    "bincount's length is the largest value plus one, and at least minlength: where all values are below n, count with "
+    "weft.zeros(n, dtype=weft.int64).index_add(0, x, weft.ones_like(x)), which has n elements"
+)
+
+
 def _bincount_type(self: TensorType, weights: TensorType | None, minlength: int) -> TensorType:
     if self.dtype is not None and (self.dtype.is_differentiable or self.dtype is dt.bool_):
         raise NotForDType(f'"bincount" not implemented for {self.dtype}; it takes integers')
@@ -129,13 +135,14 @@ def _bincount_type(self: TensorType, weights: TensorType | None, minlength: int)
         raise ShapeError("bincount only supports 1-d non-negative integral inputs.")
     if isinstance(minlength, int) and minlength < 0:
         raise ShapeError("minlength should be >= 0")
+    length = run_size(_KNOWN_LENGTH)
     if weights is None:
-        return tensor_type(dt.int64, (run_size(),), self.device)
+        return tensor_type(dt.int64, (length,), self.device)
     if weights.dtype is not None and weights.dtype.is_complex:
         raise DTypeError(f"bincount: weights cannot be complex, got {weights.dtype}")
     if self.is_complete and weights.is_complete and (weights.ndim != 1 or not shape_env.equal(weights.shape[0], self.shape[0])):
         raise ShapeError("weights should be 1-d and have the same length as input")
-    return tensor_type(dt.float32 if weights.dtype is dt.float32 else dt.float64, (run_size(),), self.device)
+    return tensor_type(dt.float32 if weights.dtype is dt.float32 else dt.float64, (length,), self.device)
 
 
 def _bincount(x: Array, weights: Array | None, minlength: int) -> Array:

@@ -97,10 +97,10 @@ define(
 )
 
 
-def run_size() -> Dim | None:
-    """A size that is only known when the operator has run: a `u` symbol inside a graph, else unknown."""
+def run_size(remedy: str = "") -> Dim | None:
+    """A size that is only known when the operator has run: a `u` symbol inside a graph, else unknown. remedy: see ShapeEnv.found."""
     env = shape_env.current_env()
-    return None if env is None else env.found()
+    return None if env is None else env.found(remedy)
 
 
 def _repeat_index_type(repeats: TensorType, output_size: int | None) -> TensorType:

@@ -120,7 +120,8 @@ def _read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
         with safe_open(path, framework="numpy") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except FileNotFoundError:
-        raise CommandError(f"{path}: there is no such checkpoint") from None
+        folder = path.parent if path.suffix else path
+        raise CommandError(f"{path}: there is no such checkpoint; `python -m weft train --out {folder}` makes one") from None
     except OSError as error:
         raise CommandError(f"{path}: cannot be read ({error.strerror or error})") from None
     except (SafetensorError, TypeError) as error:  # TypeError: a dtype that NumPy lacks

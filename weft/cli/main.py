@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from weft import __version__
 from weft.cli import explain, generate, knobs, train
@@ -21,8 +21,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code: 0, 2 after a mistake, 130 after Ctrl-C, 141 when the reader of the output has left."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a model may write any character, also where the output takes only some
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    parser, commands = _parser()
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:  # argparse would print the usage of all commands
+        commands.get(options.command, parser).error(f"unrecognized arguments: {' '.join(unknown)}")
     if options.command is None:
         parser.print_help()
         return 0
@@ -52,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return MISTAKE
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """The parser, and those of the commands by name."""
     parser = argparse.ArgumentParser(
         prog="python -m weft",
         description="Train and run a small GPT, look inside the compiler, and list its switches.",
@@ -61,4 +64,4 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for module in (train, generate, explain, knobs):
         module.add_command(commands)
-    return parser
+    return parser, commands.choices

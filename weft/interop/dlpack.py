@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.support.errors import ArgumentError, ValueProblem
 from weft.tensor.creation import from_numpy
-from weft.tensor.device import Device
+from weft.tensor.device import usable
 from weft.tensor.tensor import Tensor
 
 _CPU = 1
@@ -21,7 +21,7 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     """
     if not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
         raise ArgumentError(f"from_dlpack: expected an object with __dlpack__ and __dlpack_device__, got {type(x).__name__}")
-    if device is not None and Device(device).type != "cpu":
+    if device is not None and usable(device).type != "cpu":
         raise ValueProblem(f"from_dlpack: weft shares memory on the cpu, not on {device}")
     kind = int(x.__dlpack_device__()[0])
     if kind != _CPU:

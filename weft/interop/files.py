@@ -12,7 +12,7 @@ from typing import Any
 from weft.interop import safetensors, streams, structure, torch_files
 from weft.interop.damage import parse_json
 from weft.support.errors import ArgumentError, ParseError, Unsupported
-from weft.tensor.device import Device
+from weft.tensor.device import Device, usable
 from weft.tensor.tensor import Tensor
 
 KEY = "weft"
@@ -40,7 +40,7 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool = True, mmap: b
         raise ArgumentError(f"load: map_location must name a device ('cpu', 'meta'), got {type(map_location).__name__}")
     content = streams.read(f)
     found = torch_files.decode(content) if content[:4] == _ZIP else _decode(content)
-    return found if map_location is None else structure.map_tensors(found, _mover(Device(map_location)))
+    return found if map_location is None else structure.map_tensors(found, _mover(usable(map_location)))
 
 
 def _decode(content: bytearray) -> Any:

@@ -17,7 +17,7 @@ from weft.ops.packet import aten
 from weft.ops.route import default_route
 from weft.runtime.storage import Storage
 from weft.support.errors import Unsupported
-from weft.tensor.device import Device
+from weft.tensor.device import usable
 from weft.tensor.meta import DEVICE as META
 from weft.tensor.meta import is_meta, meta_tensor
 from weft.tensor.meta import like as meta_like
@@ -38,12 +38,7 @@ def on_device(device: Any) -> AbstractContextManager[None]:
     """Within the block, factories make tensors on this device."""
     if device is None:
         return nullcontext()
-    where = Device(device).type
-    if where == META:
-        return default_route(abstract.run)
-    if where == "cpu":
-        return nullcontext()
-    raise Unsupported(f"factories make no tensors on device {where}; make it on the cpu and move it with .to('{where}')")
+    return default_route(abstract.run) if usable(device).type == META else nullcontext()
 
 
 def _factory(name: str) -> Make:
@@ -127,7 +122,7 @@ def _placed(source: Tensor, device: Any) -> Tensor:
     """A tensor with the source's type on the device (the value does not matter)."""
     if device is None or not isinstance(source, Tensor):
         return source
-    where = Device(device).type
+    where = usable(device).type
     if where == META:
         return source if is_meta(source) else meta_like(source)
     if where == "cpu" and is_meta(source):

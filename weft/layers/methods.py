@@ -13,7 +13,7 @@ from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, DTypeError, ShapeError, Unsupported, ValueProblem
 from weft.tensor import indexing
 from weft.tensor.creation import from_numpy
-from weft.tensor.device import Device
+from weft.tensor.device import Device, usable
 from weft.tensor.legacy import TYPE_NAMES, construct, dtype_of_name
 from weft.tensor.meta import DEVICE as META
 from weft.tensor.meta import like as meta_like
@@ -48,7 +48,7 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
         else:
             raise ArgumentError(f"to(): expected a dtype, device or Tensor, got {type(a).__name__}")
     if device is not None:
-        self = _moved(self, Device(device))
+        self = _moved(self, usable(device))
     wanted = self.dtype if dtype is None else dt.as_dtype(dtype)
     if wanted is not self.dtype:
         return in_format(aten._to_copy(self, wanted), memory_format)
@@ -61,9 +61,7 @@ def _moved(self: Tensor, device: Device) -> Tensor:
         return self
     if device.type == META:
         return meta_like(self)
-    if device.type == "cpu" and self.device.type == META:
-        raise Unsupported("Cannot copy out of meta tensor; no data! Make a tensor of its type with weft.empty_like(x, device='cpu')")
-    raise Unsupported(f"to(): a tensor on {self.device} cannot go to {device}")
+    raise Unsupported("Cannot copy out of meta tensor; no data! Make a tensor of its type with weft.empty_like(x, device='cpu')")
 
 
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
@@ -309,13 +307,6 @@ def dlpack_device(self: Tensor) -> tuple[int, int]:
     return _CPU
 
 
-def array_interface(self: Tensor) -> Any:
-    """NumPy's description of the memory. AttributeError, as NumPy expects it, where there is none to show."""
-    if self.requires_grad or self.device.type != "cpu" or self.dtype is dt.bfloat16:
-        raise AttributeError("__array_interface__")
-    return self.numpy().__array_interface__
-
-
 def polygamma(self: Tensor, n: int) -> Tensor:
     """The n-th derivative of digamma (the operator takes n first)."""
     result: Tensor = aten.polygamma(n, self)
@@ -351,5 +342,4 @@ def install() -> None:
     setattr(Tensor, "imag", property(_imag, _set_imag))  # noqa: B010
     setattr(Tensor, "__dlpack__", dlpack)  # noqa: B010
     setattr(Tensor, "__dlpack_device__", dlpack_device)  # noqa: B010
-    setattr(Tensor, "__array_interface__", property(array_interface))  # noqa: B010
     factories.install()

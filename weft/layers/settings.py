@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.support.errors import ArgumentError, Unsupported, ValueProblem
-from weft.tensor.device import Device
+from weft.tensor.device import Device, usable
 from weft.tensor.legacy import dtype_of_name
 from weft.tensor.tensor import Tensor
 from weft.types.dtype import set_default
@@ -31,7 +31,7 @@ def get_default_device() -> Device:
 
 def set_default_device(device: Any) -> None:
     """Accepted for the CPU, which it is. Raises for other devices."""
-    if device is not None and Device(device).type != "cpu":
+    if device is not None and usable(device).type != "cpu":
         raise Unsupported(f"set_default_device: factories make tensors on the cpu; pass device='{device}' to those that should not")
 
 

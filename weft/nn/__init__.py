@@ -136,6 +136,7 @@ from weft.nn.modules.transformer import (
 )
 from weft.nn.modules.unpooling import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
 from weft.nn.parameter import Buffer, Parameter
+from weft.support.absent import refuse
 
 if TYPE_CHECKING:
     from weft.nn.modules.lazy_layers import (
@@ -163,7 +164,7 @@ def __getattr__(name: str) -> Any:
     if name in ("attention", "grad"):
         return importlib.import_module(f"weft.nn.{name}")
     if name not in __all__:
-        raise AttributeError(f"module 'weft.nn' has no attribute {name!r}")
+        refuse("module 'weft.nn'", name)
     return getattr(importlib.import_module("weft.nn.uninitialized" if name.startswith("Un") else "weft.nn.modules.lazy_layers"), name)
 
 

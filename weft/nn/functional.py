@@ -14,6 +14,7 @@ from weft.nn import functions
 from weft.ops.op import PACKETS
 from weft.ops.overrides import overridable
 from weft.ops.packet import Namespace, aten
+from weft.support.absent import refuse
 
 _nn = Namespace("nn")
 _COMPOSED: dict[str, Any] = {name: getattr(module, name) for module in functions.MODULES for name in module.__all__}
@@ -46,7 +47,7 @@ def __getattr__(name: str) -> Any:
     elif name in _IN_PLACE:
         value = _in_place(name)
     else:
-        raise AttributeError(f"module 'weft.nn.functional' has no attribute {name!r}")
+        refuse("module 'weft.nn.functional'", name)
     globals()[name] = value
     return value
 

@@ -24,6 +24,7 @@ from weft.optim.radam import RAdam
 from weft.optim.rmsprop import RMSprop
 from weft.optim.rprop import Rprop
 from weft.optim.sgd import SGD
+from weft.support.absent import refuse
 
 __all__ = [
     "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop",
@@ -36,5 +37,5 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     if name != "swa_utils":
-        raise AttributeError(f"module 'weft.optim' has no attribute {name!r}")
+        refuse("module 'weft.optim'", name)
     return importlib.import_module("weft.optim.swa_utils")  # it loads weft.nn, which optimizers do without

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from weft.support.errors import StateError
+from weft.support.errors import NoSuchDevice, StateError
 from weft.types.dims import Dim
 
 _WORD = (1 << 64) - 1
@@ -78,6 +78,8 @@ class Generator:
     """
 
     def __init__(self, device: object = "cpu", seed: int | None = None) -> None:
+        if str(device).partition(":")[0] != "cpu":
+            raise NoSuchDevice(f"Generator: device {str(device)!r}: weft computes on the CPU only; use device='cpu'")
         self.device = device
         self._lock = threading.Lock()
         self._is_inner = captured.stream is not None  # made by the captured function itself: the same at each of its calls

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from weft.support.errors import ArgumentError, OutOfBounds, StateError
 
 Array = np.ndarray[Any, Any]
 
@@ -44,9 +48,11 @@ class Storage:
 
     size = __len__
 
-    def __getitem__(self, index: Any) -> Any:
-        found = self.array.reshape(-1)[index]
-        return found.item() if isinstance(found, np.generic) else found
+    def __getitem__(self, index: int) -> Any:
+        """The element at a place. Raises StateError for a slice: only bytes have slices (`tensor.untyped_storage()[a:b]`)."""
+        if isinstance(index, slice):
+            raise StateError("slices are only supported in UntypedStorage.__getitem__: take tensor.untyped_storage()[a:b]")
+        return self.array.reshape(-1)[_place(index, self.array.size, self)].item()
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self.array.reshape(-1)[index] = value
@@ -81,36 +87,81 @@ class InferenceStorage(Storage):
 
 
 class UntypedStorage:
-    """A storage as its bytes, for users: address, size, single bytes."""
+    """A storage as its bytes, for users: address, size, single bytes, and slices, which are storages over the same bytes.
 
-    __slots__ = ("storage",)
+    `UntypedStorage(4)` is a new one of so many bytes, `UntypedStorage([1, 2])` one of these.
+    """
 
-    def __init__(self, storage: Any) -> None:
-        self.storage = storage
+    __slots__ = ("_begin", "_size", "storage")
+
+    def __init__(self, source: Any = 0, begin: int = 0, size: int | None = None) -> None:
+        if isinstance(source, int):
+            source = np.zeros(source, np.uint8)
+        elif isinstance(source, Sequence):
+            source = np.array(list(source), np.uint8)
+        self.storage: Storage = Storage(source) if isinstance(source, np.ndarray) else source
+        self._begin = begin
+        self._size = self.storage.nbytes if size is None else size
 
     def data_ptr(self) -> int:
         """Address of the first byte."""
-        return int(self.storage.address)
+        return self.storage.address + self._begin
 
     def nbytes(self) -> int:
         """The number of bytes."""
-        return int(self.storage.nbytes)
+        return self._size
 
     size = __len__ = nbytes
 
+    def element_size(self) -> int:
+        """1: its elements are bytes."""
+        return 1
+
+    def _bytes(self) -> Array:
+        everything: Array = self.storage.array.reshape(-1).view(np.uint8)
+        return everything[self._begin : self._begin + self._size]
+
     def __getitem__(self, index: Any) -> Any:
-        return self.storage.array.reshape(-1).view(np.uint8)[index]
+        """A byte as a number, or the storage of a slice. Raises OutOfBounds, ArgumentError, and StateError for a slice with a step."""
+        if isinstance(index, slice):
+            begin, end = self._reach(index)
+            return UntypedStorage(self.storage, self._begin + begin, end - begin)
+        return int(self._bytes()[_place(index, self._size, self)])
+
+    def __setitem__(self, index: Any, value: int) -> None:
+        """Write a byte at a place, or at all places of a slice: the number's last eight bits."""
+        if not isinstance(value, int):
+            raise StateError(f"can only set storage content with a int types, but got {type(value).__name__} instead")
+        where = slice(*self._reach(index)) if isinstance(index, slice) else _place(index, self._size, self)
+        self._bytes()[where] = value & 0xFF
+        self.storage.version += 1
+
+    def _reach(self, index: slice) -> tuple[int, int]:
+        begin, end, step = index.indices(self._size)
+        if step != 1:
+            raise StateError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
+        return begin, max(begin, end)
 
     def tolist(self) -> list[int]:
         """The bytes as numbers."""
-        found: list[int] = self.storage.array.reshape(-1).view(np.uint8).tolist()
+        found: list[int] = self._bytes().tolist()
         return found
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, UntypedStorage) and other.storage is self.storage
+        return isinstance(other, UntypedStorage) and (self.storage, self._begin, self._size) == (other.storage, other._begin, other._size)
 
     def __hash__(self) -> int:
-        return id(self.storage)
+        return hash((id(self.storage), self._begin, self._size))
+
+
+def _place(index: Any, size: int, storage: object) -> int:
+    """A place counted from the front."""
+    if not hasattr(index, "__index__"):
+        raise ArgumentError(f"can't index a {type(storage).__name__} with {type(index).__name__}")
+    at = operator.index(index)
+    if not -size <= at < size:
+        raise OutOfBounds(f"index {at} out of range for storage of size {size}")
+    return at % size
 
 
 def root_of(array: Array) -> Array:

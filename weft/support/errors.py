@@ -62,6 +62,10 @@ def too_large(what: str, problem: Exception) -> TooLarge | None:
     return TooLarge(f"{what}: its sizes fit into no memory ({problem}); ask for fewer elements")
 
 
+class NoSuchDevice(StateError, AssertionError):
+    """A tensor or an answer that only an accelerator could give. (PyTorch without CUDA raises AssertionError.)"""
+
+
 class VersionError(StateError):
     """A tensor saved for backward was modified in place afterwards."""
 

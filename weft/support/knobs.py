@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from weft.support.errors import ValueProblem
+
+_ON, _OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,21 +32,50 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(w.strip() for w in text.split(",") if w.strip())
 
 
+def _words_of(*allowed: str) -> Callable[[str], frozenset[str]]:
+    def parse(text: str) -> frozenset[str]:
+        found = _words(text)
+        for word in sorted(found.difference(allowed)):
+            raise ValueProblem(f"{word!r} is not one of {', '.join(allowed)}{_nearest(word, allowed)}")
+        return found
+
+    return parse
+
+
+def _nearest(word: str, allowed: Iterable[str]) -> str:
+    import difflib  # only a mistake needs it
+
+    found = difflib.get_close_matches(word, list(allowed), 1)
+    return f" (did you mean {found[0]}?)" if found else ""
+
+
 def _choice(*allowed: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in allowed:
-            raise ValueProblem(f"{text!r} is not one of {', '.join(allowed)}")
+            raise ValueProblem(f"{text!r} is not one of {', '.join(allowed)}{_nearest(text, allowed)}")
         return text
 
     return parse
 
 
 def _flag(text: str) -> bool:
-    return text.lower() not in ("", "0", "false", "no", "off")
+    word = text.lower()
+    if word not in (*_ON, *_OFF):
+        raise ValueProblem(f"{text!r} is neither on (1, true, yes, on) nor off (0, false, no, off)")
+    return word in _ON
+
+
+def _level(text: str) -> int:
+    if text not in ("0", "1", "2"):
+        raise ValueProblem(f"{text!r} is not one of 0, 1, 2")
+    return int(text)
 
 
 def _fuel(text: str) -> int:
-    return int(text)
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueProblem(f"{text!r} is no whole number") from None
 
 
 KNOBS: dict[str, Knob] = {
@@ -51,12 +83,12 @@ KNOBS: dict[str, Knob] = {
     for k in (
         Knob("backend", "llvm", _choice("llvm", "interpret", "numpy"),
              "how a compiled function runs: native code, the graph interpreter, or one NumPy kernel per node"),
-        Knob("debug", frozenset(), _words, "what to print: guards (each one that a call misses), passes (the graph after each that changes it), and the stages captured, opened, "
+        Knob("debug", frozenset(), _words_of("guards", "passes", "captured", "opened", "optimized", "nests", "llvm"), "what to print: guards (each one that a call misses), passes (the graph after each that changes it), and the stages captured, opened, "
              "optimized, nests and llvm"),
         Knob("log", frozenset(), _words, "names of passes whose decisions are printed"),
         Knob("dump", "", str, "folder that receives every stage of every compilation as numbered files"),
         Knob("override", "", str, "folder with edited stages, named as WEFT_DUMP names them, read back in place of the computed ones"),
-        Knob("check", 0, int, "1: verify the graph after every pass; 2: also run it before and after in the interpreter, on drawn inputs"),
+        Knob("check", 0, _level, "1: verify the graph after every pass; 2: also run it before and after in the interpreter, on drawn inputs"),
         Knob("fuel", -1, _fuel, "let only this many runs of passes change a graph, beside those that cannot be left out (bisect a miscompile); -1 is no limit"),
         Knob("cpu", "native", str, "code generation target: native, x86-64-v3, x86-64, ..."),
         Knob("cache", "", str, "folder of the disk cache; `off` disables it; empty means the user's cache folder"),
@@ -67,6 +99,21 @@ KNOBS: dict[str, Knob] = {
         Knob("eager", False, _flag, "weft.compile returns the function as it is"),
     )
 }
+
+
+# What else reads the environment: the worker pool, ./dev, and the project's own tests and benchmarks.
+_OTHER_VARIABLES = frozenset((
+    "WEFT_NUM_THREADS", "WEFT_VENV", "WEFT_TEST_SEED", "WEFT_AGREE", "WEFT_ACCEPT", "WEFT_BLESS", "WEFT_BENCH_TORCH", "WEFT_BENCH_REAL_TIME", "WEFT_TORCH_PYTHON",
+))
+
+
+def _warn_of_unknown_variables() -> None:
+    """One warning for each variable WEFT_... that nothing reads, which names the nearest that something does."""
+    known = {*(k.variable for k in KNOBS.values()), *_OTHER_VARIABLES}
+    for name in sorted(os.environ):
+        if name.startswith("WEFT_") and name not in known:
+            text = f"weft: nothing reads the environment variable {name}{_nearest(name, known)}; `python -m weft knobs` lists the switches"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 class _State:
@@ -89,6 +136,7 @@ class _State:
     def __init__(self) -> None:
         for knob in KNOBS.values():
             setattr(self, knob.name, _initial(knob))
+        _warn_of_unknown_variables()
 
 
 def _initial(knob: Knob) -> Any:

@@ -11,7 +11,7 @@ from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.ops.rules import check_fits
 from weft.support.errors import ArgumentError, DTypeError, StateError, ValueProblem
-from weft.tensor.device import Device
+from weft.tensor.device import usable
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -28,7 +28,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
     """
     if dtype is not None:
         dtype = dt.as_dtype(dtype)
-    where = Device(device or "cpu")
+    where = usable(device or "cpu")
     if modes.capture is not None and _has_symbols(data):
         return _recorded(data, dtype).requires_grad_(requires_grad)
     out = Tensor(_copied(data, dtype))

@@ -1,33 +1,29 @@
-"""Device: "cpu", "meta" or "lazy", with an optional index. Anything else is refused plainly."""
+"""Device: a kind of device with an optional index, as a value. Tensors are on "cpu" and "meta"; other devices are refused where they are used."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from weft.support.errors import StateError, ValueProblem
+from weft.support.errors import ArgumentError, NoSuchDevice, StateError
 
-KNOWN = ("cpu", "meta", "lazy")
-_ELSEWHERE = ("cuda", "mps", "xpu", "hip", "xla", "npu", "mtia", "hpu")
+USABLE = ("cpu", "meta")
+KNOWN = (*USABLE, "lazy", "cuda", "mps", "xpu", "xla", "hip", "mtia", "hpu", "ipu", "maia", "vulkan", "npu", "privateuseone")
 
 
 class Device(str):
-    """A device. `weft.device("cpu")`; compares equal to its text."""
+    """A device. `weft.device("cpu")`; compares equal to its text. A device that this machine lacks is a value too: tensors cannot be put there."""
 
     __slots__ = ()
 
-    def __new__(cls, text: Any = "cpu", index: int | None = None, *, type: Any = None) -> Device:
-        text = text if type is None else type
-        if isinstance(text, Device):
+    def __new__(cls, device: Any = "cpu", index: int | None = None, *, type: Any = None) -> Device:
+        text = device if type is None else type
+        if isinstance(text, Device) and index is None:
             return text
-        kind, _, number = str(text).partition(":")
-        if kind in _ELSEWHERE:
-            raise StateError(f"device {str(text)!r}: weft computes on the CPU only; use device='cpu'")
-        if kind not in KNOWN:
-            raise ValueProblem(f"Expected one of {', '.join(KNOWN)} device type at start of device string: {text}")
-        if number and not number.isdigit():
-            raise ValueProblem(f"Invalid device string: '{text}'")
-        at = int(number) if number else index
-        return str.__new__(cls, kind if at is None else f"{kind}:{at}")
+        if isinstance(text, int) and not isinstance(text, bool):
+            raise NoSuchDevice(f"device {text}: an index alone names an accelerator, and there is none; use device='cpu'")
+        if not isinstance(text, str) or not (index is None or isinstance(index, int)):
+            raise ArgumentError(f"device(): expected a text such as 'cpu', and an index, got {_kind(text)} and {_kind(index)}")
+        return str.__new__(cls, _checked(str(text), index))
 
     @property
     def type(self) -> str:
@@ -40,3 +36,31 @@ class Device(str):
 
     def __repr__(self) -> str:
         return f"device(type='{self.type}'" + (f", index={self.index})" if self.index is not None else ")")
+
+
+def _checked(text: str, index: int | None) -> str:
+    """The text of a device, or what is wrong with it."""
+    kind, colon, number = text.partition(":")
+    if kind not in KNOWN:
+        raise StateError(f"Expected one of {', '.join(KNOWN)} device type at start of device string: {text}")
+    if colon and not (number.isascii() and number.isdigit() and number == str(int(number))):
+        raise StateError(f"Invalid device string: '{text}'")
+    if index is None:
+        return text
+    if colon:
+        raise StateError(f"type (string) must not include an index because index was passed explicitly: {text}")
+    if index < 0:
+        raise StateError(f"Device index must not be negative, got {index}")
+    return f"{kind}:{index}"
+
+
+def _kind(value: object) -> str:
+    return value.__class__.__name__
+
+
+def usable(device: Any) -> Device:
+    """The device, where tensors can be put. Raises NoSuchDevice for an accelerator, which weft has none of."""
+    where = device if type(device) is Device else Device(device)
+    if where.type not in USABLE:
+        raise NoSuchDevice(f"device {str(where)!r}: weft computes on the CPU only; use device='cpu'")
+    return where

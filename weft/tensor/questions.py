@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from weft.support.absent import ABSENT_METHODS, Absent
 from weft.support.errors import StateError
 
 if TYPE_CHECKING:
@@ -66,3 +67,7 @@ class Questions:
         """The dims from the outermost in memory to the innermost."""
         strides = self.stride()
         return tuple(sorted(range(self.ndim), key=lambda i: (-strides[i], i)))
+
+
+for _name in ABSENT_METHODS:
+    setattr(Questions, _name, Absent(_name))

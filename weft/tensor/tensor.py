@@ -16,7 +16,7 @@ from weft.runtime.storage import InferenceStorage, Storage
 from weft.support import seams
 from weft.support.errors import ArgumentError, DTypeError, StateError
 from weft.tensor.conversions import Conversions
-from weft.tensor.device import Device
+from weft.tensor.device import usable
 from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import modes
 from weft.tensor.questions import Questions
@@ -284,7 +284,7 @@ class Tensor(Questions, Conversions):
 
     def cuda(self, device: Any = None) -> Tensor:
         """Refused: weft computes on the CPU."""
-        Device("cuda")
+        usable("cuda")
         return self
 
     def __copy__(self) -> Tensor:

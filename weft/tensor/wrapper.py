@@ -13,7 +13,7 @@ from weft.ops.geometry import Geometry, contiguous
 from weft.ops.packet import aten
 from weft.support import pytree
 from weft.support.errors import ArgumentError, StateError, Unsupported
-from weft.tensor.device import Device
+from weft.tensor.device import usable
 from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -181,7 +181,7 @@ def make_wrapper(
     env: list[Any] = []
     dims = tuple([_dim(n, env) for n in size])
     geometry = contiguous(dims) if strides is None else Geometry(dims, tuple([_dim(n, env) for n in strides]), _dim(storage_offset, env))
-    kind = tensor_type(dt.get_default() if dtype is None else dt.as_dtype(dtype), dims, Device(device or "cpu").type)
+    kind = tensor_type(dt.get_default() if dtype is None else dt.as_dtype(dtype), dims, usable(device or "cpu").type)
     out = shaped(cls, WrapperPayload(cls, {}, kind, geometry, env[0] if env else None), {})
     return Tensor.requires_grad_(out) if requires_grad else out
 

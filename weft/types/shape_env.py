@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.support.errors import CaptureError, WeftError
@@ -75,6 +75,7 @@ class ShapeEnv:
     expected: list[Expr | None] = field(default_factory=list)  # what the next sizes that are found while running are known to be
     kept: list[Expr] = field(default_factory=list)  # sizes found by a node that is being emitted anew: what takes its place finds the same
     demands: list[Demand] = field(default_factory=list)  # what the builder has yet to put into the program
+    origins: dict[str, tuple[Location | None, str]] = field(default_factory=dict)  # of each size found: the line, and what to write instead
     _asked: dict[tuple[Dim, Dim], tuple[bool, Relation | None]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def fresh(self, kind: str, example: int | None = None) -> Expr:
@@ -93,12 +94,25 @@ class ShapeEnv:
         """Whether the program finds any size while it runs."""
         return bool(self.counts.get("u"))
 
-    def found(self) -> Expr:
-        """A size that is only known when the operator has run: a `u` symbol, that of an earlier operator where both find the same."""
+    def found(self, remedy: str = "") -> Expr:
+        """A size that is only known when the operator has run: a `u` symbol, that of an earlier operator where both find the same.
+
+        remedy: what a program writes instead where it knows the size beforehand, for the error of a question that cannot be answered.
+        """
         known = self.expected.pop(0) if self.expected else None
         if self.kept:
             known = self.kept.pop(0)
-        return self.fresh("u") if known is None else known
+        if known is None:
+            known = self.fresh("u")
+            self.origins[str(known)] = (user_location(2), remedy)
+        return known
+
+    def _origin_text(self, names: Iterable[str]) -> str:
+        """Where sizes are found while running, and what to write instead."""
+        origins = [self.origins[n] for n in sorted(names) if n in self.origins]
+        lines = " and ".join(dict.fromkeys(str(where) for where, _ in origins if where is not None))
+        remedies = "".join(f"; {remedy}" for remedy in dict.fromkeys(r for _, r in origins if r))
+        return (f" (it is found in {lines})" if lines else "") + remedies
 
     def equal(self, a: Dim, b: Dim) -> bool:
         """Whether a == b; recorded as a guard when only the example answers."""
@@ -160,7 +174,7 @@ class ShapeEnv:
         if missing:
             raise CaptureError(
                 f"the answer to `{relation}` depends on {', '.join(sorted(missing))}, a size that is only known while the "
-                "program runs; use weft.cond, or avoid the question"
+                f"program runs{self._origin_text(missing)}; use weft.cond, or avoid the question"
             )
         answer = relation.holds(self.examples)
         self.guards[relation] = ShapeGuard(relation, answer, user_location(2))
@@ -184,8 +198,8 @@ class ShapeEnv:
             return dims.evaluate(d, self.examples)
         except KeyError:
             raise CaptureError(
-                f"Python asks for the value of {d}, a size that is only known while the program runs; keep it in a tensor, or move the line out of the "
-                "compiled function"
+                f"Python asks for the value of {d}, a size that is only known while the program runs{self._origin_text(dims.symbols(d))}; keep it in a "
+                "tensor, or move the line out of the compiled function"
             ) from None
 
 

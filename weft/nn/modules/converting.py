@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weft.autograd.accumulate import zero
 from weft.nn.parameter import Parameter, empty
 from weft.support.errors import ArgumentError, ValueProblem
-from weft.tensor.device import Device
+from weft.tensor.device import Device, usable
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -87,7 +87,7 @@ class Converted:
 
     def to_empty(self: C, *, device: Any, recurse: bool = True) -> C:
         """Give every parameter and buffer fresh memory on a device, with any values in it: for models made on "meta"."""
-        where = Device(device)
+        where = usable(device)
         return self._apply(lambda t: empty(tuple(t.dims), dtype=t.dtype, device=where), recurse)
 
     def _tensors(self) -> Iterator[Tensor]:
@@ -127,7 +127,7 @@ class Converted:
 
     def cuda(self: C, device: Any = None) -> C:
         """Refused: weft computes on the CPU."""
-        Device("cuda")
+        usable("cuda")
         return self
 
 
@@ -147,7 +147,7 @@ def _wanted(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[DType | Non
     unknown = set(options) - {"non_blocking", "memory_format"}
     if unknown or (dtype is not None and not isinstance(dtype, DType)):
         raise ArgumentError(f"to() received an invalid combination of arguments - got {_kinds(args)} and {sorted(unknown) or type(dtype).__name__}")
-    return dtype, None if device is None else Device(str(device))
+    return dtype, None if device is None else usable(str(device))
 
 
 def _kinds(args: tuple[Any, ...]) -> str:

@@ -1,0 +1,21 @@
+# What type checkers see of weft.types as a package: the names of weft/type_names.py, which weft/__init__.py puts there.
+from weft.runtime.storage import Storage as Storage
+from weft.tensor.size import Size as Size
+from weft.tensor.tensor import Tensor as Tensor
+from weft.type_names import BoolLikeType as BoolLikeType
+from weft.type_names import Device as Device
+from weft.type_names import FileLike as FileLike
+from weft.type_names import FloatLikeType as FloatLikeType
+from weft.type_names import IntLikeType as IntLikeType
+from weft.type_names import Number as Number
+from weft.type_names import _bool as _bool
+from weft.type_names import _bytes as _bytes
+from weft.type_names import _complex as _complex
+from weft.type_names import _float as _float
+from weft.type_names import _int as _int
+from weft.type_names import _layout as _layout
+from weft.type_names import _Number as _Number
+from weft.type_names import _size as _size
+from weft.type_names import _str as _str
+from weft.type_names import _symsize as _symsize
+from weft.type_names import _TensorOrTensors as _TensorOrTensors
