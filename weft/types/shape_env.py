@@ -110,7 +110,7 @@ class ShapeEnv:
     def _origin_text(self, names: Iterable[str]) -> str:
         """Where sizes are found while running, and what to write instead."""
         origins = [self.origins[n] for n in sorted(names) if n in self.origins]
-        lines = " and ".join(dict.fromkeys(str(where) for where, _ in origins if where is not None))
+        lines = " and ".join(dict.fromkeys(f"line {where.line}" for where, _ in origins if where is not None))
         remedies = "".join(f"; {remedy}" for remedy in dict.fromkeys(r for _, r in origins if r))
         return (f" (it is found in {lines})" if lines else "") + remedies
 
