@@ -157,3 +157,20 @@ def test_a_size_found_while_running_says_where() -> None:
         weft.compile(step)(weft.tensor([0, 1, 1, 3]))
     known = weft.compile(lambda x: weft.zeros(4, dtype=weft.int64).index_add(0, x, weft.ones_like(x)) / weft.ones(4))
     assert known(weft.tensor([0, 1, 1, 3])).tolist() == weft.bincount(weft.tensor([0, 1, 1, 3])).tolist()
+
+
+def test_a_descriptor_that_raises_is_guarded_as_any_other() -> None:
+    """hasattr of such a name in a compiled function: the guard looks at the descriptor and does not ask it."""
+
+    class Refusing:
+        def __get__(self, instance: object, owner: type) -> None:
+            raise AttributeError("not for you")
+
+    class Model:
+        hidden: Any = Refusing()
+
+    model = Model()
+    step = weft.compile(lambda x: x * (3 if hasattr(model, "hidden") else 2))
+    assert [step(weft.ones(1)).item() for _ in range(3)] == [2, 2, 2]
+    Model.hidden = 1.0
+    assert step(weft.ones(1)).item() == 3

@@ -160,7 +160,7 @@ class ClassGuard(Guard):
         self.name, self.raw, self.where, self.text = name, raw, where, f"{cls.__name__}.{name}"
 
     def source(self, names: Names) -> str:
-        if type(self.holder) is type and type.__getattribute__(self.holder, self.name) is self.raw:
+        if type(self.holder) is type and self._is_found_as_it_is():
             return f"{names.bind(self.holder)}.{self.name} is {names.bind(self.raw)}"
         parts = []
         for cls in self.holder.__mro__:
@@ -170,6 +170,13 @@ class ClassGuard(Guard):
             if is_changeable(cls):  # what it defines from now on comes first
                 parts.append(f"{self.name!r} not in {held}")
         return "False"
+
+    def _is_found_as_it_is(self) -> bool:
+        """Whether the class's own lookup gives the raw value: a descriptor may make another of it, or raise."""
+        try:
+            return type.__getattribute__(self.holder, self.name) is self.raw
+        except Exception:
+            return False
 
     def miss(self) -> Miss | None:
         new = class_lookup(self.holder, self.name)[1]
