@@ -73,7 +73,7 @@ PAGES: dict[str, Page] = {
     "func": Page("Transforms of functions", "Functions of functions; they nest in any order.", (), ("weft.func",)),
     "compile": Page("Compiling", "One native program from a function or a whole training step; the switches and counters that go with it. The switches: "
                     "`python -m weft knobs`.", (),
-                    ("weft.compile", "weft.runtime.pool", "weft.support.knobs", "weft.support.counters")),
+                    ("weft.compile", "weft.runtime.pool", "weft.layers.threads", "weft.support.knobs", "weft.support.counters")),
     "data": Page("Data sets and loaders", "What feeds a training loop.", (), ("weft.utils.data",)),
     "interop": Page("Files and other libraries", "Saving, loading, and memory shared with other libraries.", (), ("weft.interop",)),
     "overrides": Page("Extending", "Classes of the user's own among the arguments of operators.", (),

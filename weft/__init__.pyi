@@ -54,7 +54,7 @@ from weft.random import manual_seed as manual_seed
 from weft.runtime.generator import Generator as Generator
 from weft.random import default_generator as default_generator
 from weft.runtime.pool import set_num_threads as set_num_threads
-from weft.runtime.pool import get_num_threads as get_num_threads
+from weft.layers.threads import get_num_threads as get_num_threads
 from weft.interop.files import save as save
 from weft.interop.files import load as load
 from weft.random import get_rng_state as get_rng_state
