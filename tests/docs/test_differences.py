@@ -541,6 +541,14 @@ def test_complex_parameters_are_refused(rng: RNG) -> None:
     assert not weft.equal(p, weft.ones(2, dtype=weft.complex64))
 
 
+def test_groups_are_kept() -> None:
+    optimizer = weft.optim.SGD([weft.nn.Parameter(weft.ones(1))], lr=0.5)
+    group, saved = optimizer.param_groups[0], optimizer.state_dict()
+    group["lr"] = 0.1
+    optimizer.load_state_dict(saved)
+    assert optimizer.param_groups[0] is group and group["lr"] == 0.5
+
+
 def test_lbfgs_is_not_captured(rng: RNG) -> None:
     p = parameter(rng, 2)
     optimizer = weft.optim.LBFGS([p])
