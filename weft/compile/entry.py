@@ -114,6 +114,7 @@ class Entry:
     assigned: Sequence[ObjectWrite] = ()  # places that get what the function assigned to them
     spent: Sequence[int] = ()  # assigned tensors through which the function ran backward
     late: Sequence[tuple[str, int]] = ()  # symbols that the program's run binds, and the results that hold them
+    made_leaves: Sequence[int] = ()  # results that are leaves of the function's own making
     seconds_total: float = 0.0  # of capture and compilation
     seconds_compile: float = 0.0
 
@@ -138,6 +139,7 @@ class Entry:
             owner, graph, capture, outcome.sources, facts, constants, spec, guards, returns, result_spec, executable, modes.grad, dt.get_default(),
             check, names, Inputs(outcome.sources), Effects(graph, outcome.sources, grad_effects, number_writes, random, outcome.raised, memory),
             random, memory, outcome.bound, program, sharing_pattern(leaves), None, outcome.settings, outcome.assigned, outcome.spent, outcome.late,
+            outcome.made_leaves,
         )
         entry.seconds_compile = seconds
         entry._prepare(leaves)
@@ -358,9 +360,10 @@ class Entry:
         made = self._rebuild(leaves, results, symbols) if fresh is None else [Tensor(results[i]) for i in fresh]
         for settle in self.settings:
             settle()
+        for i in self.made_leaves:
+            made[i]._state().requires_grad = True
         if self.joint is not None:
-            returned = [made[i] for i in self.joint.outputs]
-            self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, returned)
+            self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, made)
         if self.views:
             self._follow(made, symbols)
         if not self.assigned:

@@ -36,12 +36,14 @@ class JointRecord:
 
     start: how many nodes had been recorded before the backward.
     places: which argument a receiver is, where it took part as itself (arguments that share memory have no stand-ins).
+    returned: which result a receiver is, where the function made it. A leaf that it makes and keeps to itself is no receiver: nobody can see its `.grad`.
     reach: for each output the receivers that it depends on. freed_with: for each output those whose graph eager mode frees together with its own.
     """
 
     outputs: list[Tensor]
     primals: list[Tensor]
     places: list[int | None]
+    returned: list[int | None]
     tangents: int
     reach: list[frozenset[int]]
     freed_with: list[frozenset[int]]
@@ -77,9 +79,26 @@ def _node_of(leaf: Tensor) -> Any:
     return node
 
 
-def record_backward(capture: Capture, outputs: list[Tensor], leaves: list[Any]) -> tuple[JointRecord, list[Any]]:
+def made_leaves(capture: Capture, results: list[Any]) -> list[int]:
+    """Which results are leaves that the function made and that require grad."""
+    return [i for i, out in enumerate(results) if isinstance(out, Tensor) and _is_made(capture, out) and wants_own_grad(out)]
+
+
+def wants_own_grad(tensor: Tensor) -> bool:
+    """Whether a tensor is a leaf that requires grad."""
+    state = tensor._autograd
+    return state is not None and state.requires_grad and state.node is None
+
+
+def _is_made(capture: Capture, tensor: Tensor) -> bool:
+    """Whether the function made a tensor; others stand for what is there before it."""
+    return type(tensor._data) is SymbolicPayload and id(tensor) not in capture.stand_ins
+
+
+def record_backward(capture: Capture, outputs: list[Tensor], leaves: list[Any], results: list[Any]) -> tuple[JointRecord, list[Any]]:
     """Record the backward of `outputs` for symbolic tangents. Returns the record and the gradients' operands (None where there is none)."""
-    primals = _leaves_behind(outputs)
+    made = {id(results[i]): i for i in made_leaves(capture, results)}
+    primals = [p for p in _leaves_behind(outputs) if id(p) in made or not _is_made(capture, p)]
     graphs = [_nodes_behind([out.grad_fn]) for out in outputs]  # taken before the run frees them
     saving = [{n for n in nodes if _saves(n)} for nodes in graphs]
     seeds, start = [], len(capture.builder.nodes)
@@ -87,14 +106,15 @@ def record_backward(capture: Capture, outputs: list[Tensor], leaves: list[Any]) 
         value = capture.builder.param(capture.payload_of(out).type, f"tangent{i}")
         seeds.append(capture.fresh(value))
     with _without_hooks(primals):
-        grads = engine.run_backward(outputs, seeds, False, False, primals, False)
+        grads = engine.run_backward(outputs, seeds, False, False, primals, False) if primals else ()
     kept = [(p, g) for p, g in zip(primals, grads, strict=True) if g is not None]
     parts, spec = pytree.flatten(sealed([g for _, g in kept]))
     receivers = [p for p, _ in kept]
     variables = [{id(n.variable) for n in nodes if isinstance(n, AccumulateGrad)} for nodes in graphs]
     reach = [frozenset(i for i, p in enumerate(receivers) if id(p) in found) for found in variables]
     freed_with = [frozenset(j for j, other in enumerate(saving) if mine & other) for mine in saving]
-    record = JointRecord(outputs, receivers, [leaf_of(p, leaves) for p in receivers], len(seeds), reach, freed_with, spec, start)
+    places, returned = [leaf_of(p, leaves) for p in receivers], [made.get(id(p)) for p in receivers]
+    record = JointRecord(outputs, receivers, places, returned, len(seeds), reach, freed_with, spec, start)
     return record, [capture.operand(g) for g in parts]
 
 
@@ -116,8 +136,9 @@ def _leaves_behind(outputs: list[Tensor]) -> list[Tensor]:
     """The leaves that the outputs depend on, in a fixed order."""
     found: dict[int, Tensor] = {}
     for node in _nodes_behind([out.grad_fn for out in outputs]):
-        if isinstance(node, AccumulateGrad):
-            found.setdefault(id(node.variable), node.variable)
+        variable = node.variable if isinstance(node, AccumulateGrad) else None
+        if variable is not None:
+            found.setdefault(id(variable), variable)
     return list(found.values())
 
 
@@ -160,27 +181,28 @@ class JointProgram:
         return cls(record, halves, make_executable(halves.backward, backend), results, outputs)
 
     def attach(
-        self, capture: Capture, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any], symbols: dict[str, int],
-        returned: list[Tensor],
+        self, capture: Capture, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any], symbols: dict[str, int], made: list[Any],
     ) -> None:
-        """Give the returned tensors their common node."""
+        """Give the returned tensors (some of what the call made) their common node."""
         if not modes.grad:
             return
-        edges = []
-        for primal, place in zip(self.record.primals, self.record.places, strict=True):
-            if place is not None:
-                real = leaves[place]
-            else:
-                stand_in_of = capture.stand_ins.get(id(primal))
-                real = primal if stand_in_of is None else _argument(capture, sources, primal, leaves)
-            edges.append(gradient_edge(real))
+        edges = [gradient_edge(self._receiver(i, capture, sources, leaves, made)) for i in range(len(self.record.primals))]
         sizes = {name: symbols[found] for name, found in self.halves.sizes.items()}
         node = CompiledFunctionBackward(tuple(edges), self, self._saved(sources, leaves, inputs, results), {**symbols, **sizes})
-        for i, tensor in enumerate(returned):
+        for i, tensor in enumerate([made[at] for at in self.outputs]):
             node.metadata_of_inputs.append(InputMetadata(tensor.dims, tensor.dtype))
             state = AutogradState(False, node, i)
             state.version = tensor._version
             tensor._autograd = state
+
+    def _receiver(self, i: int, capture: Capture, sources: list[Any], leaves: list[Any], made: list[Any]) -> Tensor:
+        """The tensor of this call that receives gradient number i."""
+        primal, place, returned = self.record.primals[i], self.record.places[i], self.record.returned[i]
+        if place is not None:
+            return leaves[place]  # type: ignore[no-any-return]
+        if returned is not None:
+            return made[returned]  # type: ignore[no-any-return]
+        return primal if id(primal) not in capture.stand_ins else _argument(capture, sources, primal, leaves)
 
     def _saved(self, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any]) -> list[Any]:
         positions = {id(v): i for i, v in enumerate(self.halves.forward.params)}

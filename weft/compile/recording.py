@@ -20,7 +20,7 @@ from weft.compile.bound_state import BoundState
 from weft.compile.capture import Capture
 from weft.compile.entry import Entry
 from weft.compile.gradients import GradSlot
-from weft.compile.joint import JointRecord, is_spent, record_backward, unfinished
+from weft.compile.joint import JointRecord, is_spent, made_leaves, record_backward, unfinished, wants_own_grad
 from weft.compile.leaks import held_symbol
 from weft.compile.memory import Memory, shows_a_gradient
 from weft.compile.number_math import STANDS_FOR, recorded_math
@@ -86,6 +86,7 @@ class Outcome:
     spent: list[int] = field(default_factory=list)
     writes: list[tuple[int, int]] = field(default_factory=list)
     raised: dict[int, tuple[Any, int]] = field(default_factory=dict)
+    made_leaves: list[int] = field(default_factory=list)
 
     def leaf_of(self, tensor: Tensor) -> int | None:
         """Which argument a tensor is; None if the function reaches it otherwise."""
@@ -145,6 +146,7 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
                 _state_writes(outcome, stand_ins)
                 grad_effects = _grad_effects(outcome)
                 _bind_late(outcome, [r for r, _ in returns], number_writes, [state.stream.offset for state in random])
+                outcome.made_leaves = made_leaves(capture, carriers)
                 joint = _joint(outcome, carriers)
             finally:
                 recorded.rollback()
@@ -169,7 +171,7 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
     if not outputs:
         return None
     fixed = len(outcome.results)
-    record, gradients = record_backward(outcome.capture, outputs, outcome.leaves)
+    record, gradients = record_backward(outcome.capture, outputs, outcome.leaves, carriers)
     outcome.results.extend(gradients)
     if outcome.capture.env.finds_sizes:
         fixed += _bind_sizes(outcome, fixed, record)
@@ -357,7 +359,7 @@ def _returns(outcome: Outcome, result: Any, stand_ins: list[Any]) -> tuple[list[
 
 def _view_path(leaf: Any) -> Path | None:
     """The view operators that lead to a returned tensor from its base, where the base is one memory and no tensor says where to look."""
-    if not isinstance(leaf, Tensor) or leaf._view is None or type(leaf._data) is not SymbolicPayload:
+    if not isinstance(leaf, Tensor) or leaf._view is None or type(leaf._data) is not SymbolicPayload or wants_own_grad(leaf):
         return None
     base, path = leaf._view.base, leaf._view.path
     data = base._data
