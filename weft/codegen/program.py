@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from weft.codegen.compiler import compile_object
 from weft.codegen.emit import Module
@@ -24,6 +25,25 @@ from weft.runtime.segments import Layout
 from weft.support.errors import ParseError, StateError, ValueProblem
 from weft.support.locations import Location
 from weft.support.progress import progress
+
+
+@dataclass(frozen=True, eq=False)
+class Code:
+    """The native code of a graph, loaded. Programs of graphs that are the same but for names and source lines may share it.
+
+    calls: the native functions by name; pool: as Program takes it; owner: keeps the code mapped and the pool running.
+    """
+
+    layout: Layout
+    calls: Mapping[str, Callable[[int], int]]
+    pool: tuple[int, int]
+    owner: object
+
+    def program(self, graph: GraphSource) -> Program:
+        """A program that runs this code, with memory of its own; its foreign segments and source lines are those of `graph`."""
+        source = _Source(graph)
+        return Program(self.layout, self.calls, source.foreign, self.pool, self.owner, source.where)
+
 
 GraphSource = Graph | Callable[[], Graph]
 Lower = Callable[[Graph, Module, Target], LoweredGraph]
@@ -49,21 +69,31 @@ def compile_program(
         is kept. Two graphs may share a key only if they are the same but for names and source lines.
     lower: graph to kernels, default `lower_graph`.
     """
-    source = _Source(graph)
     if backend == "numpy":
+        source = _Source(graph)
         return Program(numpy_layout(source.graph), {}, source.foreign, where=source.where)
     if backend != "llvm":
         raise ValueProblem(f"compile_program: no backend {backend!r}; there are llvm and numpy")
+    source = _Source(graph)  # made once: the program asks for the graph again
+    code = compile_code(lambda: source.graph, target=target, cache=cache, cache_key=cache_key, lower=lower)
+    return code.program(lambda: source.graph)
+
+
+def compile_code(
+    graph: GraphSource, *, target: Target | None = None, cache: Cache | None = None, cache_key: str | None = None, lower: Lower | None = None,
+) -> Code:
+    """The native code of a graph; arguments as in compile_program."""
+    source = _Source(graph)
     target = target or host_target()
     cache = cache or user_cache()
     key = None if cache_key is None else program_key(cache_key, target)
-    kept = None if key is None else _kept(cache, key, source, target)
+    kept = None if key is None else _kept(cache, key, target)
     if kept is not None:
         return kept
     layout, code = _compiled(source.graph, target, lower or _lower_graph())
     if key is not None:
         _keep(cache, key, layout, code)
-    return _loaded(layout, code, source, target)
+    return _loaded(layout, code, target)
 
 
 def _compiled(graph: Graph, target: Target, lower: Lower) -> tuple[Layout, bytes]:
@@ -81,7 +111,7 @@ def _lower_graph() -> Lower:
     return lower_graph
 
 
-def _loaded(layout: Layout, code: bytes, source: _Source, target: Target) -> Program:
+def _loaded(layout: Layout, code: bytes, target: Target) -> Code:
     services = _services(target)
     imports = {**products_in(code, target), **{name: services[name] for name in SERVICES}}
     library = load(code, layout.entries, imports)
@@ -89,7 +119,7 @@ def _loaded(layout: Layout, code: bytes, source: _Source, target: Target) -> Pro
     calls = {name: caller.callable(library[name], library) for name in layout.entries}
     pool = shared_pool() if layout.parallel else None
     addresses = (0, 0) if pool is None else (pool.address, pool.parallel)
-    return Program(layout, calls, source.foreign, addresses, (library, pool), source.where)
+    return Code(layout, calls, addresses, (library, pool))
 
 
 @once
@@ -109,15 +139,15 @@ def _keep(cache: Cache, key: str, layout: Layout, code: bytes) -> None:
     cache.put(key, _LENGTH.pack(len(text)) + text + code)
 
 
-def _kept(cache: Cache, key: str, source: _Source, target: Target) -> Program | None:
-    """The program of a cache entry, or None if there is none that this version reads."""
+def _kept(cache: Cache, key: str, target: Target) -> Code | None:
+    """The code of a cache entry, or None if there is none that this version reads."""
     data = cache.get(key)
     if data is None or len(data) < _LENGTH.size:
         return None
     (length,) = _LENGTH.unpack_from(data)
     end = _LENGTH.size + length
     try:
-        return _loaded(decode(data[_LENGTH.size : end].decode()), data[end:], source, target)
+        return _loaded(decode(data[_LENGTH.size : end].decode()), data[end:], target)
     except (ParseError, UnicodeDecodeError, StateError):  # StateError: what follows the layout is no object code
         return None
 

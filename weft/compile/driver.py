@@ -83,10 +83,9 @@ class CompiledFunction:
             call = entry.match(leaves, spec)
             if type(call) is Miss:
                 raise CaptureError(f"{self.name}: the program just captured does not fit its own arguments: {call.text}")
-            result = entry.run(leaves, call)
-            self.entries.insert(0, entry)
+            self.entries.insert(0, entry)  # whether or not this run ends well: what fails is a call, not the program
             del self.entries[MAX_ENTRIES:]
-            return opened(result)
+            return opened(entry.run(leaves, call))
 
     def _made_meanwhile(self, leaves: list[Any], spec: pytree.TreeSpec, tried: int) -> tuple[Entry, Any] | None:
         """The program for a call that another thread captured while this one waited, and its symbols."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from weft.compile.live_programs import LiveProgram, code_name, is_sharable, keep_alive, live_program
 from weft.compile.nan_watch import interpret_watching
-from weft.compile.program_cache import added_since, find_program, is_stampable, program_key, store_guards, with_answers
+from weft.compile.program_cache import added_since, find_program, program_key, store_guards, with_answers
 from weft.ir.graph import Graph
 from weft.ir.interpreter import interpret
 from weft.passes.pipeline import optimize
-from weft.passes.run import Run, is_watched
+from weft.passes.run import Run
 from weft.runtime.cache import Cache, user_cache
 from weft.runtime.storage import root_of
 from weft.support.counters import counters
@@ -61,30 +63,46 @@ def _own_memory(results: list[Any], inputs: Sequence[Any]) -> list[Any]:
 class Compiled:
     """Runs the program that the native (or NumPy) back end made of the optimized graph.
 
-    With a warm disk cache neither the passes nor LLVM run: the captured graph's text is the key.
+    Where a program of the same captured graph is alive, or in the disk cache, neither the passes nor LLVM run: the graph's text is the key.
     """
 
     def __init__(self, graph: Graph, backend: str) -> None:
-        from weft.codegen.program import compile_program  # deferred: brings in llvmlite
-
         self.captured, self.backend = graph, backend
         self.passes = Run()
         self._optimized: Graph | None = None
         if backend == "numpy":
+            from weft.codegen.program import compile_program  # deferred: brings in llvmlite
+
             self.program = compile_program(self.optimized, backend=backend)
             return
-        cache = user_cache() if is_stampable(graph) and not is_watched() else Cache(None)
-        key, before = program_key(graph), frozenset(graph.env.guards)
-        key, kept = find_program(cache, key, graph.env)
-        if kept is not None:
-            graph.env.guards.update((g.relation, g) for g in kept if g.relation not in before)
-            self.program = compile_program(self.optimized, cache=cache, cache_key=with_answers(key, kept))
-            return
+        text = program_key(graph)
+        self._live = self._living(text) if is_sharable(graph) else self._compile(text, Cache(None))
+        self.program = self._live.code.program(self.optimized)
+
+    def _living(self, text: str) -> LiveProgram:
+        """The code that a program of the same graph has; where there is none, this one's."""
+        name = code_name(text)
+        live = live_program(name, self.captured.env)
+        if live is None:
+            live = self._compile(text, user_cache())
+            keep_alive(name, live)
+        return live
+
+    def _compile(self, text: str, cache: Cache) -> LiveProgram:
+        """The graph's code, from the disk cache or new."""
+        from weft.codegen.program import compile_code  # deferred: brings in llvmlite
+
+        env, before = self.captured.env, frozenset(self.captured.env.guards)
+        key, added = find_program(cache, text, env)
+        if added is not None:
+            env.guards.update((g.relation, g) for g in added if g.relation not in before)
+            return LiveProgram(compile_code(self.optimized, cache=cache, cache_key=with_answers(key, added)), tuple(added))
         optimized = self.optimized()
-        added = added_since(graph.env, before)
-        self.program = compile_program(optimized, cache=cache, cache_key=with_answers(key, added))
+        added = [replace(guard, where=None) for guard in added_since(env, before)]
+        code = compile_code(optimized, cache=cache, cache_key=with_answers(key, added))
         store_guards(cache, key, added)
         self._show_kernels()
+        return LiveProgram(code, tuple(added))
 
     def _show_kernels(self) -> None:
         for word in ("nests", "llvm"):
