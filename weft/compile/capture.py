@@ -114,6 +114,7 @@ class Capture(LiftedNumbers, WrapperState):
             raise
         finally:
             modes.capture = previous
+            self.settle_numbers()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -237,7 +238,11 @@ class Capture(LiftedNumbers, WrapperState):
     def payload_of(self, tensor: Tensor) -> SymbolicPayload:
         """The symbolic payload of a tensor; a concrete one becomes a state input."""
         data = tensor._data
-        return data if type(data) is SymbolicPayload else self._state_payload(tensor)
+        if type(data) is not SymbolicPayload:
+            return self._state_payload(tensor)
+        if data.storage.capture is not self:
+            data.materialize("its value")
+        return data
 
     # ---- views
     def _view(self, op: Op, args: tuple[Any, ...]) -> Any:

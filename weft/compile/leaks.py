@@ -1,4 +1,4 @@
-"""What a captured function returns besides tensors must not hold tensors of the capture: they stand for nothing afterwards."""
+"""Tensors and numbers of a capture inside of other objects: what a captured function returns or leaves in a cache must not hold any."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from weft.compile.numbers import SymFloat
+from weft.compile.numbers import is_live
 from weft.compile.symbolic import SymbolicPayload
 from weft.tensor.tensor import Tensor
-from weft.types.sym import SymInt
 
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), type, np.ndarray, np.generic)
 _LIMIT = 256  # objects looked at
 
 
-def held_symbol(value: Any) -> Any:
-    """A tensor or number of the capture that an object leads to through attributes, items or closure cells; None if there is none."""
+def held_symbol(value: Any, limit: int = _LIMIT) -> Any:
+    """A tensor or number of the capture that an object leads to through attributes, items or closure cells; None if there is none.
+
+    limit: how many objects are looked at.
+    """
     seen: set[int] = set()
     pending = [value]
-    while pending and len(seen) < _LIMIT:
+    while pending and len(seen) < limit:
         item = pending.pop()
-        kind = type(item)
-        if kind is SymFloat or kind is SymInt or (isinstance(item, Tensor) and type(item._data) is SymbolicPayload):
+        if is_live(item) or (isinstance(item, Tensor) and type(item._data) is SymbolicPayload):
             return item
-        if kind in _PLAIN or isinstance(item, Tensor) or id(item) in seen:
+        if type(item) in _PLAIN or isinstance(item, Tensor) or id(item) in seen:
             continue
         seen.add(id(item))
         pending += _held(item)

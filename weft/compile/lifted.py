@@ -6,6 +6,7 @@ from collections import ChainMap
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from weakref import ref
 
 from weft.compile.guards.values import number_kind
 from weft.compile.numbers import SymFloat, Values, is_lifted
@@ -98,6 +99,7 @@ class LiftedNumbers:
 
     def __init__(self) -> None:
         self.numbers: list[NumberInput] = []
+        self.floats: list[ref[SymFloat]] = []  # those that Python has seen
         self.number_guards: list[NumberGuard] = []
         self.state_guards: dict[Any, StateGuard] = {}
         self._lifted: dict[tuple[int, Any], Any] = {}
@@ -161,6 +163,15 @@ class LiftedNumbers:
         value = question if value is None else value
         self.number_guards.append(NumberGuard(question, answer, user_location(3), name, value, self.example_of(value)))
         return answer
+
+    def settle_numbers(self) -> None:
+        """The capture has ended: numbers that something keeps are plain from now on."""
+        self.env.is_over = True
+        for found in self.floats:
+            number = found()
+            if number is not None:
+                number.settle()
+        self.floats.clear()
 
     def example_of(self, compute: Callable[[Values], T]) -> T:
         """What is computed of lifted numbers and symbols, in the example. Raises CaptureError if it hangs on what is only known while the program runs."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from weft.compile.numbers import SymFloat, float_of
+from weft.compile.numbers import SymFloat, float_of, is_live
 from weft.compile.symbolic import SymbolicPayload
 from weft.ops.op import OPS
 from weft.tensor.tensor import Tensor
@@ -32,7 +32,7 @@ _depth = [0]
 def _lifted(value: Any) -> SymFloat | None:
     if type(value) is SymInt:
         return float_of(value)
-    return value if type(value) is SymFloat else None
+    return value if type(value) is SymFloat and is_live(value) else None
 
 
 def _recorded(name: str) -> Function:

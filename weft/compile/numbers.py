@@ -1,4 +1,7 @@
-"""Lifted numbers: Python floats that became runtime inputs, or were made of sizes. Arithmetic is recorded, questions are answered from the example and guarded."""
+"""Lifted numbers: Python floats that became runtime inputs, or were made of sizes. Arithmetic is recorded, questions are answered from the example and guarded.
+
+A number that outlives its capture (a cache of the user's kept it) is a plain one from then on: that of the call that was captured.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,14 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
 from weft.ir.graph import Value
 from weft.ops.op import OPS
+from weft.ops.route import call
+from weft.support.errors import CaptureError
 from weft.tensor.modes import modes
 from weft.types.dims import Expr, evaluate
 from weft.types.sym import SymInt, install_float_maker
@@ -25,7 +31,7 @@ Compute = Callable[[Values], float]
 class SymFloat:
     """A float known when the program runs. `compute(values)` evaluates it from the current Python state and the values of a call's symbols."""
 
-    __slots__ = ("capture", "compute", "value")
+    __slots__ = ("__weakref__", "capture", "compute", "value")
     __weft_number__ = True
     __weft_number_type__ = float
     is_number = True
@@ -36,14 +42,30 @@ class SymFloat:
         return float
 
     def __init__(self, value: Value, capture: Capture, compute: Compute) -> None:
-        self.value, self.capture, self.compute = value, capture, compute
+        self.value, self.compute = value, compute
+        self.capture: Capture | None = capture
+        capture.floats.append(ref(self))
+
+    def settle(self) -> None:
+        """The capture has ended: become the number of the call that was captured, and hold nothing else of it."""
+        try:
+            number = self.now()
+        except (CaptureError, ArithmeticError, ValueError):  # nobody knows it, as when it hangs on a size that only the program finds
+            return
+        self.capture, self.compute = None, lambda values: number
+        del self.value
 
     @staticmethod
     def __weft_route__(op: Any, args: tuple[Any, ...]) -> Any:
-        capture = next(a.capture for a in args if isinstance(a, SymFloat))
-        return capture.run_numbers(op, args)
+        args = tuple([a.now() if type(a) is SymFloat and a.capture is None else a for a in args])
+        capture = next((a.capture for a in args if type(a) is SymFloat), None)
+        return call(op, args) if capture is None else capture.run_numbers(op, args)
 
     def _binary(self, other: Any, name: str, fn: Callable[[Any, Any], Any], swapped: bool = False) -> Any:
+        if type(other) is SymFloat and other.capture is None:
+            other = other.now()
+        if self.capture is None:
+            return fn(other, self.now()) if swapped else fn(self.now(), other)
         if isinstance(other, SymInt):
             other = float_of(other) or int(other)
         if type(other) is SymFloat:  # (to isinstance it is a float)
@@ -61,7 +83,7 @@ class SymFloat:
 
     def now(self) -> float:
         """Its value in the example."""
-        return self.capture.example_of(self.compute)
+        return self.compute({}) if self.capture is None else self.capture.example_of(self.compute)
 
     def __add__(self, other: Any) -> Any:
         return self._binary(other, "aten::add.Tensor", operator.add)
@@ -137,6 +159,8 @@ class SymFloat:
         return found
 
     def _ask(self, question: Callable[[float], bool]) -> bool:
+        if self.capture is None:
+            return question(self.now())
         mine = self.compute
         return self.capture.ask_number(lambda values: question(mine(values)), self.value.name or "a number", mine)
 
@@ -164,6 +188,10 @@ class SymFloat:
     def _compare(self, other: Any, fn: Callable[[Any, Any], bool]) -> Any:
         if isinstance(other, SymInt):
             other = float_of(other) or int(other)
+        if type(other) is SymFloat and other.capture is None:
+            other = other.now()
+        if self.capture is None:
+            return fn(self.now(), other)
         if type(other) is SymFloat:
             mine, theirs = self.compute, other.compute
             return self.capture.ask_number(lambda values: fn(mine(values), theirs(values)))
@@ -228,10 +256,17 @@ def _with_defaults(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return args + tuple(a.default for a in op.schema.arguments[len(args) :])
 
 
+def is_live(value: Any) -> bool:
+    """Whether a value is a symbol of a capture that has not ended."""
+    if type(value) is SymInt:
+        return not value.env.is_over
+    return type(value) is SymFloat and value.capture is not None
+
+
 def operand_of(value: Any) -> Any:
     """The operand of a lifted number (others as they are)."""
     if isinstance(value, SymFloat):
-        return value.value
+        return value.value if is_live(value) else value.now()
     if isinstance(value, SymInt):
         return value.expr
     return value

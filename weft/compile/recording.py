@@ -17,6 +17,7 @@ from weft.compile import guards
 from weft.compile.arguments import NO_HOOKS, TensorFacts, facts_of, leaf_of, strides_of, symbolic_dims, with_given
 from weft.compile.assignments import Older, assigned_values, assignments, containers_in
 from weft.compile.bound_state import BoundState
+from weft.compile.caches import empty_caches
 from weft.compile.capture import Capture
 from weft.compile.entry import Entry
 from weft.compile.gradients import GradSlot
@@ -24,7 +25,7 @@ from weft.compile.joint import JointRecord, is_spent, made_leaves, record_backwa
 from weft.compile.leaks import held_symbol
 from weft.compile.memory import Memory, shows_a_gradient
 from weft.compile.number_math import STANDS_FOR, recorded_math
-from weft.compile.numbers import SymFloat, operand_of
+from weft.compile.numbers import SymFloat, is_live, operand_of
 from weft.compile.program_io import (
     ArgumentSource,
     GradBuffer,
@@ -126,7 +127,9 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
             args, kwargs = opened((args, kwargs))
             bound = [(slot, opened(value)) for slot, value in bound]
         with recorded_math(), _substitution(owner, capture, bound) as substitution, _groups() as groups:  # while the records are put back too: they hold the stand-ins
-            result, recorded = guards.record(owner.function, args, kwargs, kinds=kinds(leaves), substitution=substitution)
+            result, recorded = guards.record(
+                owner.function, args, kwargs, kinds=kinds(leaves), substitution=substitution, at_end=empty_caches,
+            )
             try:
                 if wrapper_classes or armed:
                     result = sealed(result)
@@ -323,7 +326,7 @@ def _number_writes(outcome: Outcome, recorded: guards.Recording) -> list[NumberW
             continue
         value = write.value
         position, dim = None, None
-        if isinstance(value, SymFloat):
+        if isinstance(value, SymFloat) and is_live(value):
             position = outcome.result(value.value)
         else:
             dim = operand_of(value)
@@ -374,7 +377,7 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
     if isinstance(leaf, SymInt):
         return ReturnNumber(None, leaf.expr)
     if isinstance(leaf, SymFloat):
-        return ReturnNumber(outcome.result(leaf.value), None)
+        return ReturnNumber(outcome.result(leaf.value), None) if is_live(leaf) else ReturnConstant(leaf.now())
     if not isinstance(leaf, Tensor):
         if isinstance(leaf, Older):
             return ReturnConstant(leaf.value)

@@ -104,6 +104,11 @@ class SymbolicPayload(Payload):
         return self.storage.capture.env
 
     @property
+    def is_spent(self) -> bool:
+        """Whether the capture has ended."""
+        return self.env.is_over
+
+    @property
     def is_laid_out(self) -> bool:
         """Whether dims and strides are known."""
         return self._geometry is not None
@@ -143,6 +148,11 @@ class SymbolicPayload(Payload):
     def _text(self, what: str) -> str:
         where = user_location(3)
         at = f"{where}: " if where else ""
+        if self.env.is_over:
+            return (
+                f"{at}a tensor of type {self.type} was made while {self.storage.capture.root.name} was captured, and something kept it beyond the call (a cache, "
+                "a global that C code writes). It stands for a value inside that program: return it from the compiled function, or make it outside"
+            )
         return (
             f"{at}a compiled function asks a tensor of type {self.type} for {what} while it is being captured. The value is only known when the "
             "program runs: use weft.cond, weft.while_loop or weft.where, or move this line out of the compiled function."

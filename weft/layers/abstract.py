@@ -12,6 +12,7 @@ from weft.ops.op import Op
 from weft.ops.route import call, default_route
 from weft.support.errors import StateError, Unsupported
 from weft.tensor.meta import MetaPayload, is_meta, meta_tensor
+from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Expr
 from weft.types.tensor_type import TensorType
@@ -34,6 +35,7 @@ def opened(op: Op, args: tuple[Any, ...]) -> Any:
 
 def run(op: Op, args: tuple[Any, ...]) -> Any:
     """The operator's result on meta tensors: types by its rule, strides as NumPy's back end gives them."""
+    _refuse_spent(op, args)
     if any(isinstance(t._data, Wrapper) for t in tensors_in(args)):
         return call(op, _come_out(args))
     if op.view is not None:
@@ -44,6 +46,13 @@ def run(op: Op, args: tuple[Any, ...]) -> Any:
         return opened(op, args)
     result = op.type(*[_type_of(op, a) for a in args])
     return _made(op, result, args)
+
+
+def _refuse_spent(op: Op, args: tuple[Any, ...]) -> None:
+    """Raises CaptureError for a tensor of a capture that has ended."""
+    for tensor in tensors_in(args):
+        if isinstance(tensor._data, Payload) and tensor._data.is_spent:
+            tensor._data.materialize(f"{op.base}()")
 
 
 def _come_out(value: Any) -> Any:
@@ -110,6 +119,7 @@ def _typed(source: Tensor, shape: Geometry, type: TensorType | None) -> TensorTy
 def write(op: Op, args: tuple[Any, ...]) -> None:
     """An in-place operator (the walk has compared the types): the version moves. copy_ may bring values to meta, where they end."""
     target: Tensor = args[0]
+    _refuse_spent(op, args)
     if isinstance(target._data, Wrapper):
         raise StateError(f"{op.base}_: the tensor belongs to {target._data.level.name}, which has ended; return it from the function, or clone() it")
     if not is_meta(target):

@@ -20,6 +20,7 @@ class Payload:
 
     __slots__ = ()
     type: TensorType
+    is_spent: Any = False  # whether what could say the value is over (a capture): nothing is to be had from then on
     differs = False  # whether there is a value, and it is not one (an example's inside vmap)
 
     def geometry(self) -> Geometry:

@@ -188,8 +188,9 @@ def make_wrapper(
 
 def _dim(size: Any, env: list[Any]) -> Dim:
     if isinstance(size, SymInt):
+        found = size.expr
         env.append(size.env)
-        return size.expr
+        return found
     return size if isinstance(size, int) else int(size)
 
 

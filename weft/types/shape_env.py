@@ -76,6 +76,7 @@ class ShapeEnv:
     kept: list[Expr] = field(default_factory=list)  # sizes found by a node that is being emitted anew: what takes its place finds the same
     demands: list[Demand] = field(default_factory=list)  # what the builder has yet to put into the program
     origins: dict[str, tuple[Location | None, str]] = field(default_factory=dict)  # of each size found: the line, and what to write instead
+    is_over: bool = False  # whether the capture has ended: to Python, its symbols are numbers from then on
     _asked: dict[tuple[Dim, Dim], tuple[bool, Relation | None]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def fresh(self, kind: str, example: int | None = None) -> Expr:

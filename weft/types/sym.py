@@ -1,4 +1,7 @@
-"""SymInt: the integer that Python code sees where a size is a symbol. Arithmetic stays symbolic, questions become guards."""
+"""SymInt: the integer that Python code sees where a size is a symbol. Arithmetic stays symbolic, questions become guards.
+
+A SymInt that outlives its capture (a cache of the user's kept it) is a plain number from then on: that of the call that was captured.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import numpy as np
 
 from weft.types import dims
 from weft.types.dims import Dim, Expr
-from weft.types.shape_env import ShapeEnv
+from weft.types.shape_env import ShapeEnv, current_env
 
 IntLike = Union[int, "SymInt"]
 
@@ -16,7 +19,7 @@ IntLike = Union[int, "SymInt"]
 class SymInt:
     """A symbolic integer. `x.shape[0] * 2` is again symbolic; `x.shape[0] > 8` answers from the example and records a guard."""
 
-    __slots__ = ("env", "expr")
+    __slots__ = ("_expr", "env")
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -24,10 +27,27 @@ class SymInt:
         return int
 
     def __init__(self, expr: Expr, env: ShapeEnv) -> None:
-        self.expr, self.env = expr, env
+        self._expr: Dim = expr
+        self.env = env
+
+    @property
+    def expr(self) -> Dim:
+        """What it stands for; a number once the capture has ended."""
+        if self.env.is_over and type(self._expr) is Expr:
+            self._settle()
+        return self._expr
+
+    def _settle(self) -> None:
+        """Become the number of the call that was captured, in whichever environment asks."""
+        self._expr, self.env = self.env.hint(self._expr), _SETTLED
 
     def _wrap(self, value: Dim) -> IntLike:
-        return wrap(value, self.env)
+        return wrap(value, self._asked())
+
+    def _asked(self) -> ShapeEnv:
+        """Where questions go: a number has no environment of its own, and what it meets in a later capture has."""
+        env = self.env
+        return env if not env.is_over else current_env() or env
 
     def __add__(self, other: Any) -> Any:
         return self._wrap(self.expr + to_dim(other)) if is_int_like(other) else _number(self, other, "__add__")
@@ -123,16 +143,17 @@ class SymInt:
     def __eq__(self, other: object) -> bool:
         if not is_int_like(other):
             return bool(isinstance(other, float)) and int(self) == other
-        return self.env.equal(self.expr, to_dim(other))
+        mine = self.expr
+        return self._asked().equal(mine, to_dim(other))
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __lt__(self, other: Any) -> bool:
-        return self.env.less(self.expr, to_dim(other)) if is_int_like(other) else int(self) < other
+        return self._asked().less(self.expr, to_dim(other)) if is_int_like(other) else int(self) < other
 
     def __gt__(self, other: Any) -> bool:
-        return self.env.less(to_dim(other), self.expr) if is_int_like(other) else int(self) > other
+        return self._asked().less(to_dim(other), self.expr) if is_int_like(other) else int(self) > other
 
     def __le__(self, other: Any) -> bool:
         return not self > other
@@ -141,12 +162,15 @@ class SymInt:
         return not self < other
 
     def __bool__(self) -> bool:
-        return not self.env.equal(self.expr, 0)
+        return not self._asked().equal(self.expr, 0)
 
     def __int__(self) -> int:
         """The example's value, with a guard that it stays so: for `range(n)`, list sizes and the like."""
-        value = self.env.hint(self.expr)
-        self.env.equal(self.expr, value)
+        mine = self.expr
+        if isinstance(mine, int):
+            return mine
+        value = self.env.hint(mine)
+        self.env.equal(mine, value)
         return value
 
     __index__ = __int__
@@ -197,6 +221,8 @@ def _as_float(value: SymInt) -> Any:
     lifted = make(value) if make is not None else None
     return float(int(value)) if lifted is None else lifted
 
+
+_SETTLED = ShapeEnv(is_over=True)  # of numbers whose capture has ended: nothing of it is kept
 
 _float_maker: list[Any] = [None]
 

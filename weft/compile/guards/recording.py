@@ -68,8 +68,12 @@ def record(
     kinds: Kinds | None = None,
     substitution: Substitution | None = None,
     epoch_source: Callable[[], int] | None = None,
+    at_end: Callable[[Iterable[object]], None] | None = None,
 ) -> tuple[Any, Recording]:
-    """Call `fn` once and record it. An exception of `fn`, or SideEffectError, leaves the Python state as it was before the call."""
+    """Call `fn` once and record it. An exception of `fn`, or SideEffectError, leaves the Python state as it was before the call.
+
+    at_end: called with the objects that the code which ran has met, however the call ends.
+    """
     recorder = Recorder(kinds, substitution.real if substitution else None)
     named = dict(kwargs or {})
     recorder.start(fn, args, named)
@@ -85,6 +89,9 @@ def record(
     except BaseException:
         _rollback(recorder.reads)
         raise
+    finally:
+        if at_end is not None:
+            at_end([*recorder.reads.known.values(), *(guard.raw for guard in recorder.reads.classes.values())])
     return result, Recording(recorder.reads, writes, epoch_source)
 
 
