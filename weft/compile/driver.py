@@ -13,6 +13,7 @@ from typing import Any
 from weft.compile import recording
 from weft.compile.entry import Entry, Miss
 from weft.compile.guards.values import number_kind
+from weft.compile.methods import is_method, method_of
 from weft.compile.miss_text import miss_text, takes_keywords
 from weft.compile.restart import Restart
 from weft.compile.wrappers import opened, sealed
@@ -176,14 +177,18 @@ class CompiledFunction:
         return entry, entry.match(leaves, spec)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else method_of(self, instance)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
         """A copy (of a bound method: of the copied object's) that captures anew; a plain function is its own copy."""
+        if is_method(self):
+            return getattr(copy.deepcopy(self.function.__self__, memo), self.__name__)  # type: ignore[attr-defined]
         return CompiledFunction(copy.deepcopy(self.function, memo), self.name, self.backend)
 
     def __reduce__(self) -> Any:
-        """Pickled by name where a module has it under its name, else as its function and back end."""
+        """Pickled by name where a module has it under its name, a method as its instance's attribute, others as function and back end."""
+        if is_method(self):
+            return (getattr, (self.function.__self__, self.__name__))  # type: ignore[attr-defined]
         name: str = getattr(self, "__qualname__", "")
         named: Any = sys.modules.get(self.__module__)
         for part in name.split("."):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakValueDictionary
+
 from weft.types import dims as dm
 from weft.types.dims import Dim
 from weft.types.dtype import DType
@@ -73,18 +75,29 @@ class TensorType(Type):
         return all(b is None or a == b for a, b in zip(self.dims, other.dims, strict=True))
 
 
-_TENSORS: dict[tuple[DType | None, Dims | None, str], TensorType] = {}
+_Facts = tuple[DType | None, Dims | None, str]
+_RECENT: dict[_Facts, TensorType] = {}  # found at once; emptied when it is full
+_ALIVE: WeakValueDictionary[_Facts, TensorType] = WeakValueDictionary()  # every type that anything holds: there is one of each
+_LIMIT = 1 << 14
 
 
 def tensor_type(dtype: DType | None, dims: Dims | None = None, device: str = "cpu") -> TensorType:
     """The interned TensorType of these facts."""
     key = (dtype, dims, device)
-    found = _TENSORS.get(key)
+    found = _RECENT.get(key)
+    return found if found is not None else _made_or_alive(key)
+
+
+def _made_or_alive(key: _Facts) -> TensorType:
+    found = _ALIVE.get(key)
     if found is None:
-        found = TensorType()
-        found.dtype, found.dims, found.device = dtype, dims, device
-        found.text = _tensor_text(dtype, dims, device)
-        _TENSORS[key] = found
+        made = TensorType()
+        made.dtype, made.dims, made.device = key
+        made.text = _tensor_text(*key)
+        found = _ALIVE.setdefault(key, made)  # another thread may have been faster
+    if len(_RECENT) >= _LIMIT:
+        _RECENT.clear()
+    _RECENT[key] = found
     return found
 
 
