@@ -30,6 +30,7 @@ from weft.support.absent import refuse as _refuse
 from weft.support.counters import counters
 from weft.support.errors import WeftError
 from weft.support.knobs import knobs
+from weft.support.tracebacks import install as _install_tracebacks
 from weft.tensor import subclass as _subclass  # noqa: F401
 from weft.tensor.creation import as_tensor, from_numpy, tensor
 from weft.tensor.device import Device as device
@@ -70,6 +71,7 @@ _variants.install_inplace()
 _methods.install()
 _inplace_views.install()
 _fast.install()
+_install_tracebacks()
 
 float = float32
 double, half = float64, float16

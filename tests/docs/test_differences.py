@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import pickle
 import random
 import re
+import sys
 import threading
 import time
 import warnings
@@ -50,6 +52,21 @@ def test_only_the_cpu() -> None:
         weft.zeros(2, device="cuda")
     assert weft.device("cuda:1").index == 1 and weft.cuda.device_count() == 0
     assert not any(hasattr(weft, name) for name in ("sparse_coo_tensor", "quantize_per_tensor", "float8_e4m3fn"))
+
+
+def test_tracebacks_without_own_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    def fails() -> None:
+        weft.ones(2, 3) @ weft.ones(2, 3)
+
+    for words, shown in (("", False), ("frames", True)):
+        with weft.knobs(debug=words), pytest.raises(RuntimeError) as caught:
+            fails()
+        with weft.knobs(debug=words):
+            sys.excepthook(caught.type, caught.value, caught.tb)
+        text = capsys.readouterr().err
+        assert "in fails" in text
+        assert (os.path.join("weft", "layers") in text) is shown
+    assert any("weft" in str(entry.path) for entry in caught.traceback[1:])
 
 
 def test_twelve_dtypes() -> None:

@@ -83,8 +83,9 @@ KNOBS: dict[str, Knob] = {
     for k in (
         Knob("backend", "llvm", _choice("llvm", "interpret", "numpy"),
              "how a compiled function runs: native code, the graph interpreter, or one NumPy kernel per node"),
-        Knob("debug", frozenset(), _words_of("guards", "passes", "captured", "opened", "optimized", "nests", "llvm"), "what to print: guards (each one that a call misses), passes (the graph after each that changes it), and the stages captured, opened, "
-             "optimized, nests and llvm"),
+        Knob("debug", frozenset(), _words_of("guards", "passes", "captured", "opened", "optimized", "nests", "llvm", "frames"),
+             "what to print: guards (each one that a call misses), passes (the graph after each that changes it), the stages captured, opened, "
+             "optimized, nests and llvm, and frames (weft's own lines in tracebacks)"),
         Knob("log", frozenset(), _words, "names of passes whose decisions are printed"),
         Knob("dump", "", str, "folder that receives every stage of every compilation as numbered files"),
         Knob("override", "", str, "folder with edited stages, named as WEFT_DUMP names them, read back in place of the computed ones"),
