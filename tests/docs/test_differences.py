@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import gc
 import io
 import json
 import math
@@ -13,6 +16,7 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -432,6 +436,35 @@ def test_histories_end_at_the_call() -> None:
         holder.h.sum().backward()  # type: ignore[attr-defined]
     with pytest.raises(CaptureError, match="detach"):
         compiled(weft.ones(2))
+
+
+def test_programs_of_an_instance() -> None:
+    class Model:
+        @weft.compile
+        def forward(self, x: Any) -> Any:
+            return x * 2
+
+    model = Model()
+    model.forward(weft.ones(2))
+    assert vars(model) == {"_weft_compiled": {}}
+    assert len(model.forward.entries) == 1
+    assert len(copy.deepcopy(model).forward.entries) == 0
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+def test_symbols_in_caches() -> None:
+    @functools.cache
+    def rows_and_mask(n: int, k: int) -> Any:
+        return n * k, weft.ones(n)
+
+    step = weft.compile(lambda x: x * rows_and_mask(x.shape[0], 2)[0] * rows_and_mask(x.shape[0], 2)[1])
+    assert step(weft.ones(3)).tolist() == [6, 6, 6]
+    assert rows_and_mask.cache_info().currsize == 0
+    found, mask = rows_and_mask(3, 2)
+    assert (type(found), mask.tolist()) == (int, [1, 1, 1])
 
 
 def test_numbers_are_written_back() -> None:

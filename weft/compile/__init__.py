@@ -4,6 +4,7 @@ symbolic.py   tensors whose value is a graph value: storage, path, functional wr
 state.py      concrete storages as inputs                                              gradients.py  .grad while capturing
 lifted.py     numbers as inputs, numbers.py their arithmetic                            guards/      the read-set of Python state
 driver.py     weft.compile: entries and calls; entry.py one program with its guards     executable.py running a graph on a back end
+methods.py    programs of an instance; live_programs.py code that captures share        caches.py    what lru_cache must not keep
 Start reading at driver.py.
 
 The package is callable: `weft.compile` is the function weft.compile.api.compile, and stays callable whichever of the two the name shows.

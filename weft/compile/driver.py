@@ -30,6 +30,7 @@ from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
 
 MAX_ENTRIES = 64
+MAX_MISSES = 256  # texts that are kept
 
 
 class CompiledFunction:
@@ -105,6 +106,7 @@ class CompiledFunction:
         counters.guard_misses += 1
         nearest = max(misses, key=self._nearness)
         self.misses.append(miss_text(nearest, self.function, spec))
+        del self.misses[:-MAX_MISSES]
         self.lifted.update((key, slot) for key, slot in nearest.lift if key not in self.plain)
         if "guards" in knobs.debug:
             print(f"{self.name}: guard missed: {self.misses[-1]}", file=sys.stderr)
@@ -182,7 +184,8 @@ class CompiledFunction:
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
         """A copy (of a bound method: of the copied object's) that captures anew; a plain function is its own copy."""
         if is_method(self):
-            return getattr(copy.deepcopy(self.function.__self__, memo), self.__name__)  # type: ignore[attr-defined]
+            copied: CompiledFunction = getattr(copy.deepcopy(self.function.__self__, memo), self.__name__)  # type: ignore[attr-defined]
+            return copied
         return CompiledFunction(copy.deepcopy(self.function, memo), self.name, self.backend)
 
     def __reduce__(self) -> Any:

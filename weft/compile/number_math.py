@@ -48,6 +48,7 @@ def _recorded(name: str) -> Function:
         python(number.now())  # what Python refuses now is refused now
         number._ask(lambda v: _is_defined(python, v))
         compute = number.compute
+        assert number.capture is not None  # (it is live)
         return SymFloat(number.capture.builder.emit(op, (number.value,)).output, number.capture, lambda values: python(compute(values)))
 
     return function
