@@ -146,6 +146,14 @@ def test_recurrent_layers_of_an_empty_batch() -> None:
             weft.testing.assert_close(run(x), layer(x)[0])
 
 
+def test_shapes_that_only_numpy_refused() -> None:
+    for call in (lambda: weft.matrix_exp(weft.ones(4, 3)), lambda: weft.masked_select(weft.ones(3, 4), weft.zeros(0) > 0),
+                 lambda: weft.ops.aten.copy(weft.ones(1, 4), weft.ones(3, 4))):
+        with pytest.raises(RuntimeError, match=r"size|square|shape"):
+            call()
+    assert F.scaled_dot_product_attention(weft.ones(3, 0), weft.ones(3, 0), weft.ones(3, 2)).tolist() == [[1.0, 1.0]] * 3
+
+
 def test_an_embedding_without_columns_has_a_gradient() -> None:
     table = weft.rand(4, 0, requires_grad=True)
     F.embedding(weft.tensor([1, 2]), table).sum().backward()

@@ -54,7 +54,7 @@ def _attention(
 
 
 def _factor(size: Any) -> float:
-    return 1 / math.sqrt(shape_env.fixed(size))
+    return 1 / math.sqrt(shape_env.fixed(size) or 1)  # without columns there is nothing to scale
 
 
 def _check(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool) -> None:

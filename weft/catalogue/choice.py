@@ -141,6 +141,8 @@ where = pointwise(
 class _IntoSelf(Pointwise):
     """The rule of copy and fill: the result has self's dims and dtype; the source must broadcast to them."""
 
+    into_self = True
+
     def __call__(self, *args: Any) -> Any:
         target, source = args[0], args[1]
         self.check_numbers(args)

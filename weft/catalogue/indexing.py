@@ -182,6 +182,8 @@ index = define(
 def _masked_select_type(self: TensorType, mask: TensorType) -> TensorType:
     if mask.dtype is not None and mask.dtype is not dt.bool_:
         raise DTypeError("masked_select: expected BoolTensor for mask")
+    if self.is_complete and mask.is_complete:
+        broadcast_dims("masked_select", [self.shape, mask.shape])
     return tensor_type(self.dtype, (run_size(),), self.device)
 
 

@@ -186,7 +186,7 @@ for _name, _places in _PLACES.items():
 def _exp_type(self: TensorType) -> TensorType:
     if self.dtype is not None and not self.dtype.is_differentiable:
         raise DTypeError(f"linalg.matrix_exp: Expected a floating point or complex tensor as input. Got {self.dtype}")
-    _check_square("matrix_exp", tensor_type(None, self.dims))
+    _check_square("matrix_exp", self.with_dtype(dt.float64))  # half precisions are taken too
     return self
 
 

@@ -136,8 +136,22 @@ def _make_plan(op: Op, args: tuple[Any, ...]) -> PointwisePlan:
         body = _body(op, result, args, operands)
     finally:
         reset(token)
+    if rule.into_self:
+        body = _within_self(body)
     as_they_are = all([c is _data_of or (c is None and not isinstance(a, Tensor)) for a, c in zip(args, casts, strict=True)])
     return (body, None if as_they_are else tuple(casts), dt.get_default())
+
+
+def _within_self(body: Any) -> Any:
+    """A body whose result must have the dims of its first operand."""
+
+    def run(first: Array, *rest: Any) -> Any:
+        out = body(first, *rest)
+        if out.shape != first.shape:
+            raise ValueError("the operands do not fit into the first one")  # the type rule has the words
+        return out
+
+    return run
 
 
 def _scalar_type(value: Any) -> Any:

@@ -141,7 +141,10 @@ class Pointwise:
     result: "compute", "bool", "real" (of a complex compute dtype), "self" (the first tensor's dtype), or a DType.
     accepts: a predicate over the promoted dtype, and `wants` says in words what it accepts.
     keep: arguments that broadcast but keep their own dtype (a condition, an index).
+    into_self: whether the result has the dims of the first argument, into which the others must fit.
     """
+
+    into_self = False
 
     schema: Schema
     over: tuple[str, ...] | None = None
