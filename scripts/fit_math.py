@@ -1,4 +1,4 @@
-"""Fit the polynomials of weft/codegen/math_tables.py:  python scripts/fit_math.py > weft/codegen/math_tables.py
+"""Fit the polynomials of weft/codegen/math/tables.py:  python scripts/fit_math.py > weft/codegen/math/tables.py
 
 Needs mpmath. Each polynomial interpolates its function at Chebyshev nodes in 100-digit arithmetic, which is within
 a small factor of the best polynomial of that degree; weighted fits (where only part of the interval matters in

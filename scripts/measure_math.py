@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from weft.codegen.emit import F32, F64, I64, PTR, Module, vec
-from weft.codegen.math import BINARY, UNARY
-from weft.codegen.math_core import FloatMath
+from weft.codegen.math.core import FloatMath
+from weft.codegen.math.functions import BINARY, UNARY
 from weft.codegen.native import build
 from weft.codegen.target import Target, host_target
 

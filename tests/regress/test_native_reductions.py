@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.codegen.emit_types import BF16, F16, F32, round_to
+from weft.codegen.emit.types import BF16, F16, F32, round_to
 
 
 @pytest.mark.parametrize("rows", [1, 3, 40])

@@ -1,5 +1,14 @@
 """From loop nests to machine code: LLVM text, vector math, matrix products, objects.
 
-Imports loops/ and lower floors, never tensor/, layers/ or autograd/. Start reading at `emit.py` (the text builder that everything here
-writes with), then `gemm_kernel.py` for the largest user of it.
+Imports loops/ and lower floors, never tensor/, layers/ or autograd/. Six packages, each of which imports only those above it:
+
+    emit     the text builder that everything here writes with
+    math     functions of floats and integers in plain instructions
+    scalar   the scalar protocol in LLVM: bodies of operators as code for vectors of elements
+    gemm     the matrix product
+    lower    a graph's nodes as kernels
+    program  a lowered graph as one native program
+
+Beside them: target.py and compiler.py (the machine, and LLVM's code generator), native.py (a module loaded into the process), program_key.py
+(its name on disk) and stages.py (kernels as text, for reading). Start reading at emit/module.py, then lower/graph.py and program/compile.py.
 """

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from weft.codegen.compiler import compile_object, object_key
 from weft.codegen.emit import Module
 from weft.codegen.gemm import declare_gemm, gemm_module
-from weft.codegen.gemm_plan import plan_gemm
+from weft.codegen.gemm.tiles import plan_gemm
 from weft.codegen.program_key import program_key
 from weft.codegen.target import Target, host_target
 from weft.runtime.cache import user_cache

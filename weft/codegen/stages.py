@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from weft.codegen.emit import Module
-from weft.codegen.lower import lower_graph
-from weft.codegen.program_native import native_layout
+from weft.codegen.lower.graph import lower_graph
+from weft.codegen.program.layout import native_layout
 from weft.codegen.target import Target, host_target
 from weft.ir.graph import Graph
 from weft.loops.kernel import BlockStep, KernelCall, LoweredGraph

@@ -71,7 +71,7 @@ class Compiled:
         self.passes = Run()
         self._optimized: Graph | None = None
         if backend == "numpy":
-            from weft.codegen.program import compile_program  # deferred: brings in llvmlite
+            from weft.codegen.program.compile import compile_program  # deferred: brings in llvmlite
 
             self.program = compile_program(self.optimized, backend=backend)
             return
@@ -90,7 +90,7 @@ class Compiled:
 
     def _compile(self, text: str, cache: Cache) -> LiveProgram:
         """The graph's code, from the disk cache or new."""
-        from weft.codegen.program import compile_code  # deferred: brings in llvmlite
+        from weft.codegen.program.compile import compile_code  # deferred: brings in llvmlite
 
         env, before = self.captured.env, frozenset(self.captured.env.guards)
         key, added = find_program(cache, text, env)

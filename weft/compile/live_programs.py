@@ -19,7 +19,7 @@ from weft.support.knobs import knobs
 from weft.types.shape_env import ShapeEnv, ShapeGuard
 
 if TYPE_CHECKING:
-    from weft.codegen.program import Code
+    from weft.codegen.program.compile import Code
 
 VARIANTS = 8  # of one graph: its passes may ask what the graph leaves open, and each answer makes another program
 RECENT = 32  # kept though nobody runs them: whoever makes trainers one after the other compiles once

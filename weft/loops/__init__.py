@@ -5,5 +5,5 @@ build.py    a group of nodes to nests                                          c
 phases.py   passes over the inner axes, and what is kept between them          cost.py    weights of bodies
 text.py     a nest as readable loops
 
-Start reading at nest.py. Imports passes/ and lower floors; code generation (codegen/lower*.py) imports this package.
+Start reading at nest.py. Imports passes/ and lower floors; code generation (codegen/lower) imports this package.
 """

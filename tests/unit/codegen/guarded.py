@@ -64,9 +64,9 @@ _places: dict[int, tuple[Any, int, int]] = {}  # by a layout's id: the layout, t
 
 def install() -> None:
     """Make weft's runtime take its memory from here. The arena's slots get a page between each other, and lie against its start or end."""
-    import weft.codegen.program_emit as emission
+    import weft.codegen.program.functions as emission
     from weft.codegen.emit import I64, const
-    from weft.codegen.program_emit import at
+    from weft.codegen.program.functions import at
     from weft.runtime import program
     from weft.runtime.frame import Frame
     from weft.runtime.segments import ARENA, TOTAL

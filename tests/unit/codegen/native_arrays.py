@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.codegen.emit import I64, PTR, Function, Module, Value
 from weft.codegen.native import build
-from weft.codegen.scalar_llvm import Element, LlvmScalar, memory_type
+from weft.codegen.scalar.handler import Element, LlvmScalar, memory_type
 from weft.codegen.target import Target, host_target
 from weft.types import dtype as dt
 from weft.types.dtype import DType

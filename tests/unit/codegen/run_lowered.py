@@ -11,7 +11,7 @@ import numpy as np
 
 import weft.catalogue  # noqa: F401
 from weft.codegen.emit import Module
-from weft.codegen.lower import lower_graph
+from weft.codegen.lower.graph import lower_graph
 from weft.codegen.native import build
 from weft.codegen.target import Target, host_target
 from weft.ir.builder import Builder

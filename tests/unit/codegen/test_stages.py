@@ -8,8 +8,8 @@ import pytest
 import weft
 from weft.codegen.compiler import compile_object
 from weft.codegen.emit import Module
-from weft.codegen.lower import lower_graph
-from weft.codegen.program_native import native_layout
+from weft.codegen.lower.graph import lower_graph
+from weft.codegen.program.layout import native_layout
 from weft.codegen.stages import kernel_stages
 from weft.codegen.target import aarch64_target, x86_target
 from weft.ir.graph import Graph

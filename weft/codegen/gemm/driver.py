@@ -1,0 +1,255 @@
+"""The blocked driver of the matrix product: which block of B, which strip of A, which kernel.
+
+    for columns jc of B, `plan.columns` at a time          (a block of B stays in the second-level cache)
+      for k, in equal steps of at most `plan.depth`        (the steps hang on K alone: that fixes the order of the sums)
+        pack the block of B, unless it may be read in place
+        for strips of rows                                 (a strip of A stays in the first-level cache)
+          every panel of the block: one call of a strip kernel
+
+Strides are in bytes from here on. Nothing depends on where a row range begins or ends except which kernel computes a row, and all kernels
+add in the same order: results are equal bit by bit for every split of rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from weft.codegen.emit import I1, I8, I64, PTR, VOID, Function, Module, Signature, Value, const
+
+from .kernel import BY_COLUMNS, BY_ROWS, Epilogue, emit_strip, store_tile
+from .pack import emit_pack
+from .tiles import GemmPlan
+
+IN_PLACE_ROWS = 48  # below as many rows of A, packing a block of B costs more than it saves
+REMAINDER_ROWS = 7  # the kernels: one for each number of rows up to this, and the full tile
+FEWEST_ROWS = 4  # a strip of fewer rows has too few independent sums to hide the latency of one
+NEAR_BYTES = 1024  # columns of A no farther apart are read in place
+IN_PLACE, PACKED, AHEAD = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of B as strip kernels see it."""
+
+    start: Value
+    stride: Value
+    panel: Value
+    edge: Value
+
+
+@dataclass(frozen=True)
+class Part:
+    """The part of B at (pc, jc) as it lies: where, its sizes, its whole panels, bytes from panel to panel and from row to row of a panel."""
+
+    source: Value
+    jc: Value
+    columns: Value
+    pc: Value
+    depth: Value
+    whole: Value
+    panel: Value
+    stride: Value
+
+
+class Driver:
+    """Writes the driver `core`: (A, rsA, csA, B, rsB, csB, C, rsC, N, K, adds, workspace, m0, m1, mode), strides in bytes."""
+
+    NAMES: ClassVar[list[str]] = [
+        "A",
+        "rsA",
+        "csA",
+        "B",
+        "rsB",
+        "csB",
+        "C",
+        "rsC",
+        "N",
+        "K",
+        "adds",
+        "workspace",
+        "m0",
+        "m1",
+        "mode",
+    ]
+    TYPES = (PTR, I64, I64, PTR, I64, I64, PTR, I64, I64, I64, I1, PTR, I64, I64, I64)
+
+    def __init__(self, module: Module, plan: GemmPlan, epilogue: Epilogue = store_tile) -> None:
+        self.plan = plan
+        heights = sorted({*range(1, min(REMAINDER_ROWS, plan.rows) + 1), plan.rows})
+        self.pack = emit_pack(module, plan)
+        self.strips = {
+            (kind, rows): emit_strip(module, plan, f"{plan.prefix}_{kind}_{rows}_{plan.suffix}", kind, rows, epilogue)
+            for kind in (BY_ROWS, BY_COLUMNS)
+            for rows in heights
+        }
+        self.f = f = module.function(
+            f"{plan.prefix}_core_{plan.suffix}", VOID, list(zip(self.TYPES, self.NAMES, strict=True)), internal=True
+        )
+        self.arg = dict(zip(self.NAMES, f.params, strict=True))
+        self.size = plan.elem.bytes
+        self._write()
+
+    @property
+    def signature(self) -> Signature:
+        """For callers."""
+        return self.f.signature
+
+    def _write(self) -> None:
+        f, arg, plan = self.f, self.arg, self.plan
+        with f.if_(f.icmp("eq", arg["K"], 0), "empty"):
+            with f.if_(f.not_(arg["adds"]), "zero"):
+                self._clear_rows()
+            f.ret()
+        self.depth = equal_steps(f, arg["K"], plan.depth)
+        self.strip_bytes = const(I64, plan.strip * self.size)
+        self.by_rows, self.by_columns = self._kinds()
+        self.b_space = f.gep(I8, arg["workspace"], plan.strip * plan.depth * self.size)
+        with f.loop(0, arg["N"], plan.columns, "jc") as outer:
+            columns = f.smin(f.sub(arg["N"], outer.index), plan.columns, "columns")
+            with f.loop(0, arg["K"], self.depth, "pc") as inner:
+                self._block(outer.index, columns, inner.index)
+        f.ret()
+
+    def _kinds(self) -> tuple[Value, Value]:
+        """How A is read: in place by rows, in place by columns, or (neither) through a packed strip."""
+        f, arg, plan = self.f, self.arg, self.plan
+        # Columns far apart touch a page or two of their own for each k, for every panel again: packing them once is cheaper.
+        is_near = f.or_(f.icmp("sle", arg["csA"], NEAR_BYTES), f.icmp("sle", arg["N"], plan.panel))
+        has_columns = f.icmp("eq", arg["rsA"], self.size)
+        by_columns = f.and_(has_columns, is_near)
+        # Rows a multiple of 4096 bytes apart share the sets of the first-level cache and push one another out.
+        collides = f.and_(f.icmp("eq", f.and_(arg["rsA"], 4095), 0), f.icmp("ne", arg["rsA"], 0))
+        by_rows = f.and_(f.icmp("eq", arg["csA"], self.size), f.not_(f.or_(has_columns, collides)))
+        return by_rows, by_columns
+
+    def _clear_rows(self) -> None:
+        f, arg = self.f, self.arg
+        with f.loop(arg["m0"], arg["m1"], 1, "row") as loop:
+            f.memset(f.gep(I8, arg["C"], f.mul(loop.index, arg["rsC"])), 0, f.mul(arg["N"], self.size))
+
+    def _block(self, jc: Value, columns: Value, pc: Value) -> None:
+        f, arg, plan = self.f, self.arg, self.plan
+        depth = f.smin(f.sub(arg["K"], pc), self.depth, "depth")
+        block = self._find_block(jc, columns, pc, depth)
+        adds = f.or_(arg["adds"], f.icmp("sgt", pc, 0), "adds")
+        a = f.gep(I8, arg["A"], f.mul(pc, arg["csA"]))
+        c = f.gep(plan.elem, arg["C"], jc)
+        with f.while_loop([(arg["m0"], "row")], "strips") as loop:
+            row = loop.carried[0]
+            loop.test(f.icmp("slt", row, arg["m1"]))
+            rows = self._height(f.sub(arg["m1"], row))
+            strip = f.gep(I8, a, f.mul(row, arg["rsA"]))
+            corner = f.gep(I8, c, f.mul(row, arg["rsC"]))
+            rest = [
+                block.start,
+                block.stride,
+                block.panel,
+                block.edge,
+                corner,
+                arg["rsC"],
+                depth,
+                columns,
+                row,
+                jc,
+                adds,
+            ]
+            self._strip(rows, strip, depth, rest)
+            loop.next(f.add(row, rows))
+
+    def _height(self, left: Value) -> Value:
+        """Rows of the next strip: a full tile, or equal parts of what is left where a full tile would leave too few rows over."""
+        f, plan = self.f, self.plan
+        is_full = f.or_(f.icmp("eq", left, plan.rows), f.icmp("sge", left, plan.rows + FEWEST_ROWS))
+        with f.if_else(is_full, "full") as height:
+            with height.then:
+                height.give(const(I64, plan.rows))
+            with height.otherwise:
+                most = min(REMAINDER_ROWS, plan.rows)
+                parts = f.udiv(f.add(left, most - 1), most)
+                height.give(f.udiv(f.add(left, f.sub(parts, 1)), parts))
+        return height.results[0]
+
+    def _strip(self, rows: Value, strip: Value, depth: Value, rest: list[Value]) -> None:
+        f, arg = self.f, self.arg
+        with f.if_else(self.by_rows, "in_rows") as how:
+            with how.then:
+                self._call_kernel(BY_ROWS, rows, [strip, arg["rsA"], *rest])
+            with how.otherwise:
+                with f.if_else(self.by_columns, "in_columns") as where:
+                    with where.then:
+                        where.give(strip, arg["csA"])
+                    with where.otherwise:
+                        space = arg["workspace"]
+                        f.call(self.pack, [strip, arg["rsA"], arg["csA"], rows, depth, space, self.strip_bytes])
+                        where.give(space, self.strip_bytes)
+                self._call_kernel(BY_COLUMNS, rows, [*where.results, *rest])
+
+    def _call_kernel(self, kind: str, rows: Value, args: list[Value]) -> None:
+        f = self.f
+        heights = [height for of_kind, height in self.strips if of_kind == kind]
+        labels, done = [f.block(f"{kind}_{height}") for height in heights], f.block("strip_done")
+        f.switch(rows, labels[-1], list(zip(heights, labels, strict=True))[:-1])
+        for height, label in zip(heights, labels, strict=True):
+            f.place(label)
+            f.call(self.strips[kind, height], args)
+            f.br(done)
+        f.place(done)
+
+    def _find_block(self, jc: Value, columns: Value, pc: Value, depth: Value) -> Block:
+        """The block of B at (pc, jc): in place but for its edge, packed now, or packed ahead."""
+        f, arg, plan = self.f, self.arg, self.plan
+        source = f.gep(I8, f.gep(I8, arg["B"], f.mul(pc, arg["rsB"])), f.mul(jc, arg["csB"]))
+        stride = const(I64, plan.panel * self.size)
+        panel = f.mul(depth, stride, "panel")
+        part = Part(source, jc, columns, pc, depth, f.udiv(columns, plan.panel), panel, stride)
+        labels = [f.block(word) for word in ("b_in_place", "b_packed", "b_ahead")]
+        done = f.block("b_done")
+        f.switch(arg["mode"], labels[PACKED], [(IN_PLACE, labels[IN_PLACE]), (AHEAD, labels[AHEAD])])
+        ends = []
+        for label, find in zip(labels, (self._block_in_place, self._block_packed, self._block_ahead), strict=True):
+            f.place(label)
+            found = find(part)
+            ends.append((found, f.current))
+            f.br(done)
+        f.place(done)
+        phis = [f.phi(v.type, [(values[at], end) for values, end in ends], f"b{at}") for at, v in enumerate(ends[0][0])]
+        return Block(phis[0], phis[1], phis[2], phis[3])
+
+    def _pack_panels(self, source: Value, first: Value, columns: Value, depth: Value, to: Value, panel: Value) -> None:
+        """Panels `first`, first + 1, ... of the block to consecutive places."""
+        f, arg, plan = self.f, self.arg, self.plan
+        begin = f.mul(first, plan.panel)
+        with f.loop(begin, columns, plan.panel, "j", [(to, "to")]) as loop:
+            count = f.smin(f.sub(columns, loop.index), plan.panel)
+            at = f.gep(I8, source, f.mul(loop.index, arg["csB"]))
+            f.call(
+                self.pack,
+                [at, arg["csB"], arg["rsB"], count, depth, loop.carried[0], const(I64, plan.panel * self.size)],
+            )
+            loop.next(f.gep(I8, loop.carried[0], panel))
+
+    def _block_in_place(self, part: Part) -> list[Value]:
+        self._pack_panels(part.source, part.whole, part.columns, part.depth, self.b_space, part.panel)
+        return [part.source, self.arg["rsB"], part.stride, self.b_space]
+
+    def _block_packed(self, part: Part) -> list[Value]:
+        self._pack_panels(part.source, const(I64, 0), part.columns, part.depth, self.b_space, part.panel)
+        return [self.b_space, part.stride, part.panel, self.f.gep(I8, self.b_space, self.f.mul(part.whole, part.panel))]
+
+    def _block_ahead(self, part: Part) -> list[Value]:
+        start = packed_block(self.f, self.plan, self.arg["B"], self.arg["K"], part.jc, part.columns, part.pc)
+        return [start, part.stride, part.panel, self.f.gep(I8, start, self.f.mul(part.whole, part.panel))]
+
+
+def equal_steps(f: Function, total: Value, most: int) -> Value:
+    """The step that cuts total (> 0) into the fewest steps of at most `most`, all but the last equal, a multiple of 8."""
+    count = f.udiv(f.add(total, most - 1), most)
+    step = f.udiv(f.add(total, f.sub(count, 1)), count)
+    return f.and_(f.add(step, 7), -8, "step")
+
+
+def packed_block(f: Function, plan: GemmPlan, packed: Value, k: Value, jc: Value, columns: Value, pc: Value) -> Value:
+    """Where the block of B at (pc, jc) begins when all of B is packed: blocks of columns, in them steps of k, in them panels."""
+    width = f.mul(f.udiv(f.add(columns, plan.panel - 1), plan.panel), plan.panel)
+    return f.gep(plan.elem, packed, f.add(f.mul(jc, k), f.mul(width, pc)), "block")

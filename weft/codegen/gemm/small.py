@@ -1,0 +1,144 @@
+"""Matrix products that are no thicker than a few vectors: A or B has one to four rows or columns, and memory is the limit.
+
+wide   few rows of A, B[k, j] contiguous in j: rows of B stream by once, many accumulators along j
+dots   A and B both contiguous in k: vectors along k, one sum of lanes for each element
+"""
+
+from __future__ import annotations
+
+from weft.codegen.emit import I1, I8, I64, PTR, VOID, Function, Module, Signature, Value, const
+
+from .kernel import multiply_add
+from .tiles import GemmPlan
+
+FEW_ROWS = 4
+DOT_COLUMNS = 4
+
+
+def emit_wide(module: Module, plan: GemmPlan, rows: int) -> Signature:
+    """A function (A, rsA, csA, B, rsB, C, rsC, N, K, adds) for `rows` rows; strides in bytes. The order of the sums is the big driver's."""
+    names = ["A", "rsA", "csA", "B", "rsB", "C", "rsC", "N", "K", "adds"]
+    types = (PTR, I64, I64, PTR, I64, PTR, I64, I64, I64, I1)
+    name = f"{plan.prefix}_wide_{rows}_{plan.suffix}"
+    f = module.function(name, VOID, list(zip(types, names, strict=True)), internal=True)
+    columns = f.params[7]
+    begin: Value = const(I64, 0)
+    for vectors in (min(8, (plan.registers - 4) // rows), 2):
+        span = vectors * plan.lanes
+        end = f.add(begin, f.mul(f.udiv(f.sub(columns, begin), span), span))
+        with f.loop(begin, end, span, "j") as loop:
+            _wide_tile(f, plan, rows, vectors, loop.index, None)
+        begin = end
+    with f.loop(begin, columns, plan.lanes, "j") as loop:
+        _wide_tile(f, plan, rows, 1, loop.index, f.first_lanes(f.sub(columns, loop.index), plan.lanes))
+    f.ret()
+    return f.signature
+
+
+def _wide_tile(f: Function, plan: GemmPlan, rows: int, vectors: int, column: Value, mask: Value | None) -> None:
+    a, across, along, b, b_step, c, c_step, _, depth, adds = f.params
+    carried = [(a, "a_at"), (f.gep(plan.elem, b, column), "b_at")] + [(const(plan.vector, 0.0), "sum")] * (
+        rows * vectors
+    )
+    with f.loop(0, depth, 1, "k", carried) as loop:
+        at, row, *sums = loop.carried
+        elements = [
+            f.splat(f.load(plan.elem, f.gep(I8, at, f.mul(across, i)), name="a"), plan.lanes) for i in range(rows)
+        ]
+        for j in range(vectors):
+            v = _load(f, plan, f.gep(plan.elem, row, j * plan.lanes), mask)
+            for i in range(rows):
+                sums[i * vectors + j] = multiply_add(f, plan, elements[i], v, sums[i * vectors + j])
+        loop.next(f.gep(I8, at, along), f.gep(I8, row, b_step), *sums)
+    for i in range(rows):
+        place = f.gep(plan.elem, f.gep(I8, c, f.mul(c_step, i)), column)
+        for j in range(vectors):
+            at = f.gep(plan.elem, place, j * plan.lanes)
+            _put(f, plan, loop.results[2 + i * vectors + j], at, mask, adds)
+
+
+def _load(f: Function, plan: GemmPlan, at: Value, mask: Value | None) -> Value:
+    return f.load(plan.vector, at) if mask is None else f.masked_load(plan.vector, at, mask)
+
+
+def _put(f: Function, plan: GemmPlan, total: Value, at: Value, mask: Value | None, adds: Value) -> None:
+    with f.if_else(adds, "adds") as how:
+        with how.then:
+            how.give(f.fadd(_load(f, plan, at, mask), total))
+        with how.otherwise:
+            how.give(total)
+    if mask is None:
+        f.store(how.results[0], at)
+    else:
+        f.masked_store(how.results[0], at, mask)
+
+
+def emit_dots(module: Module, plan: GemmPlan, rows: int) -> Signature:
+    """A function (A, rsA, B, csB, C, rsC, N, K, adds) for `rows` rows; A and B have unit stride along k; strides in bytes."""
+    names = ["A", "rsA", "B", "csB", "C", "rsC", "N", "K", "adds"]
+    types = (PTR, I64, PTR, I64, PTR, I64, I64, I64, I1)
+    name = f"{plan.prefix}_dots_{rows}_{plan.suffix}"
+    f = module.function(name, VOID, list(zip(types, names, strict=True)), internal=True)
+    columns = f.params[6]
+    whole = f.and_(columns, -DOT_COLUMNS)
+    with f.loop(0, whole, DOT_COLUMNS, "j") as loop:
+        _dot_tile(f, plan, rows, DOT_COLUMNS, loop.index)
+    with f.loop(whole, columns, 1, "j") as loop:
+        _dot_tile(f, plan, rows, 1, loop.index)
+    f.ret()
+    return f.signature
+
+
+def _dot_tile(f: Function, plan: GemmPlan, rows: int, columns: int, column: Value) -> None:
+    a, a_step, b, b_step, c, c_step, _, depth, adds = f.params
+    first = f.gep(I8, b, f.mul(column, b_step))
+    a_rows = [f.gep(I8, a, f.mul(a_step, i)) for i in range(rows)]
+    b_rows = [f.gep(I8, first, f.mul(b_step, j)) for j in range(columns)]
+    whole = f.and_(depth, -plan.lanes)
+    zeros = [(const(plan.vector, 0.0), "sum")] * (rows * columns)
+    with f.loop(0, whole, plan.lanes, "k", zeros) as loop:
+        loop.next(*_dot_step(f, plan, a_rows, b_rows, loop.index, None, list(loop.carried)))
+    # One more, masked: lanes that do not exist add 0 * 0. It is left out where k divides, so that its order stays one of k alone.
+    with f.if_else(f.icmp("slt", whole, depth), "tail") as tail:
+        with tail.then:
+            mask = f.first_lanes(f.sub(depth, whole), plan.lanes)
+            tail.give(*_dot_step(f, plan, a_rows, b_rows, whole, mask, list(loop.results)))
+        with tail.otherwise:
+            tail.give(*loop.results)
+    for i in range(rows):
+        place = f.gep(plan.elem, f.gep(I8, c, f.mul(c_step, i)), column)
+        for j in range(columns):
+            total = sum_lanes(f, tail.results[i * columns + j])
+            at = f.gep(plan.elem, place, j)
+            with f.if_else(adds, "adds") as how:
+                with how.then:
+                    how.give(f.fadd(f.load(plan.elem, at), total))
+                with how.otherwise:
+                    how.give(total)
+            f.store(how.results[0], at)
+
+
+def _dot_step(
+    f: Function,
+    plan: GemmPlan,
+    a_rows: list[Value],
+    b_rows: list[Value],
+    k: Value,
+    mask: Value | None,
+    sums: list[Value],
+) -> list[Value]:
+    left = [_load(f, plan, f.gep(plan.elem, row, k), mask) for row in a_rows]
+    right = [_load(f, plan, f.gep(plan.elem, row, k), mask) for row in b_rows]
+    pairs = [(x, y) for x in left for y in right]
+    return [multiply_add(f, plan, x, y, total) for (x, y), total in zip(pairs, sums, strict=True)]
+
+
+def sum_lanes(f: Function, v: Value) -> Value:
+    """The lanes of `v` added by halves: upper to lower half until one is left. The order is the same everywhere."""
+    while v.type.lanes > 1:
+        half = v.type.lanes // 2
+        if half == 1:
+            return f.fadd(f.extractelement(v, 0), f.extractelement(v, 1))
+        low, high = (f.shufflevector(v, None, range(at, at + half), "half") for at in (0, half))
+        v = f.fadd(low, high)
+    return v

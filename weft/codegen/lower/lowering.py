@@ -1,0 +1,145 @@
+"""The state of a lowering: a program's functions, and a block's steps. Single nodes go to what `LOWERINGS` names (graph.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.codegen.emit import Module
+from weft.codegen.lower.loops import emit_nest
+from weft.codegen.lower.nest import kernel_call, lay_out, layout_key
+from weft.codegen.target import Target
+from weft.ir.graph import Block, Graph, Node, Operand, Value
+from weft.loops.build import build_nests
+from weft.loops.copies import copy_nest, leaf_nest
+from weft.loops.kernel import BlockStep, ForeignStep, KernelCall, LoweredGraph, Step
+from weft.loops.nest import Nest
+from weft.ops.geometry import Geometry, contiguous_strides
+from weft.passes.alias import ProvingEnv, changes_dtype, dims_of, dtype_of
+from weft.passes.group import Group, Single, is_leaf
+from weft.passes.grouping import group_nodes
+from weft.support.progress import progress
+from weft.types import shape_env
+from weft.types.dims import Dim, product
+from weft.types.tensor_type import TensorType
+
+
+class Lowering:
+    """The state of one program's lowering: the module, the functions written so far, the environment for questions."""
+
+    def __init__(self, graph: Graph, module: Module, target: Target, with_text: bool = False) -> None:
+        self.graph, self.module, self.target, self.with_text = graph, module, target, with_text
+        self.env = ProvingEnv(graph.env)
+        self.functions: dict[object, str] = {}
+
+    def block(self, block: Block) -> LoweredGraph:
+        """One block and those inside it."""
+        with shape_env.using(self.env):
+            return BlockLowering(self, block).run()
+
+    def function(self, key: object, hint: str, emit: Callable[[str], None]) -> str:
+        """The name of the function for a key, written by `emit` if there is none yet."""
+        found = self.functions.get(key)
+        if found is None:
+            found = self.functions[key] = f"k{len(self.functions)}_{hint}"
+            emit(found)
+        return found
+
+    def nest(self, nest: Nest) -> KernelCall:
+        """The call of a nest."""
+        layout = lay_out(nest, self.target)
+        name = self.function(layout_key(layout), _hint(nest), lambda name: emit_nest(self.module, layout, self.target, name))
+        return kernel_call(layout, name, self.with_text)
+
+
+class BlockLowering:
+    """One block on its way to steps: what is grouped becomes nests, and every other node is lowered by itself."""
+
+    def __init__(self, lowering: Lowering, block: Block) -> None:
+        self.lowering, self.block = lowering, block
+        self.steps: list[Step] = []
+
+    def run(self) -> LoweredGraph:
+        """Steps and aliases of the block."""
+        plan = group_nodes(self.block.nodes, self.block.results, self.lowering.env)
+        self.aliases = plan.aliases
+        seen = progress()
+        seen.stage("writing kernels", len(plan.items), "groups")
+        for number, item in enumerate(plan.items):
+            seen.done = number
+            if isinstance(item, Group):
+                self.steps += [self.lowering.nest(n) for n in build_nests(item, plan.aliases, plan.stored)]
+            else:
+                self._single(item)
+        results = tuple(self._result(r) for r in self.block.results)
+        return LoweredGraph(self.lowering.graph, self.block.params, results, self.steps, plan.aliases.geometry)
+
+    def _single(self, item: Single) -> None:
+        node = item.node
+        inputs = tuple(dict.fromkeys(v for v in node.inputs()))
+        if node.blocks:
+            blocks = tuple(BlockLowering(self.lowering, b).run() for b in node.blocks)
+            self.steps.append(BlockStep(node, inputs, node.outputs, blocks))
+        elif (is_leaf(node) or node.outputs[0] in self.aliases.uniform) and _is_native(node.outputs[0]):
+            self.steps.append(self.lowering.nest(leaf_nest(node, self.aliases)))
+        else:
+            self.steps += self._lowered(node) or [ForeignStep(node, inputs, node.outputs)]
+
+    def _lowered(self, node: Node) -> list[KernelCall] | None:
+        """The kernels of a single node, or None when only NumPy knows how."""
+        if not all(_is_native(v) for v in (*node.outputs, *node.inputs())):
+            return None
+        if node.op.is_view:
+            if len(node.outputs) != 1 or sum(1 for _ in node.inputs()) != 1 or changes_dtype(node):
+                return None
+            source: Value = node.args[0]
+            return [self.copy(node.outputs[0], dims_of(source), *self.aliases.of(source), node)]
+        lower = LOWERINGS.get(node.op.name)
+        if lower is not None:
+            return lower(self, node)
+        if node.op.how == "kernel":
+            for attempt in GENERAL:
+                calls = attempt(self, node)
+                if calls:
+                    return calls
+        return None
+
+    def copy(self, target: Value, dims: tuple[Dim, ...], root: Value, geometry: Geometry, node: Node) -> KernelCall:
+        """target, contiguous over `dims`, gets a view of `root`."""
+        return self.lowering.nest(copy_nest(target, dims, root, geometry, node, self.aliases))
+
+    def _result(self, result: Operand) -> Operand:
+        """A result as the program hands it out: a root, or all of one in another shape; else a copy."""
+        if type(result) is tuple:
+            return tuple(self._result(r) for r in result)
+        if type(result) is not Value or not isinstance(result.type, TensorType):
+            return result
+        found = self.aliases.geometry.get(result)
+        if found is None or _is_whole(*found, dims_of(result)):
+            return result
+        copied = Value(result.type, result.name)
+        assert result.node is not None
+        self.steps.append(self.copy(copied, dims_of(result), *found, result.node))
+        return copied
+
+
+def _is_native(value: Value) -> bool:
+    dtype = dtype_of(value)
+    return dtype is not None and not dtype.is_complex
+
+
+def _is_whole(root: Value, geometry: Geometry, dims: tuple[Dim, ...]) -> bool:
+    """Whether a view shows every element of its root in row-major order (a first row lies contiguous too, but its root is larger)."""
+    wanted = contiguous_strides(dims)
+    in_order = geometry.offset == 0 and all(s == w or d == 1 for s, w, d in zip(geometry.strides, wanted, dims, strict=False))
+    return in_order and product(dims) == product(dims_of(root))
+
+
+def _hint(nest: Nest) -> str:
+    """A readable part of a function's name: the last operators."""
+    names = [n.op.base for n in nest.nodes]
+    return "_".join(names[-3:])[:40].strip("_") or "nest"
+
+
+Lowerer = Callable[[BlockLowering, Node], "list[KernelCall] | None"]
+LOWERINGS: dict[str, Lowerer] = {}  # by operator
+GENERAL: list[Lowerer] = []  # tried in turn for kernels that the table lacks

@@ -1,0 +1,177 @@
+"""From a graph to a Program: lowered, planned, emitted, compiled and loaded, or taken whole from the disk cache."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from weft.codegen.compiler import compile_object
+from weft.codegen.emit import Module
+from weft.codegen.native import build, native_caller, products_in, shared_pool
+from weft.codegen.program.foreign import foreign_function
+from weft.codegen.program.launch import SERVICES, emit_services
+from weft.codegen.program.layout import native_layout
+from weft.codegen.program.numpy_layout import numpy_layout
+from weft.codegen.program_key import program_key
+from weft.codegen.target import Target, host_target
+from weft.ir.graph import Graph
+from weft.loops.kernel import LoweredGraph
+from weft.runtime.cache import Cache, user_cache
+from weft.runtime.engine import Library, load, once
+from weft.runtime.layout_text import decode, encode
+from weft.runtime.program import ForeignFunction, Program
+from weft.runtime.segments import Layout
+from weft.support.errors import ParseError, StateError, ValueProblem
+from weft.support.locations import Location
+from weft.support.progress import progress
+
+
+@dataclass(frozen=True, eq=False)
+class Code:
+    """The native code of a graph, loaded. Programs of graphs that are the same but for names and source lines may share it.
+
+    calls: the native functions by name; pool: as Program takes it; owner: keeps the code mapped and the pool running.
+    """
+
+    layout: Layout
+    calls: Mapping[str, Callable[[int], int]]
+    pool: tuple[int, int]
+    owner: object
+
+    def program(self, graph: GraphSource) -> Program:
+        """A program that runs this code, with memory of its own; its foreign segments and source lines are those of `graph`."""
+        source = _Source(graph)
+        return Program(self.layout, self.calls, source.foreign, self.pool, self.owner, source.where)
+
+
+GraphSource = Graph | Callable[[], Graph]
+Lower = Callable[[Graph, Module, Target], LoweredGraph]
+_LENGTH = struct.Struct("<Q")
+
+
+def compile_program(
+    graph: GraphSource,
+    *,
+    backend: str = "llvm",
+    target: Target | None = None,
+    cache: Cache | None = None,
+    cache_key: str | None = None,
+    lower: Lower | None = None,
+) -> Program:
+    """The program of a graph.
+
+    graph: the graph, or a function that gives it. Such a function is called only if it must be: not when a program without foreign segments
+        is found in the cache.
+    backend: "llvm", or "numpy" for one NumPy call for each node.
+    target: the machine to compile for; default the one of WEFT_CPU.
+    cache, cache_key: where compiled programs are kept (default the user's cache), and the text that names this one. Without a key nothing
+        is kept. Two graphs may share a key only if they are the same but for names and source lines.
+    lower: graph to kernels, default `lower_graph`.
+    """
+    if backend == "numpy":
+        source = _Source(graph)
+        return Program(numpy_layout(source.graph), {}, source.foreign, where=source.where)
+    if backend != "llvm":
+        raise ValueProblem(f"compile_program: no backend {backend!r}; there are llvm and numpy")
+    source = _Source(graph)  # made once: the program asks for the graph again
+    code = compile_code(lambda: source.graph, target=target, cache=cache, cache_key=cache_key, lower=lower)
+    return code.program(lambda: source.graph)
+
+
+def compile_code(
+    graph: GraphSource, *, target: Target | None = None, cache: Cache | None = None, cache_key: str | None = None, lower: Lower | None = None,
+) -> Code:
+    """The native code of a graph; arguments as in compile_program."""
+    source = _Source(graph)
+    target = target or host_target()
+    cache = cache or user_cache()
+    key = None if cache_key is None else program_key(cache_key, target)
+    kept = None if key is None else _kept(cache, key, target)
+    if kept is not None:
+        return kept
+    layout, code = _compiled(source.graph, target, lower or _lower_graph())
+    if key is not None:
+        _keep(cache, key, layout, code)
+    return _loaded(layout, code, target)
+
+
+def _compiled(graph: Graph, target: Target, lower: Lower) -> tuple[Layout, bytes]:
+    module = Module.for_target(target)
+    lowered = lower(graph, module, target)
+    progress().stage("planning memory", len(lowered.steps), "steps")
+    layout = native_layout(lowered, module)
+    progress().stage("generating code", len(module.functions), "functions")
+    return layout, compile_object(module.text(), target)
+
+
+def _lower_graph() -> Lower:
+    from weft.codegen.lower.graph import lower_graph  # deferred: a program from the cache needs no lowering
+
+    return lower_graph
+
+
+def _loaded(layout: Layout, code: bytes, target: Target) -> Code:
+    services = _services(target)
+    imports = {**products_in(code, target), **{name: services[name] for name in SERVICES}}
+    library = load(code, layout.entries, imports)
+    caller = native_caller()
+    calls = {name: caller.callable(library[name], library) for name in layout.entries}
+    pool = shared_pool() if layout.parallel else None
+    addresses = (0, 0) if pool is None else (pool.address, pool.parallel)
+    return Code(layout, calls, addresses, (library, pool))
+
+
+@once
+def _services(target: Target) -> Library:
+    """What every program calls, compiled once for this machine and loaded once for this process."""
+    module = Module.for_target(target)
+    emit_services(module)
+    return build(module.text(), SERVICES, target)
+
+
+# ---- the disk cache
+def _keep(cache: Cache, key: str, layout: Layout, code: bytes) -> None:
+    try:
+        text = encode(layout).encode()
+    except TypeError:  # a result that is an object of Python's: this program is compiled anew each time
+        return
+    cache.put(key, _LENGTH.pack(len(text)) + text + code)
+
+
+def _kept(cache: Cache, key: str, target: Target) -> Code | None:
+    """The code of a cache entry, or None if there is none that this version reads."""
+    data = cache.get(key)
+    if data is None or len(data) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack_from(data)
+    end = _LENGTH.size + length
+    try:
+        return _loaded(decode(data[_LENGTH.size : end].decode()), data[end:], target)
+    except (ParseError, UnicodeDecodeError, StateError):  # StateError: what follows the layout is no object code
+        return None
+
+
+class _Source:
+    """The graph behind a program, fetched when first needed."""
+
+    def __init__(self, graph: GraphSource) -> None:
+        self._given = graph
+        self._graph = graph if isinstance(graph, Graph) else None
+
+    @property
+    def graph(self) -> Graph:
+        if self._graph is None:
+            assert not isinstance(self._given, Graph)
+            self._graph = self._given()
+        return self._graph
+
+    def foreign(self, index: int) -> ForeignFunction:
+        """The Python function of a top-level node."""
+        return foreign_function(self.graph.nodes[index])
+
+    def where(self, index: int) -> Location | None:
+        """The user's line of a node, counted among all nodes."""
+        return list(self.graph.walk())[index].where if index >= 0 else None
+
+

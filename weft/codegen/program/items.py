@@ -1,0 +1,255 @@
+"""The steps of a program in order, as a tree: kernels, numbers, foreign nodes, and native control flow; and the same flat, for liveness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from weft.codegen.emit import Module
+from weft.codegen.program.numbers import can_emit_number, is_number
+from weft.ir.graph import Block, Node, Operand, Value, values_in
+from weft.ir.structure import CONSTANT, IF
+from weft.loops.kernel import BlockStep, ForeignStep, KernelCall, LoweredGraph, Step
+from weft.ops.geometry import contiguous
+from weft.types import dims as dm
+from weft.types import dtype as dt
+from weft.types.dims import Expr
+from weft.types.tensor_type import TensorType
+
+
+@dataclass(frozen=True)
+class NumberStep:
+    """A node whose result is a number, computed by the program itself."""
+
+    node: Node
+
+
+@dataclass(frozen=True, eq=False)
+class BlockItem:
+    """prim::If or prim::Loop that native code runs. `bodies` are the items of each block, `lowered` what they come from."""
+
+    node: Node
+    lowered: tuple[LoweredGraph, ...]
+    bodies: tuple[tuple[Item, ...], ...]
+
+    @property
+    def is_if(self) -> bool:
+        return self.node.op is IF
+
+    @property
+    def results(self) -> tuple[Operand, ...]:
+        """Results of the only block of a loop."""
+        return tuple(self.lowered[0].results)
+
+    @property
+    def params(self) -> tuple[Value, ...]:
+        """Parameters of a loop's block: index, carried values, slices."""
+        return self.lowered[0].params
+
+    @property
+    def carried(self) -> tuple[Operand, ...]:
+        """Initial values of what a loop carries."""
+        return tuple(self.node.args[2])
+
+    @property
+    def sliced(self) -> tuple[Value, ...]:
+        """What a loop takes one slice of for each iteration."""
+        return tuple(self.node.args[3])
+
+
+@dataclass(frozen=True, eq=False)
+class Enter:
+    """Start of control flow: conditions and initial values are read, a loop's results begin to live."""
+
+    block: BlockItem
+
+
+@dataclass(frozen=True, eq=False)
+class Leave:
+    """End of one block: its results are read; after an If's first arm its results live."""
+
+    block: BlockItem
+    arm: int
+
+
+Item = KernelCall | ForeignStep | NumberStep | BlockItem
+Event = KernelCall | ForeignStep | NumberStep | Enter | Leave
+
+
+def program_items(lowered: LoweredGraph, late: frozenset[str], module: Module | None = None) -> list[Item]:
+    """The steps in order, with every number that they need computed before them.
+
+    late: symbols bound while the program runs; control flow that mentions one is a foreign step. Kernels that compute nothing but numbers become
+    NumberSteps, and their functions leave `module`.
+    """
+    items = _Ordering(lowered, lowered.graph.block, late).items()
+    if module is not None:
+        used = {e.function for e in flat_events(items) if isinstance(e, KernelCall)}
+        for name in {k.function for k in _kernels(lowered)} - used:
+            module.functions.pop(name, None)
+    return items
+
+
+class _Ordering:
+    """Builds the list for one block."""
+
+    def __init__(self, lowered: LoweredGraph, block: Block, late: frozenset[str]) -> None:
+        self.lowered, self.own, self.late = lowered, set(block.nodes), late
+        self.found: list[Item] = []
+        self.done: set[Node] = set()
+        self.steps = [part for step in lowered.steps for part in self._parts(step)]
+        for step in self.steps:
+            self.done.update(step.nodes if isinstance(step, KernelCall) else (step.node,))
+
+    def items(self) -> list[Item]:
+        """Every step, after the numbers it needs."""
+        for step in self.steps:
+            if isinstance(step, ForeignStep) and step.node.op is CONSTANT:
+                continue
+            for value in step.node.needs() if isinstance(step, BlockItem) else event_reads(step):
+                self._need(value)
+            self.found.append(step)
+        for value in values_in(tuple(self.lowered.results)):
+            self._need(value)
+        return self.found
+
+    def _need(self, value: Value) -> None:
+        """Compute a number that no step computes, once; those of outer blocks are there already."""
+        node = value.node
+        if node is None or node in self.done or node not in self.own or node.op is CONSTANT or not is_number(value):
+            return
+        self.done.add(node)
+        for operand in node.inputs():
+            self._need(operand)
+        self.found += self._parts(ForeignStep(node, node.needs(), node.outputs))
+
+    def _parts(self, step: Step) -> list[Item]:
+        if isinstance(step, BlockStep):
+            return [native_block(step, self.lowered, self.late) or ForeignStep(step.node, step.node.needs(), step.outputs)]
+        if isinstance(step, ForeignStep) and can_emit_number(step.node):
+            return [NumberStep(step.node)]
+        if isinstance(step, KernelCall) and step.nodes and all(can_emit_number(n) for n in step.nodes):
+            return [NumberStep(n) for n in step.nodes]
+        return [step]
+
+
+def _kernels(lowered: LoweredGraph) -> Iterator[KernelCall]:
+    for step in lowered.steps:
+        if isinstance(step, KernelCall):
+            yield step
+        elif isinstance(step, BlockStep):
+            for block in step.blocks:
+                yield from _kernels(block)
+
+
+# ---- control flow
+def native_block(step: BlockStep, outer: LoweredGraph, late: frozenset[str]) -> BlockItem | None:
+    """Control flow as native code, or None where only Python can do it."""
+    bodies = tuple(tuple(_Ordering(b, g, late).items()) for b, g in zip(step.blocks, step.node.blocks, strict=True))
+    item = BlockItem(step.node, step.blocks, bodies)
+    return item if _is_native(item, outer, late) else None
+
+
+def _is_native(item: BlockItem, outer: LoweredGraph, late: frozenset[str]) -> bool:
+    events = [e for body in item.bodies for e in flat_events(body)]
+    if any(isinstance(e, ForeignStep) for e in events):
+        return False
+    mentioned = [v for e in events for v in (*event_reads(e), *event_writes(e))]
+    mentioned += [v for g in item.lowered for v in values_in(tuple(g.results))]
+    mentioned += [*item.node.inputs(), *item.node.outputs]
+    inner = {v for g in item.lowered for v in g.alias}
+    if not all(_is_plain(v, outer, late) for v in mentioned if v not in inner) or not all(_lies_plain(v, g) for g in item.lowered for v in values_in(tuple(g.results))):
+        return False
+    return _fits_if(item) if item.is_if else _fits_loop(item)
+
+
+def _is_plain(value: Value, outer: LoweredGraph, late: frozenset[str]) -> bool:
+    """Whether a value is a number, or a tensor that lies row-major in a buffer of a size known on entry."""
+    if is_number(value):
+        return True
+    if not isinstance(value.type, TensorType) or not value.type.is_complete or dm.symbols(value.type.numel) & late:
+        return False
+    return _lies_plain(value, outer)
+
+
+def _lies_plain(value: Value, lowered: LoweredGraph) -> bool:
+    found = lowered.alias.get(value)
+    return found is None or found[1] == contiguous(found[1].dims)
+
+
+def _fits_if(item: BlockItem) -> bool:
+    arms = [tuple(g.results) for g in item.lowered]
+    return _is_condition(item.node.args[0]) and all(_fits(r, o) for arm in arms for r, o in zip(arm, item.node.outputs, strict=True))
+
+
+def _fits_loop(item: BlockItem) -> bool:
+    trip, condition, _, _, reverse = item.node.args
+    going, following = item.results[0], item.results[1 : 1 + len(item.carried)]
+    outputs = item.node.outputs
+    stacked = item.results[1 + len(item.carried) :]
+    if (isinstance(trip, Value) and not is_number(trip)) or not isinstance(reverse, bool):
+        return False
+    if not (_is_condition(condition) and _is_condition(going)):
+        return False
+    if (stacked or item.sliced) and not (condition is True and going is True):
+        return False
+    states = item.params[1 : 1 + len(item.carried)]
+    return all(
+        _fits(a, o) and _fits(b, o) and p.type is o.type for a, b, p, o in zip(item.carried, following, states, outputs, strict=False)
+    ) and all(isinstance(y, Value) and isinstance(y.type, TensorType) for y in stacked)
+
+
+def _is_condition(operand: Operand) -> bool:
+    if not isinstance(operand, Value):
+        return isinstance(operand, bool)
+    return is_number(operand) or (isinstance(operand.type, TensorType) and operand.type.dtype is dt.bool_)
+
+
+def _fits(operand: Operand, output: Value) -> bool:
+    """Whether an operand's value can be moved to where an output lives."""
+    if is_number(output):
+        return is_number(operand) if isinstance(operand, Value) else isinstance(operand, (bool, int, float, Expr))
+    return isinstance(operand, Value) and isinstance(operand.type, TensorType) and operand.type is output.type
+
+
+# ---- flat
+def flat_events(items: Iterable[Item]) -> Iterator[Event]:
+    """Everything in program order; an If's arms one after the other."""
+    for item in items:
+        if not isinstance(item, BlockItem):
+            yield item
+            continue
+        yield Enter(item)
+        for arm, body in enumerate(item.bodies):
+            yield from flat_events(body)
+            yield Leave(item, arm)
+
+
+def event_reads(event: Event | BlockItem) -> tuple[Value, ...]:
+    """Values that must be there, numbers included."""
+    if isinstance(event, KernelCall):
+        return (*event.reads, *values_in(event.numbers))
+    if isinstance(event, ForeignStep):
+        return event.inputs
+    if isinstance(event, Leave):
+        return tuple(values_in(tuple(event.block.lowered[event.arm].results)))
+    node = event.block.node if isinstance(event, Enter) else event.node
+    return tuple(dict.fromkeys(node.inputs()))
+
+
+def event_writes(event: Event | BlockItem) -> tuple[Value, ...]:
+    """Values that begin to live."""
+    if isinstance(event, KernelCall):
+        return event.writes
+    if isinstance(event, ForeignStep):
+        return event.outputs
+    if isinstance(event, Enter):
+        return () if event.block.is_if else event.block.node.outputs
+    if isinstance(event, Leave):
+        return event.block.node.outputs if event.block.is_if and event.arm == 0 else ()
+    return event.node.outputs
+
+
+def can_raise(event: Event) -> bool:
+    """Whether it may fail while it runs."""
+    return isinstance(event, ForeignStep) or (isinstance(event, KernelCall) and bool(event.raises))

@@ -1,0 +1,143 @@
+"""What every program shares: launching kernels from a table, computing sizes, gathering addresses, moving bytes. Compiled once for a machine.
+
+Straight-line code for hundreds of calls costs LLVM half a millisecond each; a table costs nothing. Programs call these functions by name, and the
+loader supplies them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from weft.codegen.emit import I8, I32, I64, PTR, VOID, Function, LType, Module, Signature, const
+from weft.codegen.emit import Value as Scalar
+from weft.codegen.program.sizes import emit_calculate
+from weft.runtime.segments import ARENA, HEADER, PARALLEL, POOL
+
+# name -> (result, parameters); the first parameter is the frame, the last a count
+SERVICES: dict[str, tuple[LType, tuple[LType, ...]]] = {
+    "weft_launch_all": (I64, (PTR, PTR, I64)),
+    "weft_gather": (I64, (PTR, PTR, PTR, I64)),
+    "weft_copy_all": (I64, (PTR, PTR, I64)),
+    "weft_place_slots": (I64, (PTR, PTR, PTR, I64)),
+    "weft_calculate": (I64, (PTR, PTR, I64)),
+}
+# What a part of a parallel region is told: function, tables, scratch, bytes of scratch for each part, extent, lowest failing status.
+_FUNCTION, _BUFFERS, _INTS, _NUMBERS, _SCRATCH, _STRIDE, _EXTENT, _STATUS, _JOB_WORDS = range(9)
+
+
+class Launch(NamedTuple):
+    """One call of a kernel, by words: function, tables (buffers, ints, numbers), scratch address, bytes of scratch for each part, extent, parts;
+    and the number of its first check."""
+
+    function: int
+    buffers: int
+    ints: int
+    numbers: int
+    scratch: int
+    stride: int
+    extent: int
+    chunks: int
+    check: int
+
+
+def at(f: Function, frame: Scalar, word: int, name: str = "at") -> Scalar:
+    """The address of a word."""
+    return f.gep(I64, frame, word, name)
+
+
+def emit_services(module: Module) -> None:
+    """Write the functions of SERVICES."""
+    _emit_launch_all(module, _emit_launch(module))
+    _emit_gather(module)
+    _emit_copy_all(module)
+    _emit_place_slots(module)
+    emit_calculate(module)
+
+
+def _service(module: Module, name: str) -> tuple[Function, tuple[Scalar, ...]]:
+    result, params = SERVICES[name]
+    f = module.function(name, result, [(t, f"a{i}") for i, t in enumerate(params)])
+    return f, f.params
+
+
+def _emit_launch_all(module: Module, launch: Signature) -> None:
+    """Launches in the order of a table; ends with the status of the first that fails, counted from its first check."""
+    f, (frame, table, count) = _service(module, "weft_launch_all")
+    with f.loop(0, count, name="launch") as loop:
+        record = f.gep(I32, table, f.mul(loop.index, len(Launch._fields)), "record")
+        function, buffers, ints, numbers, scratch, stride, extent, chunks, check = _words(f, record, len(Launch._fields))
+        tables = [f.gep(I64, frame, word) for word in (buffers, ints, numbers)]
+        pointers = [f.load(PTR, f.gep(I64, frame, word), align=8) for word in (function, scratch)]
+        sizes = [f.load(I64, f.gep(I64, frame, word)) for word in (stride, extent, chunks)]
+        status = f.call(launch, [frame, pointers[0], *tables, pointers[1], *sizes], "status")
+        with f.if_(f.icmp("ne", status, 0), "failed"):
+            f.ret(f.add(status, check))
+    f.ret(const(I64, 0))
+
+
+def _words(f: Function, record: Scalar, count: int) -> list[Scalar]:
+    return [f.sext(f.load(I32, f.gep(I32, record, i)), I64) for i in range(count)]
+
+
+def _emit_gather(module: Module) -> None:
+    """Addresses of the roots in a table, to consecutive words."""
+    f, (frame, table, target, count) = _service(module, "weft_gather")
+    with f.loop(0, count, name="buffer") as loop:
+        (root,) = _words(f, f.gep(I32, table, loop.index), 1)
+        address = f.load(I64, f.gep(I64, at(f, frame, HEADER), root), name="address")
+        f.store(address, f.gep(I64, target, loop.index))
+    f.ret(const(I64, 0))
+
+
+def _emit_copy_all(module: Module) -> None:
+    """Records of target, source (words of addresses) and size (a word)."""
+    f, (frame, table, count) = _service(module, "weft_copy_all")
+    with f.loop(0, count, name="copy") as loop:
+        target, source, size = (f.gep(I64, frame, w) for w in _words(f, f.gep(I32, table, f.mul(loop.index, 3)), 3))
+        f.memcpy(f.load(PTR, target, align=8), f.load(PTR, source, align=8), f.load(I64, size))
+    f.ret(const(I64, 0))
+
+
+def _emit_place_slots(module: Module) -> None:
+    """The arena's address plus each offset."""
+    f, (frame, offsets, slots, count) = _service(module, "weft_place_slots")
+    base = f.load(I64, at(f, frame, ARENA), name="arena")
+    with f.loop(0, count, name="slot") as loop:
+        offset = f.load(I64, f.gep(I64, offsets, loop.index))
+        f.store(f.add(base, offset), f.gep(I64, slots, loop.index))
+    f.ret(const(I64, 0))
+
+
+def _emit_launch(module: Module) -> Signature:
+    """Runs one kernel in `chunks` parts, over the worker pool if there is more than one. Equal sizes give equal parts."""
+    part = _emit_part(module)
+    names = ("frame", "function", "buffers", "ints", "numbers", "scratch")
+    f = module.function("weft_launch", I64, [*((PTR, n) for n in names), *((I64, n) for n in ("stride", "extent", "chunks"))], internal=True)
+    frame, function, buffers, ints, numbers, scratch, stride, extent, chunks = f.params
+    with f.if_(f.icmp("sle", chunks, 1), "alone"):
+        f.ret(f.call_pointer(function, I64, [buffers, ints, numbers, scratch, const(I64, 0), extent]))
+    job = f.alloca(I64, _JOB_WORDS, 64, "job")
+    for word, value in ((_FUNCTION, function), (_BUFFERS, buffers), (_INTS, ints), (_NUMBERS, numbers), (_SCRATCH, scratch), (_STRIDE, stride),
+                        (_EXTENT, extent), (_STATUS, const(I64, -1))):  # fmt: skip
+        f.store(value, at(f, job, word), align=8)
+    pool, parallel = (f.load(PTR, at(f, frame, word), align=8) for word in (POOL, PARALLEL))
+    f.call_pointer(parallel, VOID, [pool, part, job, chunks])
+    status = f.load(I64, at(f, job, _STATUS), name="status")
+    f.ret(f.select(f.icmp("eq", status, -1), const(I64, 0), status))
+    return f.signature
+
+
+def _emit_part(module: Module) -> Scalar:
+    """One part: [chunk * extent / chunks, (chunk + 1) * extent / chunks). The lowest failing status wins, whatever the order of parts."""
+    f = module.function("weft_part", VOID, [(PTR, "job"), (I64, "chunk"), (I64, "chunks")], internal=True)
+    job, chunk, chunks = f.params
+    function, buffers, ints, numbers, scratch = (f.load(PTR, at(f, job, w), align=8) for w in (_FUNCTION, _BUFFERS, _INTS, _NUMBERS, _SCRATCH))
+    stride, extent = (f.load(I64, at(f, job, w)) for w in (_STRIDE, _EXTENT))
+    begin = f.udiv(f.mul(chunk, extent), chunks)
+    end = f.udiv(f.mul(f.add(chunk, 1), extent), chunks)
+    own = f.gep(I8, scratch, f.mul(chunk, stride))
+    status = f.call_pointer(function, I64, [buffers, ints, numbers, own, begin, end])
+    with f.if_(f.icmp("ne", status, 0), "failed"):
+        f.atomicrmw("umin", at(f, job, _STATUS), status)
+    f.ret()
+    return f.pointer

@@ -1,0 +1,328 @@
+"""Where every value of a lowered graph lives: an input's memory, an array made for the call, the arena, a word. Decides what may be updated in place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from weft.codegen.program.arena import Placement, Request, aligned, plan_slots
+from weft.codegen.program.dims import is_covered
+from weft.codegen.program.items import BlockItem, Enter, Event, Item, Leave, can_raise, event_writes
+from weft.codegen.program.lives import Lives
+from weft.codegen.program.numbers import is_number
+from weft.ir.graph import Value, values_in
+from weft.ir.structure import CONSTANT
+from weft.loops.kernel import ForeignStep, KernelCall, LoweredGraph
+from weft.types import dims as dm
+from weft.types.dims import Dim
+from weft.types.tensor_type import TensorType
+
+# Cost (elements times weight) of a part that is worth another thread. A unit is 0.03 ns (tanh) to 0.2 ns (a sum of arrays) on one core, so this is
+# 4 to 25 us; a region costs its caller half a microsecond, or some 20 us when the workers are asleep.
+GRAIN = 1 << 17
+MAX_CHUNKS = 32
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Bytes moved at the end of the program, from root to root."""
+
+    target: int
+    source: int
+    size: Dim
+
+
+def chunk_count(call: KernelCall) -> Dim:
+    """Into how many parts a kernel is cut: by its sizes alone, so that results are the same for every number of threads."""
+    return 1 if call.extent == 1 else _chunks(call.extent, call.cost)
+
+
+@lru_cache(4096)
+def _chunks(extent: Dim, cost: Dim) -> Dim:
+    return dm.maximum(1, dm.minimum(dm.minimum(extent, MAX_CHUNKS), cost // GRAIN))
+
+
+def scratch_bytes(call: KernelCall) -> Dim:
+    """Private memory of all parts of a kernel."""
+    return aligned(call.scratch_bytes) * chunk_count(call) if call.scratch_bytes != 0 else 0
+
+
+def value_bytes(value: Value) -> Dim:
+    """Bytes of a tensor."""
+    return _bytes_of(value.tensor_type)
+
+
+@lru_cache(4096)
+def _bytes_of(type: TensorType) -> Dim:
+    assert type.dtype is not None
+    return type.numel * type.dtype.itemsize
+
+
+@dataclass
+class Storage:
+    """The roots of a program. Parameters come first, the arena's slots last.
+
+    root       root of each buffer (numbers too, where a kernel reads them through an address); of (loop, carried result) where a loop crosses
+               values over and needs a place between
+    fresh      result position -> root of the array made for it; `copied` those that are filled at the end
+    held       buffers that foreign steps leave, `dynamic` those that are allocated once late sizes are known (with the event that needs them)
+    numbers    number values with an address, `constants` tensors that stand in the program
+    rows       values that are one row of a buffer, at an address that each iteration of a loop sets: (loop, row, buffer)
+    arena      first root of the arena; `placement` says how many follow
+    scratch    root of the kernels' scratch memory, -1 without; `late_scratch` those of single kernels whose need is known late
+    copies     copies to results and snapshots, then `commits`, into state, both at the end
+    """
+
+    lowered: LoweredGraph
+    lives: Lives
+    root: dict[Any, int] = field(default_factory=dict)
+    roots: int = 0
+    fresh: dict[int, int] = field(default_factory=dict)
+    copied: dict[int, int] = field(default_factory=dict)
+    held: set[Value] = field(default_factory=set)
+    dynamic: dict[Value, Event] = field(default_factory=dict)
+    numbers: dict[int, Value] = field(default_factory=dict)
+    constants: dict[int, Value] = field(default_factory=dict)
+    rows: list[tuple[BlockItem, Value, Value]] = field(default_factory=list)
+    arena: int = 0
+    placement: Placement = field(default_factory=Placement)
+    scratch: int = -1
+    late_scratch: dict[int, int] = field(default_factory=dict)
+    copies: list[Copy] = field(default_factory=list)
+    commits: list[Copy] = field(default_factory=list)
+
+    def owner(self, value: Value) -> Value:
+        """The value whose memory this one lives in."""
+        return self.lives.owner(value)
+
+    def of(self, value: Value) -> int:
+        """The root of a value."""
+        return self.root[self.owner(value)]
+
+
+def crossing(block: BlockItem, storage: Storage) -> list[tuple[Value, Value]]:
+    """(carried result, what is moved into it) of a loop, where that is the old value of another carried result."""
+    outputs = block.node.outputs
+    pairs = zip(outputs, block.results[1 : 1 + len(block.carried)], strict=False)
+    tensors = [(o, storage.owner(r)) for o, r in pairs if isinstance(r, Value) and not is_number(o)]
+    return [(o, r) for o, r in tensors if r in outputs and r is not o]
+
+
+def assign_storage(lowered: LoweredGraph, items: list[Item], late: frozenset[str]) -> Storage:
+    """Decide where everything lives. late: symbols that are bound while the program runs."""
+    return _Assignment(lowered, items, late).run()
+
+
+class _Assignment:
+    """The decisions in their order; each looks at what the earlier ones left. Positions are those of flat events."""
+
+    def __init__(self, lowered: LoweredGraph, items: list[Item], late: frozenset[str]) -> None:
+        self.lowered, self.late = lowered, late
+        self.lives = Lives(lowered, items)
+        self.events = self.lives.events
+        self.s = Storage(lowered, self.lives)
+        self.writes = dict(lowered.graph.writes)
+        self.written = set(self.writes.values())
+        self.last_raise = max((i for i, e in enumerate(self.events) if can_raise(e)), default=-1)
+        self.position = {v: i for i, v in enumerate(lowered.params)}
+        self.results = [(i, r) for i, r in enumerate(lowered.results) if type(r) is Value]
+        self.written_values = {r for i, r in self.results if i in self.writes}
+        self.shown = self._shown()
+        self.of_control = {v for e in self.events if isinstance(e, Enter) for v in e.block.node.outputs}
+
+    def _shown(self) -> dict[Value, set[int]]:
+        """The results that show each buffer."""
+        found: dict[Value, set[int]] = {}
+        for position, value in self.results:
+            found.setdefault(self.s.owner(value), set()).add(position)
+        return found
+
+    def run(self) -> Storage:
+        for value in self.lowered.params:
+            self.s.root[value] = self._new()
+        self._rows()
+        self._constants()
+        self._direct_state()
+        self._results()
+        self._foreign_and_numbers()
+        self._dynamic()
+        self._scratch_sizes()
+        self._arena()
+        self._endings()
+        return self.s
+
+    def _new(self) -> int:
+        self.s.roots += 1
+        return self.s.roots - 1
+
+    # ---- who lives where
+    def _rows(self) -> None:
+        """Slices that a loop reads, and stacked results that a kernel can write row by row."""
+        for start, end, block in self.lives.loops:
+            count = len(block.carried)
+            for param, source in zip(block.params[1 + count :], block.sliced, strict=True):
+                self.s.root[param] = self._new()
+                self.s.rows.append((block, param, source))
+            for value, output in zip(block.results[1 + count :], block.node.outputs[count:], strict=True):
+                owner = self.s.owner(value)
+                at = self.lives.producer.get(owner)
+                if at is not None and start < at < end and owner not in self.s.root and self._is_row_kernel(block, at, owner):
+                    self.s.root[owner] = self._new()
+                    self.s.rows.append((block, owner, output))
+
+    def _is_row_kernel(self, block: BlockItem, at: int, owner: Value) -> bool:
+        is_inner = owner not in self.of_control and not is_number(owner)
+        return isinstance(self.events[at], KernelCall) and self.lives.is_of_body(block, at) and is_inner
+
+    def _constants(self) -> None:
+        mentioned = [*self.lives.readers, *(self.s.owner(v) for v in values_in(tuple(self.lowered.results)))]
+        for value in mentioned:
+            if value.node is not None and value.node.op is CONSTANT and value not in self.s.root:
+                self.s.root[value] = self._new()
+                self.s.constants[self.s.root[value]] = value
+
+    def _direct_state(self) -> None:
+        for position, param in self.lowered.graph.writes:
+            value = self.lowered.results[position]
+            root, target = self.s.owner(value), self.lowered.params[param]
+            if root not in self.s.root and self._may_be_direct(root, target, position):
+                self.s.root[root] = self.s.root[target]
+
+    def _may_be_direct(self, root: Value, target: Value, position: int) -> bool:
+        """Whether the kernel that produces `root` may write over the parameter: nothing can fail from then on, and nothing needs the old value."""
+        at = self.lives.producer.get(root)
+        if at is None or at <= self.last_raise or not isinstance(self.events[at], KernelCall):
+            return False
+        if not self._is_same_size(root, target):
+            return False
+        if self.shown.get(target, set()) - {position}:
+            return False
+        reads = [i for i in self.lives.readers.get(target, []) if i >= at]
+        return not reads or (set(reads) == {at} and self.lives.overwrites(at, root, target))
+
+    def _is_same_size(self, a: Value, b: Value) -> bool:
+        """Whether two tensors have as many bytes, from their dims or from what the capture has asked."""
+        proves, x, y = self.lowered.graph.env.proves_equal, a.tensor_type, b.tensor_type
+        if proves(value_bytes(a), value_bytes(b)):
+            return True
+        return x.dtype is y.dtype and x.ndim == y.ndim and all(proves(m, n) for m, n in zip(x.shape, y.shape, strict=True))
+
+    def _results(self) -> None:
+        """An array for each result that leaves: its producer writes into it where it can, else it is copied at the end."""
+        seen: set[Value] = set()
+        for position, value in self.results:
+            if not isinstance(value.type, TensorType) or position in self.writes or value in seen:
+                continue
+            seen.add(value)
+            root = self.s.owner(value)
+            if value in self.written_values or self._is_late(value) or self._is_foreign(root) or self._is_untouched(value):
+                continue
+            self.s.fresh[position] = self._new()
+            if root in self.s.root or root not in self.lives.producer:
+                self.s.copied[position] = self.s.fresh[position]
+            else:
+                self.s.root[root] = self.s.fresh[position]
+
+    def _is_untouched(self, value: Value) -> bool:
+        position = self.position.get(value)
+        return position is not None and position not in self.written
+
+    def _is_foreign(self, root: Value) -> bool:
+        at = self.lives.producer.get(root)
+        return at is not None and isinstance(self.events[at], ForeignStep)
+
+    def _is_late(self, value: Value) -> bool:
+        return bool(self.late) and isinstance(value.type, TensorType) and bool(dm.symbols(value_bytes(value)) & self.late)
+
+    def _foreign_and_numbers(self) -> None:
+        for event in self.events:
+            for value in event_writes(event):
+                if isinstance(event, ForeignStep) and not is_number(value):
+                    self.s.root[value] = self._new()
+                    self.s.held.add(value)
+            if isinstance(event, KernelCall):
+                for value in event.buffers:
+                    self._number_address(self.s.owner(value))
+
+    def _number_address(self, value: Value) -> None:
+        if is_number(value) and self.s.root.get(value, -1) not in self.s.numbers:
+            self.s.root[value] = self._new()
+            self.s.numbers[self.s.root[value]] = value
+
+    def _dynamic(self) -> None:
+        for event in self.events:
+            for value in event_writes(event):
+                if value not in self.s.root and isinstance(event, KernelCall) and self._is_late(value):
+                    self.s.root[value] = self._new()
+                    self.s.dynamic[value] = event
+
+    def _scratch_sizes(self) -> None:
+        """The most that one kernel needs; those that need a late size get memory of their own."""
+        sizes: dict[Dim, None] = {}
+        for event in self.events:
+            size = scratch_bytes(event) if isinstance(event, KernelCall) else 0
+            if dm.symbols(size) & self.late:
+                self.s.late_scratch[id(event)] = self._new()
+            elif size != 0:
+                sizes[size] = None
+        self._scratch_total: Dim = 0
+        for size in sizes:
+            covers = self._scratch_total == 0 or is_covered(self._scratch_total, size)
+            self._scratch_total = size if covers else dm.maximum(self._scratch_total, size)
+
+    def _arena(self) -> None:
+        """Everything else, and the scratch memory; kernels run one after another, so they share it."""
+        requests = []
+        for i, event in enumerate(self.events):
+            for value in event_writes(event):
+                owner = self.s.owner(value)
+                if owner is value and owner not in self.s.root and not is_number(value):
+                    requests.append(self._request(value, i))
+            if isinstance(event, Leave) and not event.block.is_if:
+                requests += [Request((event.block, out), value_bytes(out), i, i) for out, _ in crossing(event.block, self.s)]
+        env = self.lowered.graph.env
+        hint = lambda d: dm.evaluate(d, {s: env.examples.get(s, 64) for s in dm.symbols(d)})  # noqa: E731
+        self.s.placement = plan_slots(requests, hint)
+        self.s.arena = self.s.roots
+        for request in requests:
+            self.s.root[request.key] = self.s.arena + self.s.placement.slot[request.key]
+        self._snapshots()
+        if self._scratch_total != 0:
+            self.s.scratch = self._slot(self._scratch_total)
+        self.s.roots += len(self.s.placement.sizes)
+
+    def _request(self, value: Value, at: int) -> Request:
+        call = self.events[at]
+        if not isinstance(call, KernelCall):
+            return Request(value, value_bytes(value), at, self.lives.last[value])
+        output = call.writes.index(value)
+        dying = [self.s.owner(call.buffers[i]) for o, i in call.in_place if o == output]
+        takes = tuple(v for v in dying if self.lives.last[v] == at and self.lives.overwrites(at, value, v) and v not in self.s.root)
+        return Request(value, value_bytes(value), at, self.lives.last[value], takes)
+
+    def _slot(self, size: Dim) -> int:
+        self.s.placement.sizes.append(size)
+        return self.s.arena + len(self.s.placement.sizes) - 1
+
+    # ---- what is moved at the end
+    def _snapshots(self) -> None:
+        """Old values of written parameters that are written into other parameters: kept aside before the first write."""
+        self._snapshot: dict[int, int] = {}
+        for position, param in self.lowered.graph.writes:
+            source = self.s.owner(self.lowered.results[position])
+            old = self.position.get(source, param)
+            if old != param and old in self.written and old not in self._snapshot:
+                self._snapshot[old] = self._slot(value_bytes(source))
+
+    def _endings(self) -> None:
+        for position, root in self.s.copied.items():
+            value = self.lowered.results[position]
+            self.s.copies.append(Copy(root, self.s.of(value), value_bytes(value)))
+        for old, slot in self._snapshot.items():
+            self.s.copies.append(Copy(slot, old, value_bytes(self.lowered.params[old])))
+        for position, param in self.lowered.graph.writes:
+            value = self.lowered.results[position]
+            source = self.s.of(value)
+            if source != param:
+                self.s.commits.append(Copy(param, self._snapshot.get(source, source), value_bytes(value)))
