@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent / "weft"
 FLOORS = {
-    "support": (0, ""), "types": (1, ""), "ops": (2, "left"), "runtime": (2, "right"), "ir": (3, ""), "catalogue": (4, ""), "passes": (5, "right"),
+    "support": (0, ""), "types": (1, ""), "guards": (1, ""), "ops": (2, "left"), "runtime": (2, "right"), "ir": (3, ""), "catalogue": (4, ""), "passes": (5, "right"),
     "tensor": (6, "left"), "loops": (6, "right"), "layers": (7, "left"), "autograd": (7, "left"), "codegen": (7, "right"), "compile": (8, ""),
 }
 TOP = (9, "")

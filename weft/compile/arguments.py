@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.autograd.hooks import hooks_on
 from weft.compile.capture import Capture
-from weft.compile.guards.values import MISSING
+from weft.guards.values import MISSING
 from weft.runtime.storage import root_of
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Expr

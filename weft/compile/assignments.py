@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.compile import guards
-from weft.compile.guards.kinds import Kind, Kinds
+from weft import guards
 from weft.compile.restart import Restart
 from weft.compile.symbolic import SymbolicPayload
 from weft.compile.wrappers import sealed
+from weft.guards.kinds import Kind, Kinds
 from weft.ops.overrides import armed
 from weft.support import pytree
 from weft.support.errors import CaptureError

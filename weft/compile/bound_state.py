@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from weft.compile.guards.slots import Slot
 from weft.compile.wrappers import sealed
+from weft.guards.slots import Slot
 from weft.ops.overrides import armed
 from weft.support import pytree
 from weft.support.pytree import LEAF, TreeSpec

@@ -12,11 +12,11 @@ from typing import Any
 
 from weft.compile import recording
 from weft.compile.entry import Entry, Miss
-from weft.compile.guards.values import number_kind
 from weft.compile.methods import is_method, method_of
 from weft.compile.miss_text import miss_text, takes_keywords
 from weft.compile.restart import Restart
 from weft.compile.wrappers import opened, sealed
+from weft.guards.values import number_kind
 from weft.ops.overrides import armed, current_modes
 from weft.support import pytree
 from weft.support.counters import counters

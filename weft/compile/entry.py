@@ -29,8 +29,6 @@ from weft.compile.call_plan import Effects, Inputs, Symbols, number_of, target_o
 from weft.compile.capture import Capture
 from weft.compile.executable import Compiled, Interpreted, make_executable
 from weft.compile.gradients import present_grad
-from weft.compile.guards import ObjectWrite
-from weft.compile.guards.values import MISSING, same
 from weft.compile.joint import JointProgram, SpentBackward
 from weft.compile.lifted import StateGuard
 from weft.compile.memory import Memory, Place, shows_a_gradient
@@ -53,6 +51,8 @@ from weft.compile.quick_match import quick_match
 from weft.compile.random_state import RandomState
 from weft.compile.state import base_like
 from weft.compile.wrappers import opened
+from weft.guards import ObjectWrite
+from weft.guards.values import MISSING, same
 from weft.ir.graph import Graph
 from weft.ops.overrides import armed
 from weft.runtime.storage import root_of

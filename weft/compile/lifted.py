@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from weakref import ref
 
-from weft.compile.guards.values import number_kind
 from weft.compile.numbers import SymFloat, Values, is_lifted
+from weft.guards.values import number_kind
 from weft.support.errors import CaptureError
 from weft.support.locations import Location, user_location
 from weft.tensor.tensor import Tensor

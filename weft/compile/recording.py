@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft import guards
 from weft.autograd.function_context import FunctionCtx
 from weft.autograd.hooks import hooks_on
-from weft.compile import guards
 from weft.compile.arguments import NO_HOOKS, TensorFacts, facts_of, leaf_of, strides_of, symbolic_dims, with_given
 from weft.compile.assignments import Older, assigned_values, assignments, containers_in
 from weft.compile.bound_state import BoundState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.compile.guards import Slot
+from weft.guards import Slot
 
 SlotKey = tuple[Any, ...]
 

@@ -7,7 +7,7 @@ import sys
 from types import CodeType
 from typing import NamedTuple
 
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # weft's folder
 _KNOWN: dict[str, bool] = {}
 
 
@@ -25,7 +25,7 @@ def is_internal(filename: str) -> bool:
     """Whether a code object's file belongs to weft itself."""
     known = _KNOWN.get(filename)
     if known is None:
-        known = _KNOWN[filename] = filename.startswith(_HERE) or filename.startswith("<weft")
+        known = _KNOWN[filename] = filename.startswith(PACKAGE) or filename.startswith("<weft")
     return known
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from weft.compile.guards import Kinds, ObjectWrite, record
+from weft.guards import Kinds, ObjectWrite, record
 
 LIBRARY = """
 class Counter: epoch = 0

@@ -7,10 +7,10 @@ from dataclasses import replace
 from types import CodeType
 from typing import Any, Final
 
-from weft.compile.guards.assigned import STORE_CELL, argument_names, names_in, nested_codes, stored_locals
-from weft.compile.guards.operators import operator_methods
-from weft.compile.guards.plan import Link, Plan
-from weft.compile.guards.stack import ENDS, IGNORED, NULL, OWN, Const, Item, Own, Stack, instructions_with_lines
+from weft.guards.assigned import STORE_CELL, argument_names, names_in, nested_codes, stored_locals
+from weft.guards.operators import operator_methods
+from weft.guards.plan import Link, Plan
+from weft.guards.stack import ENDS, IGNORED, NULL, OWN, Const, Item, Own, Stack, instructions_with_lines
 
 _CACHE_LIMIT: Final = 20_000
 _PLANS: dict[

@@ -6,7 +6,7 @@ import abc
 import gc
 from typing import Any
 
-from weft.compile.guards.guard import Guard, Miss, Names
+from weft.guards.guard import Guard, Miss, Names
 from weft.support.locations import Location
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.compile.guards import MISSING, Kinds, NumberWrite, ObjectWrite, SideEffectError, record
+from weft.guards import MISSING, Kinds, NumberWrite, ObjectWrite, SideEffectError, record
 
 NUMBER_WRITES = {
     "attribute": ("class M:\n    def __init__(self): self.n = 3\n    def f(self, x):\n        self.n += 1  # here\n        return x\nm = M()\nf = m.f",

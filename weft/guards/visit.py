@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
-from weft.compile.guards.analyse import MATCH_ARGS
-from weft.compile.guards.kinds import BORING, CONTAINERS, Kind
-from weft.compile.guards.plan import Link, Plan
-from weft.compile.guards.reads import Reads
-from weft.compile.guards.slots import CellSlot, GlobalSlot, ItemSlot, class_lookup, instance_dict
-from weft.compile.guards.values import MISSING
+from weft.guards.analyse import MATCH_ARGS
+from weft.guards.kinds import BORING, CONTAINERS, Kind
+from weft.guards.plan import Link, Plan
+from weft.guards.reads import Reads
+from weft.guards.slots import CellSlot, GlobalSlot, ItemSlot, class_lookup, instance_dict
+from weft.guards.values import MISSING
 from weft.support.locations import Location
 
 _EMPTY: Final = BORING - {Kind.LEAF}  # what nothing is read from

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType, FrameType
 from typing import Any, Final
 
-from weft.compile.guards.analyse import library_plan, plan_of
-from weft.compile.guards.effects import MOVE_OUT, SUSPECTS, SideEffectError, builtin_deed, container_deed, stdlib_deed
-from weft.compile.guards.kinds import BORING, CONTAINERS, Kind, Kinds
-from weft.compile.guards.origin import INTERNAL, STDLIB, USER
-from weft.compile.guards.plan import Plan
-from weft.compile.guards.reads import Reads
-from weft.compile.guards.slots import ItemSlot, Key, instance_dict
-from weft.compile.guards.visit import Visitor
+from weft.guards.analyse import library_plan, plan_of
+from weft.guards.effects import MOVE_OUT, SUSPECTS, SideEffectError, builtin_deed, container_deed, stdlib_deed
+from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds
+from weft.guards.origin import INTERNAL, STDLIB, USER
+from weft.guards.plan import Plan
+from weft.guards.reads import Reads
+from weft.guards.slots import ItemSlot, Key, instance_dict
+from weft.guards.visit import Visitor
 from weft.support.locations import Location
 
 Deed = tuple[str, str]

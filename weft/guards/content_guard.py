@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.compile.guards.guard import Guard, Miss, Names
-from weft.compile.guards.kinds import Kind, Kinds
-from weft.compile.guards.slots import ItemSlot, Key, Slot
-from weft.compile.guards.values import number_kind, same, same_members
+from weft.guards.guard import Guard, Miss, Names
+from weft.guards.kinds import Kind, Kinds
+from weft.guards.slots import ItemSlot, Key, Slot
+from weft.guards.values import number_kind, same, same_members
 from weft.support.locations import Location
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any, Final
 
-from weft.compile.guards.guard import ClassGuard
-from weft.compile.guards.kinds import CONTAINERS, Kind, Kinds, is_changeable
-from weft.compile.guards.origin import INTERNAL, USER
-from weft.compile.guards.slots import NOTHING, ClassSlot, Slot, class_lookup, instance_dict
-from weft.compile.guards.values import MISSING
+from weft.guards.guard import ClassGuard
+from weft.guards.kinds import CONTAINERS, Kind, Kinds, is_changeable
+from weft.guards.origin import INTERNAL, USER
+from weft.guards.slots import NOTHING, ClassSlot, Slot, class_lookup, instance_dict
+from weft.guards.values import MISSING
 from weft.support.locations import Location
 
 DESCRIPTORS: Final = (

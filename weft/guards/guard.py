@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
-from weft.compile.guards.kinds import Kind, Kinds, is_changeable
-from weft.compile.guards.slots import AttributeSlot, ClassSlot, ItemSlot, Slot, class_lookup, instance_dict
-from weft.compile.guards.values import MISSING, number_kind, same
+from weft.guards.kinds import Kind, Kinds, is_changeable
+from weft.guards.slots import AttributeSlot, ClassSlot, ItemSlot, Slot, class_lookup, instance_dict
+from weft.guards.values import MISSING, number_kind, same
 from weft.support.locations import Location
 
 

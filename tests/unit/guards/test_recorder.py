@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.compile.guards import Kinds, Recorder, record
-from weft.compile.guards.analyse import plan_of
-from weft.compile.guards.visit import Visitor
+from weft.guards import Kinds, Recorder, record
+from weft.guards.analyse import plan_of
+from weft.guards.visit import Visitor
 
 
 @pytest.mark.parametrize("fails", [False, True])

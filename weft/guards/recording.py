@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from weft.compile.guards.content_guard import ArrayGuard, BufferGuard, ContainerGuard, KeysGuard
-from weft.compile.guards.guard import AbsentGuard, AbsentNamesGuard, Guard, ShadowGuard, SlotGuard
-from weft.compile.guards.guard_set import GuardSet
-from weft.compile.guards.hidden_guard import CacheGuard, ReferenceGuard, RegistrationGuard
-from weft.compile.guards.kinds import Kind, Kinds
-from weft.compile.guards.lifting import Substitution
-from weft.compile.guards.reads import Reads
-from weft.compile.guards.record_of import BufferContent
-from weft.compile.guards.recorder import Recorder
-from weft.compile.guards.slots import AttributeSlot, Key, Slot, WeakAttributeSlot
-from weft.compile.guards.values import MISSING
-from weft.compile.guards.writes import Write, drop_fresh, writes_of
+from weft.guards.content_guard import ArrayGuard, BufferGuard, ContainerGuard, KeysGuard
+from weft.guards.guard import AbsentGuard, AbsentNamesGuard, Guard, ShadowGuard, SlotGuard
+from weft.guards.guard_set import GuardSet
+from weft.guards.hidden_guard import CacheGuard, ReferenceGuard, RegistrationGuard
+from weft.guards.kinds import Kind, Kinds
+from weft.guards.lifting import Substitution
+from weft.guards.reads import Reads
+from weft.guards.record_of import BufferContent
+from weft.guards.recorder import Recorder
+from weft.guards.slots import AttributeSlot, Key, Slot, WeakAttributeSlot
+from weft.guards.values import MISSING
+from weft.guards.writes import Write, drop_fresh, writes_of
 
 
 class Recording:

@@ -6,13 +6,13 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from weft.compile.guards.effects import MOVE_OUT, USE_OURS, SideEffectError
-from weft.compile.guards.kinds import Kind, Kinds
-from weft.compile.guards.reads import Reads
-from weft.compile.guards.record_of import Contents, Entry
-from weft.compile.guards.slots import ContentSlot, EndSlot, ItemSlot, Slot, instance_dict
-from weft.compile.guards.values import MISSING, number_kind
-from weft.compile.guards.visit import Visitor
+from weft.guards.effects import MOVE_OUT, USE_OURS, SideEffectError
+from weft.guards.kinds import Kind, Kinds
+from weft.guards.reads import Reads
+from weft.guards.record_of import Contents, Entry
+from weft.guards.slots import ContentSlot, EndSlot, ItemSlot, Slot, instance_dict
+from weft.guards.values import MISSING, number_kind
+from weft.guards.visit import Visitor
 from weft.support.locations import Location
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from weft.compile.guards.slots import Key, Slot
-from weft.compile.guards.values import number_kind
+from weft.guards.slots import Key, Slot
+from weft.guards.values import number_kind
 
 
 class Substitution:

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.compile.guards.class_reads import DESCRIPTORS, ClassReads
-from weft.compile.guards.guard import FunctionGuard, TypeGuard
-from weft.compile.guards.kinds import BORING, CONTAINERS, Kind, Kinds, is_changeable
-from weft.compile.guards.origin import INTERNAL, USER
-from weft.compile.guards.record_of import (
+from weft.guards.class_reads import DESCRIPTORS, ClassReads
+from weft.guards.guard import FunctionGuard, TypeGuard
+from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds, is_changeable
+from weft.guards.origin import INTERNAL, USER
+from weft.guards.record_of import (
     ArrayContent,
     BufferContent,
     Contents,
@@ -25,7 +25,7 @@ from weft.compile.guards.record_of import (
     position,
     state_of,
 )
-from weft.compile.guards.slots import (
+from weft.guards.slots import (
     AttributeSlot,
     ClassSlot,
     ContextSlot,
@@ -37,7 +37,7 @@ from weft.compile.guards.slots import (
     instance_dict,
     is_slot,
 )
-from weft.compile.guards.values import MISSING
+from weft.guards.values import MISSING
 from weft.support.locations import Location
 
 _WRAPPED: Final = (ChainMap, UserDict, UserList)  # containers of Python's that are written in Python, around another

@@ -7,20 +7,21 @@ import sys
 import sysconfig
 from typing import Final
 
+from weft.support.locations import PACKAGE, is_internal
+
 USER: Final = "user"
 STDLIB: Final = "stdlib"
 INTERNAL: Final = "internal"
 
 _SITES: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _MACHINERY: Final = frozenset({"numpy", "llvmlite", "ml_dtypes", "safetensors"})
-_WEFT: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _STDLIB: Final = tuple({os.path.abspath(sysconfig.get_path(k)) + os.sep for k in ("stdlib", "platstdlib")})
 
 
 class Origins:
     """Files by owner, remembered. `users` are path prefixes inside weft that count as the user's, such as the demo's model and step."""
 
-    def __init__(self, users: tuple[str, ...] = (os.path.join(_WEFT, "cli") + os.sep,)) -> None:
+    def __init__(self, users: tuple[str, ...] = (os.path.join(PACKAGE, "cli") + os.sep,)) -> None:
         self.users = users
         self._files: dict[str, str] = {}
         self._modules: dict[str, str] = {}
@@ -52,7 +53,7 @@ class Origins:
             return STDLIB
         if filename.startswith(self.users):
             return USER
-        if filename.startswith((_WEFT, "<weft")):
+        if is_internal(filename):
             return INTERNAL
         for site in _SITES:
             _, found, rest = filename.partition(site)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.compile.guards import Kinds, NumberWrite, record
+from weft.guards import Kinds, NumberWrite, record
 
 
 class Symbol:

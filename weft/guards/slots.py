@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import CellType
 from typing import Any, Final
 
-from weft.compile.guards.values import MISSING
+from weft.guards.values import MISSING
 
 Key = tuple[str, int, Any]
 Bind = Callable[[object], str]  # gives an object a name in the generated source

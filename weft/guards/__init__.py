@@ -17,17 +17,17 @@ are replaced, and the content of NumPy arrays above 1 MiB (their identity is gua
 be put back when the call is refused. Imports support/ only; Tensor, Module and the rest are known through `Kinds`.
 """
 
-from weft.compile.guards.effects import SideEffectError
-from weft.compile.guards.guard import Miss
-from weft.compile.guards.guard_set import GuardSet
-from weft.compile.guards.kinds import Kinds
-from weft.compile.guards.lifting import Substitution
-from weft.compile.guards.origin import Origins
-from weft.compile.guards.recorder import Recorder
-from weft.compile.guards.recording import Recording, record
-from weft.compile.guards.slots import ContentSlot, Slot
-from weft.compile.guards.values import MISSING, number_kind
-from weft.compile.guards.writes import NumberWrite, ObjectWrite
+from weft.guards.effects import SideEffectError
+from weft.guards.guard import Miss
+from weft.guards.guard_set import GuardSet
+from weft.guards.kinds import Kinds
+from weft.guards.lifting import Substitution
+from weft.guards.origin import Origins
+from weft.guards.recorder import Recorder
+from weft.guards.recording import Recording, record
+from weft.guards.slots import ContentSlot, Slot
+from weft.guards.values import MISSING, number_kind
+from weft.guards.writes import NumberWrite, ObjectWrite
 
 __all__ = [
     "MISSING",

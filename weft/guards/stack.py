@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any, Final
 
-from weft.compile.guards.plan import Link
+from weft.guards.plan import Link
 
 
 class Const:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from weft.compile.guards import Kinds, Recording, record
+from weft.guards import Kinds, Recording, record
 
 # each case: program, the function to record (an expression), the statement that changes something, the guard's path, irrelevant changes
 CASES: dict[str, tuple[str, str, str, str, str]] = {

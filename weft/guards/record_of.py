@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.compile.guards.content_guard import same_array
-from weft.compile.guards.slots import Slot
-from weft.compile.guards.values import same
+from weft.guards.content_guard import same_array
+from weft.guards.slots import Slot
+from weft.guards.values import same
 from weft.support.locations import Location
 
 

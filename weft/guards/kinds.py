@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.compile.guards.origin import Origins
-from weft.compile.guards.values import SCALARS, number_kind
+from weft.guards.origin import Origins
+from weft.guards.values import SCALARS, number_kind
 from weft.support import pytree
 
 

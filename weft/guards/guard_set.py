@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from weft.compile.guards.content_guard import ContainerGuard
-from weft.compile.guards.guard import Guard, Miss, Names, ordered
-from weft.compile.guards.slots import Slot
+from weft.guards.content_guard import ContainerGuard
+from weft.guards.guard import Guard, Miss, Names, ordered
+from weft.guards.slots import Slot
 
 _FAILED: Final = "(AttributeError, KeyError, IndexError, ValueError, TypeError)"
 

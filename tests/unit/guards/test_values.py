@@ -7,7 +7,7 @@ import enum
 import numpy as np
 import pytest
 
-from weft.compile.guards.values import number_kind, same
+from weft.guards.values import number_kind, same
 
 NAN = float("nan")
 
