@@ -13,11 +13,13 @@ from weft.ops.packet import aten
 from weft.support.errors import DTypeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
+from weft.types import shape_env
 from weft.types.dims import Dim, Expr
 from weft.types.tensor_type import TensorType
 
 Dims = tuple[Dim, ...]
 Number = Any
+FEW = 65  # numbers whose mean is exact enough
 
 
 def _spread_type(name: str, self: TensorType, dim: Axes, keepdim: bool) -> TensorType:
@@ -47,14 +49,22 @@ def _squares(x: Any) -> Any:
     return aten.square(aten.abs(x)) if x.dtype.is_complex else x * x
 
 
+def _without_rounding(spread: Any, off: Any, dim: Axes, keepdim: bool) -> Any:
+    """The mean is rounded: what the distances from it add up to says by how much, and is taken off. Where they are few, what they add up to is no more
+    exact than the mean, and short rows would pay for it."""
+    count = reduced_count(off.dims, dim)
+    if shape_env.is_less(count, FEW):
+        return spread
+    return aten.clamp_min(spread - aten.div(_squares(aten.sum(off, dim, keepdim)), count), 0)
+
+
 def _variance(self: Any, dim: Axes, correction: Number, keepdim: bool) -> Any:
-    """The mean squared distance from the mean, in two passes; half precisions compute in float32. The mean is rounded: what the distances from it add
-    up to says by how much, and is taken off."""
+    """The mean squared distance from the mean, in two passes; half precisions compute in float32."""
     dtype = self.dtype
     wide = aten._to_copy(self, dtype=dt.compute_dtype(dtype)) if dt.compute_dtype(dtype) is not dtype else self
     off = _deviations(wide, dim)
-    spread = aten.sum(_squares(off), dim, keepdim) - aten.div(_squares(aten.sum(off, dim, keepdim)), reduced_count(self.dims, dim))
-    out = aten.div(aten.clamp_min(spread, 0), degrees_of_freedom(self.dims, dim, correction))
+    spread = _without_rounding(aten.sum(_squares(off), dim, keepdim), off, dim, keepdim)
+    out = aten.div(spread, degrees_of_freedom(self.dims, dim, correction))
     return out if out.dtype is dtype.to_real() else aten._to_copy(out, dtype=dtype.to_real())
 
 

@@ -271,6 +271,15 @@ def is_zero(d: Dim) -> bool:
     return d.symbols() <= env.examples.keys() and env.equal(d, 0)
 
 
+def is_less(a: Dim, b: Dim) -> bool:
+    """Whether a < b, where that decides how something is computed. A size that is found while the program runs is taken not to be less: that way must be
+    right for every size."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a < b
+    env = _required(a, b)
+    return dims.symbols(a - b) <= env.examples.keys() and env.less(a, b)
+
+
 def refuse_equal(a: Dim, b: Dim, error: Callable[[], WeftError]) -> None:
     """Raise `error()` where a == b, in this call and in every other that the program serves."""
     difference = a - b

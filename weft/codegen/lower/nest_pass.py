@@ -28,7 +28,8 @@ class Pass:
         self.reductions = [
             Reduction(i, x, x.compute or x.dtype) for i, x in enumerate(self.nest.instrs) if x.kind == "reduce" and x.phase == phase + 1
         ]
-        self.sums = Accumulators(self.v, self.reductions, self.layout.wide if self.is_columns else self.layout.lanes, self.is_columns)
+        lanes = self.layout.wide if self.is_columns else self.layout.lanes
+        self.sums = Accumulators(self.v, self.reductions, lanes, self.is_columns, len(self.nest.inner) > 1)
         self.stores = [s for s in self.nest.stores if is_inner_store(self.nest, s) and self.nest.instrs[s.index].phase == phase]
         self.columns = emitter._columns(phase)
         self.kept = [i for i, x in enumerate(self.nest.instrs) if x.kept and x.phase == phase]
@@ -118,8 +119,9 @@ class Pass:
         if axis == last and not self.is_columns:
             return self._run(pointers, linear, held, lo, hi)
         if axis == last and self.sums.is_blocked:
-            return self._in_blocks(held, self.layout.wide, const(I64, 0), self.e.size(axis), BLOCK_ROWS,
-                                   lambda lo, hi, sums: self._loop(axis, pointers, linear, sums, numbers, lo, hi, lo, hi))
+            held, sums = self._in_blocks(held, self.layout.wide, const(I64, 0), self.e.size(axis), BLOCK_ROWS,
+                                         lambda lo, hi, sums: self._loop(axis, pointers, linear, sums, numbers, lo, hi, lo, hi))
+            return self.sums.absorb(held, sums)
         return self._loop(axis, pointers, linear, held, numbers, const(I64, 0), self.e.size(axis), lo, hi)
 
     def _loop(
@@ -138,8 +140,8 @@ class Pass:
         base = f.mul(linear, self.e.size(len(self.nest.axes) - 1)) if any(r.is_arg for r in self.reductions) else linear
         lanes, wide = layout.lanes, layout.wide
         if layout.is_short:
-            fresh = self._fresh(held, lanes)
-            return self.sums.absorb(held, self._steps(pointers, base, lo, hi, lanes, True, fresh), self._step(lanes))
+            sums = self._steps(pointers, base, lo, hi, lanes, True, self._fresh(held, lanes))
+            return self.sums.finish(held, sums, None)
 
         def steps(lo: Value, hi: Value, sums: Running, by: int, is_masked: bool) -> Running:
             with f.loop(lo, hi, by, name="rest" if is_masked else "j", carried=[(v, "acc") for v in flat(sums)]) as loop:
@@ -148,25 +150,40 @@ class Pass:
 
         stop = f.add(lo, f.and_(f.sub(hi, lo), -wide), "whole")
         if layout.is_brief:
-            sums = steps(stop, hi, steps(lo, stop, self._fresh(held, lanes), wide, False), lanes, True)
-            return self.sums.absorb(held, sums, self._step(lanes))
-        held = self._in_blocks(held, wide, lo, stop, BLOCK_STEPS * wide, lambda lo, hi, sums: steps(lo, hi, sums, wide, False))
-        if layout.is_whole:
-            return held
-        return self.sums.absorb(held, steps(stop, hi, self._fresh(held, lanes), lanes, True), self._step(lanes))
+            sums = steps(lo, stop, self._fresh(held, lanes), wide, False)
+        else:
+            held, sums = self._in_blocks(held, wide, lo, stop, BLOCK_STEPS * wide, lambda lo, hi, sums: steps(lo, hi, sums, wide, False))
+        if not layout.is_whole:
+            sums = steps(stop, hi, self.sums.split(sums, self._step(lanes)), lanes, True)
+        is_alone = None if self._is_one_block(BLOCK_STEPS * wide) else f.icmp("slt", f.sub(stop, lo), 2 * BLOCK_STEPS * wide)
+        return self.sums.finish(held, sums, is_alone)
+
+    def _is_one_block(self, length: int) -> bool:
+        size = self.nest.axes[-1]
+        return isinstance(size, int) and size < 2 * length
 
     def _in_blocks(
         self, held: Running, lanes: int, lo: Value, hi: Value, length: int, run: Callable[[Value, Value, Running], Running]
-    ) -> Running:
-        """run(low, high, accumulators) for each block from lo to hi, absorbed into what is held."""
-        f, size = self.f, self.nest.axes[-1]
-        if not self.sums.is_blocked or (isinstance(size, int) and size <= length):
-            return self.sums.absorb(held, run(lo, hi, self._fresh(held, lanes)), self._step(lanes))
-        with f.loop(lo, hi, length, name="block", carried=[(v, "held") for v in flat(held)]) as block:
-            before = carried_as(held, block.carried)
-            results = run(block.index, f.smin(f.add(block.index, length), hi, "end"), self._fresh(before, lanes))
-            block.next(*flat(self.sums.absorb(before, results, self._step(lanes))))
-        return carried_as(held, block.results)
+    ) -> tuple[Running, Running]:
+        """run(low, high, accumulators) for each block from lo to hi, the last of up to two lengths: what is held before it, and its accumulators."""
+        f, sums = self.f, self._fresh(held, lanes)
+        if not self.sums.is_blocked or self._is_one_block(length):
+            return held, run(lo, hi, sums)
+        stop = f.smax(f.sub(hi, length - 1), f.add(lo, 1), "stop")
+        carried = [(v, "held") for v in flat(held)] + [(v, "acc") for v in flat(sums)]
+        with f.loop(lo, stop, length, name="block", carried=carried, trip_at_least_one=True) as block:
+            before, fresh = _carried_both(held, sums, block.carried)
+            following = f.add(block.index, length)
+            is_last = f.icmp("sge", following, stop)
+            results = run(block.index, f.select(is_last, hi, following), fresh)
+            with f.if_else(is_last, "last") as branches:
+                with branches.then:
+                    branches.give(*flat(before), *flat(results))
+                with branches.otherwise:
+                    before = self.sums.absorb(before, results)
+                    branches.give(*flat(before), *flat(self._fresh(before, lanes)))
+            block.next(*branches.results)
+        return _carried_both(held, sums, block.results)
 
     def _fresh(self, held: Running, lanes: int) -> Running:
         return self.sums.fresh(held, self._step(lanes), self._parts(lanes))
@@ -174,14 +191,15 @@ class Pass:
     def _steps(self, pointers: Pointers, linear: Value, index: Value, hi: Value, lanes: int, is_masked: bool, sums: Running) -> Running:
         """One step of so many lanes, in the parts that the machine takes at a time."""
         f, step = self.f, self._step(lanes)
+        count = self._parts(lanes)
         results: Running = [[] for _ in sums]
-        for k in range(self._parts(lanes)):
+        for k in range(count):
             at = f.add(index, k * step) if k else index
             mask = f.first_lanes(f.sub(hi, at), step) if is_masked else None
             done = self._body(Spot(step, at, mask, pointers), linear, [parts[k : k + 1] for parts in sums])
             for parts, (accumulator,) in zip(results, done, strict=True):
                 parts.append(accumulator)
-        return results
+        return [done + parts[count:] for done, parts in zip(results, sums, strict=True)]
 
     # ---- the body
     def _body(self, spot: Spot, linear: Value, sums: Running) -> Running:
@@ -220,3 +238,9 @@ class Pass:
         x = self.v.cast(self._at(instr.args[0].index, spot), instr.compute, spot.lanes)
         old = self.v.load(instr.compute, spot.pointers[number], stride, spot)
         self._store(self.v.combine(str(instr.what), old, x, spot.lanes), number, spot)
+
+
+def _carried_both(held: Running, sums: Running, values: tuple[Value, ...]) -> tuple[Running, Running]:
+    """What is held, and accumulators, from the values that a loop carries for both."""
+    count = len(flat(held))
+    return carried_as(held, values[:count]), carried_as(sums, values[count:])

@@ -1,7 +1,8 @@
 """Running results of the reductions of a pass.
 
-Along the last inner axis, accumulators add up blocks in the dtype of the computation. After each block they are folded to as many lanes as are joined in
-the end, and go into what is held: sums and products of floats in float64. So a sum is as exact as its blocks are, however long it is, and costs no more.
+Along the last inner axis, accumulators add up blocks in the dtype of the computation. After each block their lanes are joined, and the block's result
+goes into what is held: sums and products of floats in float64. So a sum is as exact as its blocks are, however long it is, and costs no more; a row that
+is one block needs no float64 at all.
 """
 
 from __future__ import annotations
@@ -57,10 +58,15 @@ def carried_as(running: Running, values: Iterable[Value]) -> Running:
 
 
 class Accumulators:
-    """Starts, accumulates, absorbs and joins. lanes: of the shortest step; is_apart: each lane is a row of its own, and lanes are never joined."""
+    """Starts, accumulates, absorbs and joins.
 
-    def __init__(self, v: Vectors, reductions: list[Reduction], lanes: int, is_apart: bool) -> None:
-        self.v, self.f, self.reductions, self.lanes, self.is_apart = v, v.f, reductions, lanes, is_apart
+    lanes      of the shortest step
+    is_apart   each lane is a row of its own, and lanes are never joined
+    is_nested  there are several inner axes: the last one may be short, and lanes are joined after all of them
+    """
+
+    def __init__(self, v: Vectors, reductions: list[Reduction], lanes: int, is_apart: bool, is_nested: bool) -> None:
+        self.v, self.f, self.reductions, self.lanes, self.is_apart, self.is_nested = v, v.f, reductions, lanes, is_apart, is_nested
         self.is_blocked = any(is_rounded(r.combine, r.dtype) for r in reductions)
 
     def start(self, step: int, parts: int) -> Running:
@@ -72,7 +78,9 @@ class Accumulators:
         return [h if r.is_arg else [self._identity(r, r.dtype, step)] * parts for r, h in zip(self.reductions, held, strict=True)]
 
     def _held_lanes(self, r: Reduction) -> int:
-        return self.lanes if self.is_apart else min(self.lanes, HELD_BYTES // max(r.held.itemsize, 4))
+        if self.is_apart:
+            return self.lanes
+        return min(self.lanes, HELD_BYTES // max(r.held.itemsize, 4)) if self.is_nested else 1
 
     def _identity(self, r: Reduction, dtype: DType, lanes: int) -> Accumulator:
         return (self.v.identity(r.combine, dtype, lanes).value,)
@@ -101,16 +109,32 @@ class Accumulators:
         return f.select(takes, x.value, best), f.select(takes, index, at)
 
     # ---- between blocks
-    def absorb(self, held: Running, running: Running, step: int) -> Running:
+    def split(self, running: Running, step: int) -> Running:
+        """The same accumulators in parts of so many lanes, for shorter steps to go on with."""
+        return [[tuple(vector) for part in parts for vector in zip(*(self._slices(v, step) for v in part), strict=True)] for parts in running]
+
+    def _slices(self, v: Value, step: int) -> list[Value]:
+        if v.type.lanes <= step:
+            return [v]
+        return [self.f.shufflevector(v, None, range(start, start + step)) for start in range(0, v.type.lanes, step)]
+
+    def absorb(self, held: Running, running: Running) -> Running:
         """What is held after a block."""
-        return [parts if r.is_arg else [self._absorbed(r, h[0][0], [p for (p,) in parts], step)]
+        return [parts if r.is_arg else [self._absorbed(r, h[0][0], [p for (p,) in parts])]
                 for r, h, parts in zip(self.reductions, held, running, strict=True)]
 
-    def _absorbed(self, r: Reduction, held: Value, parts: list[Value], step: int) -> Accumulator:
-        missing = self.lanes // step - len(parts)  # of a row so short that the last parts have nothing to do
-        x = self._folded(r, self._whole(parts + missing * list(self._identity(r, r.dtype, step))))
+    def _absorbed(self, r: Reduction, held: Value, parts: list[Value]) -> Accumulator:
+        return (self._with_held(r, held, self._block(r, parts)).value,)
+
+    def _with_held(self, r: Reduction, held: Value, block: Element) -> Element:
         lanes = self._held_lanes(r)
-        return (self.v.combine(r.combine, Element(r.held, held), self.v.cast(x, r.held, lanes), lanes).value,)
+        return self.v.combine(r.combine, Element(r.held, held), self.v.cast(block, r.held, lanes), lanes)
+
+    def _block(self, r: Reduction, parts: list[Value]) -> Element:
+        """A block's result, with as many lanes as are held."""
+        step = max(parts[0].type.lanes, 1)
+        count = max(_power(len(parts)), self._held_lanes(r) // step)  # (of a row so short that the last parts have nothing to do)
+        return self._folded(r, self._whole(parts + (count - len(parts)) * list(self._identity(r, r.dtype, step))))
 
     def _whole(self, parts: list[Value]) -> Value:
         while len(parts) > 1:
@@ -126,10 +150,32 @@ class Accumulators:
         return x
 
     # ---- after the last block
+    def finish(self, held: Running, running: Running, is_alone: Value | None) -> Running:
+        """What is held after the last block; of rows along one axis, their results. is_alone: whether the block is the only one, and what is held says
+        nothing yet; None if it is known to be."""
+        if self.is_nested:
+            return self.absorb(held, running)
+        sums = [(r, h[0][0], self._block(r, [p for (p,) in parts])) for r, h, parts in zip(self.reductions, held, running, strict=True) if not r.is_arg]
+        if is_alone is None or all(r.held in (r.dtype, r.instr.dtype) for r, _, _ in sums):
+            results = iter([self._result(r, x if is_alone is None else self._with_held(r, h, x)) for r, h, x in sums])
+        else:
+            with self.f.if_else(is_alone, "alone") as branches:
+                with branches.then:
+                    branches.give(*(self._result(r, x) for r, _, x in sums))
+                with branches.otherwise:
+                    branches.give(*(self._result(r, self._with_held(r, h, x)) for r, h, x in sums))
+            results = iter(branches.results)
+        return [parts if r.is_arg else [(next(results),)] for r, parts in zip(self.reductions, running, strict=True)]
+
+    def _result(self, r: Reduction, x: Element) -> Value:
+        return self.v.cast(x, r.instr.dtype, 1).value
+
     def joined(self, r: Reduction, parts: list[Accumulator], lanes: int) -> Element:
         """A row's result (with the row's lanes)."""
         if r.is_arg:
             return self._joined_arg(r, parts)
+        if not self.is_apart and not self.is_nested:
+            return Element(r.instr.dtype, parts[0][0])
         x = Element(r.held, parts[0][0])
         return self.v.cast(x if self.is_apart else self.v.horizontal(r.combine, x, self._held_lanes(r)), r.instr.dtype, lanes)
 

@@ -31,6 +31,10 @@ class Model(nn.Module):
         x = self.rows(x) + weft.softmax(x, -1) + weft.softmax(x, 1)
         return self.last(x.mean(1)) + x.var((1, 2), keepdim=False)[:, None]
 
+@weft.compile
+def sums(x, dim):
+    return weft.stack([x.sum(dim), x.var(dim), x.prod(dim), weft.logsumexp(x, dim)])
+
 for threads in (1, 2, 8):
     weft.set_num_threads(threads)
     weft.manual_seed(3)
@@ -50,6 +54,9 @@ for threads in (1, 2, 8):
     for _ in range(3):
         loss = step(weft.from_numpy(rng.standard_normal((9, 3, 15, 14)).astype(np.float32)), weft.from_numpy(rng.integers(0, 7, 9)))
     state = [loss, *model.state_dict().values()]
+    for length in (1, 15, 17, 64, 100, 1023, 1025, 2047, 2048, 5000):  # short of a block, between blocks, and past several
+        rows = weft.from_numpy(rng.standard_normal((3, length)).astype(np.float32))
+        state += [sums(rows, 1), sums(rows.T.contiguous(), 0)]
     print(hashlib.sha256(b"".join(t.detach().numpy().tobytes() for t in state)).hexdigest())
 '''
 
