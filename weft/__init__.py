@@ -30,6 +30,7 @@ from weft.support.absent import refuse as _refuse
 from weft.support.counters import counters
 from weft.support.errors import WeftError
 from weft.support.knobs import knobs
+from weft.support.seams import native_product as _native_product
 from weft.support.tracebacks import install as _install_tracebacks
 from weft.tensor import subclass as _subclass  # noqa: F401
 from weft.tensor.creation import as_tensor, from_numpy, tensor
@@ -71,6 +72,7 @@ _variants.install_inplace()
 _methods.install()
 _inplace_views.install()
 _fast.install()
+_native_product.install_from("weft.codegen.eager_product", "multiply")
 _install_tracebacks()
 
 float = float32

@@ -13,6 +13,8 @@ from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, dims_text, normalize_dim
 from weft.support.errors import DTypeError, NotForDType, ShapeError
+from weft.support.knobs import knobs
+from weft.support.seams import native_product
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -40,8 +42,16 @@ def _operand(x: Array) -> Array:
     return np.ascontiguousarray(x)
 
 
+NATIVE_FROM = 1 << 16  # multiplications: below, NumPy is as fast, on one thread
+
+
 def multiply(a: Array, b: Array) -> Array:
-    """NumPy's matmul; half precisions accumulate in float32."""
+    """The product of matrices or of batches of them, by the native product where it is large and of floats, else by NumPy's matmul; half
+    precisions accumulate in float32."""
+    if a.size * b.shape[-1] >= NATIVE_FROM and a.dtype.kind == "f" and a.itemsize > 2 and knobs.backend == "llvm":
+        found = native_product(a, b)
+        if found is not None:
+            return found
     out = np.matmul(_operand(a), _operand(b))
     return np.asarray(out).astype(a.dtype, copy=False)
 

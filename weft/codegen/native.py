@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 from weft.codegen.compiler import compile_object, object_key
 from weft.codegen.emit import Module
@@ -19,12 +20,15 @@ from weft.runtime.pool_ir import POOL_EXPORTS, pool_module
 from weft.support.errors import StateError
 
 
-def build(module_text: str, exports: Iterable[str], target: Target | None = None) -> Library:
-    """Compile (or fetch) and load a module for this process. Raises CodegenError, StateError."""
+def build(
+    module_text: str, exports: Iterable[str], target: Target | None = None, imports: Mapping[str, int] = MappingProxyType({})
+) -> Library:
+    """Compile (or fetch) and load a module for this process. imports: addresses of functions that it calls, beside the matrix products, which are
+    at hand. Raises CodegenError, StateError."""
     target = target or host_target()
 
     def load_it(code: bytes) -> Library:
-        return load(code, exports, products_in(code, target))
+        return load(code, exports, {**products_in(code, target), **imports})
 
     return _kept_or_made(object_key(module_text, target), lambda: compile_object(module_text, target), load_it)
 

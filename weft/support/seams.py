@@ -2,10 +2,12 @@
 
 run_backward     Tensor.backward() and autograd.grad need the engine (installed by autograd)
 history_of_view  a view whose base was written in place gets its node anew (installed by autograd)
+native_product   a large product of matrices of floats in eager mode goes to the compiler's own (installed by the front door, imported when first called)
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +27,15 @@ class Seam:
         """Give the seam its implementation."""
         self.implementation = implementation
 
+    def install_from(self, module: str, name: str) -> None:
+        """Give the seam an implementation that is imported by the first call."""
+
+        def first(*args: Any, **kwargs: Any) -> Any:
+            self.implementation = getattr(importlib.import_module(module), name)
+            return self.implementation(*args, **kwargs)
+
+        self.implementation = first
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.implementation is None:
             raise StateError(f"seam {self.name} has no implementation; import weft")
@@ -35,3 +46,4 @@ run_backward = Seam("run_backward")
 history_of_view = Seam("history_of_view")
 gradient_edge = Seam("gradient_edge")
 register_tensor_hook = Seam("register_tensor_hook")
+native_product = Seam("native_product")

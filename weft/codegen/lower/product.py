@@ -20,7 +20,7 @@ from weft.types.dims import Dim
 
 ROWS = 28  # rows of a part: two register tiles
 MULTIPLY_WEIGHT = 8  # products and sums that one unit of cost stands for
-_INTS = ("unit", "M", "N", "K", "offA", "rsA", "csA", "offB", "rsB", "csB", "sA", "sB")
+INTS = ("unit", "M", "N", "K", "offA", "rsA", "csA", "offB", "rsB", "csB", "sA", "sB")
 
 
 def lower_product(block: BlockLowering, node: Node) -> list[KernelCall] | None:
@@ -38,10 +38,10 @@ def lower_product(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     assert dtype is not None
     name = block.lowering.function(
         ("product", dtype.short, is_batched), ("bmm_" if is_batched else "mm_") + dtype.short,
-        lambda name: _emit(block.lowering.module, name, dtype.name, target, is_batched))
+        lambda name: emit_product(block.lowering.module, name, dtype.name, target, is_batched))
     batch_strides: tuple[Dim, Dim] = (ga.strides[0], gb.strides[0]) if is_batched else (0, 0)
     ints = (ROWS, m, n, k, ga.offset, *ga.strides[-2:], gb.offset, *gb.strides[-2:], *batch_strides)
-    rows, cost, scratch = _sizes(plan_gemm(dtype.name, target), lead, m, n, k)
+    rows, cost, scratch = product_sizes(plan_gemm(dtype.name, target), lead, m, n, k)
     extent = lead if is_batched else rows
     reads = (a,) if a is b else (a, b)
     return [KernelCall(name if a is not b else _same_operand(block, name), (*reads, out), 1, ints, (), extent, cost, scratch, (), (node,))]
@@ -63,7 +63,7 @@ def _same_operand(block: BlockLowering, name: str) -> str:
 
 
 @functools.lru_cache(4096)
-def _sizes(plan: GemmPlan, lead: Dim, m: Dim, n: Dim, k: Dim) -> tuple[Dim, Dim, Dim]:
+def product_sizes(plan: GemmPlan, lead: Dim, m: Dim, n: Dim, k: Dim) -> tuple[Dim, Dim, Dim]:
     """Parts by rows, cost, scratch: the same few products occur many times in a program."""
     cost = dm.floordiv(lead * m * n * k, MULTIPLY_WEIGHT) + lead * m * n
     return dm.floordiv(m + ROWS - 1, ROWS), cost, workspace(plan, n, k)
@@ -75,11 +75,12 @@ def workspace(plan: GemmPlan, n: Dim, k: Dim) -> Dim:
     return (columns * dm.minimum(k, plan.depth) + plan.strip * plan.depth + plan.panel) * plan.elem.bytes
 
 
-def _emit(module: Module, name: str, dtype: str, target: Target, is_batched: bool) -> None:
+def emit_product(module: Module, name: str, dtype: str, target: Target, is_batched: bool) -> None:
+    """Write a product kernel. Its buffers are A, B, C (row-major); its integers are INTS; it runs parts of ROWS rows, or of one product each."""
     library = declare_gemm(module, dtype, target)
     f = module.function(name, I64, PARAMETERS)
     bufs, table, _, scratch, begin, end = f.params
-    ints = {key: f.load(I64, f.gep(I64, table, i), name=key) for i, key in enumerate(_INTS)}
+    ints = {key: f.load(I64, f.gep(I64, table, i), name=key) for i, key in enumerate(INTS)}
     elem = plan_gemm(dtype, target).elem
     a, b, c = (f.load(PTR, f.gep(PTR, bufs, i), name="ABC"[i]) for i in range(3))
     common = [

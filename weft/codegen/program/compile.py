@@ -112,8 +112,8 @@ def _lower_graph() -> Lower:
 
 
 def _loaded(layout: Layout, code: bytes, target: Target) -> Code:
-    services = _services(target)
-    imports = {**products_in(code, target), **{name: services[name] for name in SERVICES}}
+    shared = services(target)
+    imports = {**products_in(code, target), **{name: shared[name] for name in SERVICES}}
     library = load(code, layout.entries, imports)
     caller = native_caller()
     calls = {name: caller.callable(library[name], library) for name in layout.entries}
@@ -123,7 +123,7 @@ def _loaded(layout: Layout, code: bytes, target: Target) -> Code:
 
 
 @once
-def _services(target: Target) -> Library:
+def services(target: Target) -> Library:
     """What every program calls, compiled once for this machine and loaded once for this process."""
     module = Module.for_target(target)
     emit_services(module)

@@ -35,12 +35,13 @@ class Copy:
 
 def chunk_count(call: KernelCall) -> Dim:
     """Into how many parts a kernel is cut: by its sizes alone, so that results are the same for every number of threads."""
-    return 1 if call.extent == 1 else _chunks(call.extent, call.cost)
+    return parts(call.extent, call.cost)
 
 
 @lru_cache(4096)
-def _chunks(extent: Dim, cost: Dim) -> Dim:
-    return dm.maximum(1, dm.minimum(dm.minimum(extent, MAX_CHUNKS), cost // GRAIN))
+def parts(extent: Dim, cost: Dim) -> Dim:
+    """How many parts are worth their threads, of an extent that costs so much."""
+    return 1 if extent == 1 else dm.maximum(1, dm.minimum(dm.minimum(extent, MAX_CHUNKS), cost // GRAIN))
 
 
 def scratch_bytes(call: KernelCall) -> Dim:
