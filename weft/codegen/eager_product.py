@@ -63,8 +63,8 @@ class _Product:
                 self._cuts.clear()
             rows, cost, scratch = product_sizes(self.plan, lead, m, n, k)
             extent = lead if self.is_batched else rows
-            numbers = (aligned(scratch), extent, parts(extent, cost))
-            found = self._cuts[lead, m, n, k] = tuple([evaluate(d, {}) for d in numbers])
+            each, count = (evaluate(d, {}) for d in (aligned(scratch), parts(extent, cost)))
+            found = self._cuts[lead, m, n, k] = (each, evaluate(extent, {}), count)
         return found
 
 
