@@ -3,13 +3,14 @@
     python scripts/make_reference.py          writes the pages
     python scripts/make_reference.py --check  says which are not up to date (exit status 1)
 
-A new catalogue file or public module is given its page in PAGES; until then it stands on the page of what has no place yet.
+A new package of the catalogue or public module is given its page in PAGES; until then it stands on the page of what has no place yet.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +27,7 @@ FOLDER = ROOT / "docs" / "reference"
 
 @dataclass(frozen=True)
 class Page:
-    """title and first lines; catalogue: files of weft/catalogue whose entries stand here; homes: modules whose objects do."""
+    """title and first lines; catalogue: packages and files of weft/catalogue whose entries stand here; homes: modules whose objects do."""
 
     title: str
     about: str
@@ -36,32 +37,31 @@ class Page:
 
 PAGES: dict[str, Page] = {
     "tensor": Page("Tensor", "What a tensor is and says of itself: attributes, conversions, dtypes, devices. Methods that are operators stand on the "
-                   "page of their area.", ("casts",),
+                   "page of their area.", ("pointwise.casts",),
                    ("weft.tensor.tensor", "weft.tensor.size", "weft.tensor.device", "weft.tensor.printing", "weft.types", "weft.layers.predicates", "weft.runtime.storage",
                     "weft.support.errors")),
-    "creation": Page("Making tensors", "From data, and filled with values. Random ones stand on [their own page](random.md).", ("factories", "spaces", "grids"),
+    "creation": Page("Making tensors", "From data, and filled with values. Random ones stand on [their own page](random.md).", ("creation",),
                      ("weft.tensor.creation", "weft.layers.factories", "weft.tensor.legacy", "weft")),
     "pointwise": Page("Pointwise arithmetic and functions", "Computed element by element; operands broadcast and their dtypes are promoted.",
-                      ("pointwise", "math", "choice", "complex", "number_parts")),
-    "comparison": Page("Comparisons, logic and bits", "Questions about elements, and operations on bits.", ("comparison",)),
+                      ("pointwise",)),
+    "comparison": Page("Comparisons, logic and bits", "Questions about elements, and operations on bits.", ("pointwise.comparison",)),
     "reductions": Page("Reductions and scans", "Over all elements or along dims: sums, extrema, statistics, running values.",
-                       ("reductions", "extrema", "statistics", "scans", "counting", "quantiles", "covariance", "differences")),
+                       ("reductions",)),
     "shapes": Page("Views and shapes", "Views share memory with their base; the others copy. `*_copy` is the same value in memory of its own, `*_scatter` the "
                    "base with other values in the place that the view shows.",
-                   ("views", "singletons", "slicing", "splitting", "windows", "complex_views", "shaping", "joining"), ("weft.layers.inplace_views",)),
-    "indexing": Page("Indexing, scattering and sorting", "Elements by position, by mask and by order.", ("indexing", "index_writes", "scattering", "masks", "sorting", "selecting")),
+                   ("shapes",), ("weft.layers.inplace_views",)),
+    "indexing": Page("Indexing, scattering and sorting", "Elements by position, by mask and by order.", ("indexing", "reductions.sorting")),
     "linear-algebra": Page("Linear algebra", "Products, norms, factorizations and solutions. Leading dims are batches.",
-                           ("linear", "einsum", "linalg", "singular", "factorizations", "pseudoinverse", "lu", "eigen", "matrix_equations", "matrix_functions", "vector_norms", "distances"),
+                           ("linalg",),
                            ("weft.catalogue.linalg",)),
-    "fft": Page("Fourier transforms", "Discrete transforms along dims.", ("fft", "spectra", "short_time")),
-    "special": Page("Special functions", "Functions beyond the elementary ones.", ("special_functions", "gamma", "normal_distribution", "bessel")),
+    "fft": Page("Fourier transforms", "Discrete transforms along dims.", ("signal",)),
+    "special": Page("Special functions", "Functions beyond the elementary ones.", ("special",)),
     "random": Page("Random numbers", "Counter-based: a number depends on the seed, the call's place in the program and the element, and not on threads or on how the "
-                   "program runs.", ("random", "sampling", "distributions"), ("weft.random", "weft.runtime.generator")),
+                   "program runs.", ("random",), ("weft.random", "weft.runtime.generator")),
     "nn-functional": Page("nn.functional", "The functions of neural networks.",
-                          ("activations", "shrinking", "functional", "attention", "convolution", "pooling", "norms", "running_norms", "embedding", "bags", "interpolation", "grid_sampling",
-                           "unpooling"),
+                          ("nn", "indexing.embedding"),
                           ("weft.nn.functions",)),
-    "losses": Page("Losses", "As functions and as modules.", ("losses", "ctc"), ("weft.nn.functions.losses", "weft.nn.modules.losses")),
+    "losses": Page("Losses", "As functions and as modules.", ("nn.losses", "nn.ctc"), ("weft.nn.functions.losses", "weft.nn.modules.losses")),
     "nn": Page("nn: modules and parameters", "Every module is callable with the arguments of its `forward`, and has the methods of `weft.nn.Module`.", (),
                ("weft.nn.parameter", "weft.nn.uninitialized", "weft.nn.modules")),
     "nn-utils": Page("nn.init and nn.utils", "Filling parameters, clipping gradients, sequences of unequal lengths.", (), ("weft.nn.init", "weft.nn.utils", "weft.nn.grad", "weft.nn.attention")),
@@ -86,14 +86,17 @@ PAGES: dict[str, Page] = {
 
 
 def page_of_entry(origin: str) -> str:
-    """The page of the entries that a module holds."""
-    file = origin.rpartition(".")[2]
-    return next((name for name, page in PAGES.items() if file in page.catalogue), "more")
+    """The page of the entries that a module holds: that of the longest listed part of the catalogue that it is in."""
+    return _longest(origin, ((f"weft.catalogue.{part}", name) for name, page in PAGES.items() for part in page.catalogue))
 
 
 def page_of_object(module: str) -> str:
     """The page of what a module defines: that of the longest name listed that it is, or is inside of."""
-    homes = [(home, name) for name, page in PAGES.items() for home in page.homes if module == home or (home != "weft" and module.startswith(home + "."))]
+    return _longest(module, ((home, name) for name, page in PAGES.items() for home in page.homes))
+
+
+def _longest(module: str, listed: Iterable[tuple[str, str]]) -> str:
+    homes = [(home, name) for home, name in listed if module == home or (home != "weft" and module.startswith(home + "."))]
     return max(homes, key=lambda pair: len(pair[0]))[1] if homes else "more"
 
 

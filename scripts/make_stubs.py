@@ -301,7 +301,7 @@ def stubs() -> dict[Path, str]:
         package / "__init__.pyi": root_stub(),
         package / "nn" / "functional.pyi": module_stub("weft.nn.functional.", nn_packets(), (), "\n".join(composed_lines()) + "\n"),
         package / "linalg.pyi": module_stub(
-            "weft.linalg.", public_packets("linalg", "aten::linalg_"), (), "from weft.catalogue.linalg import LinAlgError as LinAlgError\n"),
+            "weft.linalg.", public_packets("linalg", "aten::linalg_"), (), "from weft.catalogue.linalg.square import LinAlgError as LinAlgError\n"),
         package / "special.pyi": module_stub("weft.special.", {name: PACKETS[f"aten::{op}"] for name, op in sorted(special._found().items())}),
         package / "fft.pyi": module_stub("weft.fft.", public_packets("fft", "aten::fft_")),
     }

@@ -16,6 +16,9 @@ TOP = (9, "")
 SHARED = {"runtime", "ops"}
 # Packages of one floor and one column that are one body: the layers call autograd and autograd records what the layers do.
 TOGETHER = ({"layers", "autograd"},)
+# What a folder may hold: as many modules as its __init__ can introduce on one screen. A folder over the limit is named with its count, which may only fall.
+MODULES_OF_A_FOLDER = 30
+OVER = {"compile": 36}
 
 
 def imported(path: Path) -> Iterator[tuple[int, str]]:
@@ -59,3 +62,10 @@ def test_the_table_covers_every_package() -> None:
     top = {"nn", "optim", "func", "jit", "lazy", "onnx", "interop", "utils", "cli"}
     packages = {p.parent.name for p in ROOT.glob("*/__init__.py")}
     assert packages <= set(FLOORS) | top, packages - set(FLOORS) - top
+
+
+def test_no_folder_holds_more_than_its_introduction_can_name() -> None:
+    folders = {str(p.parent.relative_to(ROOT)): len(list(p.parent.glob("*.py"))) - 1 for p in ROOT.rglob("__init__.py")}
+    too_many = {name: count for name, count in folders.items() if count > OVER.get(name, MODULES_OF_A_FOLDER)}
+    assert not too_many, f"more than {MODULES_OF_A_FOLDER} modules, make packages by subject: {too_many}"
+    assert all(folders.get(name, 0) > MODULES_OF_A_FOLDER for name in OVER), "a folder is below the limit now: take it off OVER"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.catalogue.linalg import LinAlgError  # noqa: F401  (shown here)
+from weft.catalogue.linalg.square import LinAlgError  # noqa: F401  (shown here)
 from weft.layers.variants import with_out
 from weft.ops.op import PACKETS
 from weft.ops.packet import aten

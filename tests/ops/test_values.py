@@ -9,7 +9,7 @@ import pytest
 from sampling import NoSample, cases, cast, mine, relaid
 
 import weft  # noqa: F401  (defines every entry)
-from weft.catalogue.linalg import LinAlgError
+from weft.catalogue.linalg.square import LinAlgError
 from weft.ops.array import Array
 from weft.ops.compute import evaluate, type_of
 from weft.ops.op import Op

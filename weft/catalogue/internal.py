@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.samples import F, case, draw
-from weft.catalogue.views import infer_size
+from weft.catalogue.shapes.views import infer_size
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.types.tensor_type import TensorType

@@ -1,6 +1,6 @@
 """windows: what slides over a tensor becomes matrix products and padded sums, which the back end knows.
 
-The three bilinear operators of catalogue/convolution.py are matrix products over windows. Windows are strided views (`unfold`), so that the only work
+The three bilinear operators of catalogue/nn/convolution.py are matrix products over windows. Windows are strided views (`unfold`), so that the only work
 beside the product is one copy that lays them out as columns. The adjoint for the input is itself a correlation: of the gradient, spread out by the
 stride and padded, with the kernel turned around. The gradient of `unfold` is a sum of as many shifted pieces as windows overlap.
 """

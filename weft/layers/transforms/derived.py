@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from weft.catalogue import batching
+from weft.catalogue.transforms import batching
 from weft.layers import walk
 from weft.ops.batching import front
 from weft.ops.op import Op

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from weft.catalogue import random
+from weft.catalogue.random import factories
 from weft.ops.geometry import Geometry
 from weft.ops.op import Op
 from weft.support.errors import StateError
@@ -185,4 +185,4 @@ def _draw(take: Callable[[tuple[Any, ...]], Any], size: Any) -> Any:
     return None if level is None else level.draw(take, tuple(size))
 
 
-random.transforms.append(_draw)
+factories.transforms.append(_draw)

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.autograd.node import InputMetadata
 from weft.autograd.validate import validate
-from weft.catalogue import tangents
+from weft.catalogue.transforms import tangents
 from weft.layers import walk
 from weft.layers.transforms.level import tensors_in
 from weft.layers.transforms.tracked import GradLevel

@@ -1,0 +1,149 @@
+"""Rows of a table picked by index: embedding, one_hot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.catalogue.indexing.checks import (
+    check_bounds,
+    check_index_dtype,
+)
+from weft.catalogue.samples import F, I, case, draw
+from weft.ops.op import NOT_DIFFERENTIABLE, define
+from weft.ops.packet import aten
+from weft.support.errors import DTypeError, OutOfBounds, ShapeError
+from weft.types import dims as dm
+from weft.types import dtype as dt
+from weft.types.dims import Dim
+from weft.types.tensor_type import TensorType, tensor_type
+
+Array = Any
+
+# ---- embedding
+
+
+def _embedding_type(weight: TensorType, indices: TensorType, *rest: Any) -> TensorType:
+    check_index_dtype("embedding", indices)
+    if not (weight.is_complete and indices.is_complete):
+        return tensor_type(weight.dtype, None)
+    if weight.ndim != 2:
+        raise ShapeError("'weight' must be 2-D")
+    return tensor_type(weight.dtype, (*indices.shape, weight.shape[1]), weight.device)
+
+
+def _embedding(weight: Array, indices: Array, *rest: Any) -> Array:
+    check_bounds(indices, weight.shape[0], 0, "index out of range in self")
+    return weight[indices]
+
+
+def _embedding_back(g: Any, weight_dims: Any, indices: Any, padding_idx: int, scale_grad_by_freq: bool) -> Any:
+    return aten.embedding_dense_backward(g, indices, weight_dims[0], padding_idx, scale_grad_by_freq)
+
+
+embedding = define(
+    "aten::embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
+    "Rows of weight [n, d] picked by indices [...]: [..., d]. The row padding_idx receives no gradient.",
+    type=_embedding_type,
+    kernel=_embedding,
+    vjp={"weight": _embedding_back},
+    effect="raises",
+    public=("weft",),
+    samples=draw(case(F(5, 3), I(2, 4, high=5)), case(F(5, 3), I(6, high=5))),
+    reference=lambda w, i, *rest: w[i],
+)
+
+
+def _embedding_backward_type(grad: TensorType, indices: TensorType, num_weights: Dim, *rest: Any) -> TensorType:
+    if not grad.is_complete:
+        return tensor_type(grad.dtype, None)
+    return tensor_type(grad.dtype, (num_weights, grad.shape[-1]), grad.device)
+
+
+def _embedding_backward(grad: Array, indices: Array, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> Array:
+    width = grad.shape[-1]
+    rows, places = grad.reshape(indices.size, width), indices.reshape(-1)
+    if scale_grad_by_freq:
+        counts = np.bincount(places, minlength=num_weights)
+        rows = rows / counts[places][:, None].astype(dt.compute_dtype(dt.from_numpy(rows.dtype)).numpy)
+    if padding_idx >= 0:
+        kept = places != padding_idx
+        rows, places = rows[kept], places[kept]
+    return sum_rows(rows, places, num_weights).astype(grad.dtype, copy=False)
+
+
+def sum_rows(rows: Array, places: Array, count: int) -> Array:
+    """out[places[i]] += rows[i], by sorting: np.add.at is an order slower."""
+    wide = dt.compute_dtype(dt.from_numpy(rows.dtype)).numpy
+    out = np.zeros((count, *rows.shape[1:]), wide)
+    if places.size:
+        order = np.argsort(places, kind="stable")
+        ordered = places[order]
+        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+        out[ordered[starts]] = np.add.reduceat(rows[order].astype(wide, copy=False), starts, axis=0)
+    return out.astype(rows.dtype, copy=False)
+
+
+def _embedding_double_back(g: Any, indices: Any, padding_idx: int, scale_grad_by_freq: bool, num_weights: Dim) -> Any:
+    picked = aten.embedding(g, indices)
+    if padding_idx >= 0:
+        picked = aten.masked_fill(picked, aten.unsqueeze(indices == padding_idx, -1), 0)
+    if scale_grad_by_freq:
+        flat = aten.reshape(indices, (dm.product(indices.dims),))
+        ones = aten.ones_like(flat)
+        counts = aten.scatter_add(aten.new_zeros(flat, (num_weights,)), 0, flat, ones)
+        picked = picked / aten.unsqueeze(aten.index(counts, (indices,)), -1)
+    return picked
+
+
+define(
+    "aten::embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq) -> Tensor",
+    "The gradient of embedding: the rows of grad_output summed by index.",
+    type=_embedding_backward_type,
+    kernel=_embedding_backward,
+    vjp={"grad_output": _embedding_double_back},
+    public=(),
+    samples=draw(case(F(2, 4, 3), I(2, 4, high=5), 5, -1, False), case(F(6, 3), I(6, high=5), 5, -1, True)),
+)
+
+
+def _one_hot(self: Any, num_classes: int) -> Any:
+    if self.dtype is not dt.int64:
+        raise DTypeError(f"one_hot is only applicable to index tensor of type LongTensor, got {self.dtype}")
+    if isinstance(num_classes, int) and num_classes == -1:
+        num_classes = aten.max(self).item() + 1
+    return aten.one_hot_of(self, num_classes)
+
+
+define(
+    "aten::one_hot(Tensor self, int num_classes=-1) -> Tensor",
+    "1 at each element's class in a new last dim, else 0; -1 classes means one more than the greatest element.",
+    decompose=_one_hot,
+    public=("nn.functional",),
+)
+
+
+def _one_hot_type(self: TensorType, num_classes: Dim) -> TensorType:
+    return tensor_type(dt.int64, None if self.dims is None else (*self.dims, num_classes), self.device)
+
+
+def _one_hot_of(x: Array, num_classes: int) -> Array:
+    if x.size and int(x.min()) < 0:
+        raise OutOfBounds("Class values must be non-negative.")
+    if x.size and int(x.max()) >= num_classes:
+        raise OutOfBounds("Class values must be smaller than num_classes.")
+    return (x[..., None] == np.arange(num_classes)).astype(np.int64)
+
+
+define(
+    "aten::one_hot_of(Tensor self, int num_classes) -> Tensor",
+    "one_hot for a known number of classes.",
+    type=_one_hot_type,
+    kernel=_one_hot_of,
+    vjp=NOT_DIFFERENTIABLE,
+    effect="raises",
+    public=(),
+    samples=draw(case(I(4, high=3), 3)),
+    reference=lambda x, n: np.eye(n, dtype=np.int64)[x],
+)

@@ -1,0 +1,317 @@
+"""Picking elements: gather, index_select, take, index (advanced indexing), masked_select, nonzero, searchsorted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.catalogue.indexing.checks import (
+    check_bounds,
+    check_index_dtype,
+    indexed,
+    indexed_dims,
+    is_mask,
+)
+from weft.catalogue.samples import B, F, I, case, draw
+from weft.catalogue.shapes.rearranging import run_size
+from weft.ops.op import NOT_DIFFERENTIABLE, define
+from weft.ops.packet import aten
+from weft.ops.rules import broadcast_dims, dims_text, normalize_dim
+from weft.support.errors import DTypeError, OutOfBounds, ShapeError
+from weft.types import dims as dm
+from weft.types import dtype as dt
+from weft.types import shape_env
+from weft.types.dims import Dim
+from weft.types.tensor_type import TensorType, tensor_type
+
+Array = Any
+
+# ---- along one dim
+
+
+def check_gather(name: str, self: TensorType, dim: int, index: TensorType) -> None:
+    """What gather and the scatters ask of `index`: integers, the rank of self, and sizes within self's outside of `dim`."""
+    check_index_dtype(name, index)
+    if not (self.is_complete and index.is_complete):
+        return
+    at = normalize_dim(name, dim, self.ndim)
+    if any(isinstance(d, int) and d == 0 for d in index.shape):
+        return
+    if max(self.ndim, 1) != max(index.ndim, 1):
+        raise ShapeError("Index tensor must have the same number of dimensions as input tensor")
+    for i, (a, b) in enumerate(zip(self.shape, index.shape, strict=False)):
+        if i != at and not (a == b) and shape_env.less(a, b):
+            raise ShapeError(
+                f"Size does not match at dimension {i} expected index {dims_text(index.shape)} to be no larger than self {dims_text(self.shape)} "
+                f"apart from dimension {at}"
+            )
+
+
+def _gather_type(self: TensorType, dim: int, index: TensorType, sparse_grad: bool) -> TensorType:
+    check_gather("gather", self, dim, index)
+    return tensor_type(self.dtype, index.dims, self.device)
+
+
+def window(x: Array, index: Array, at: int) -> Array:
+    """The part of x whose dims other than `at` are those of the index."""
+    return x[tuple(slice(None) if i == at else slice(0, n) for i, n in enumerate(index.shape))]
+
+
+def _gather(x: Array, dim: int, index: Array, sparse_grad: bool) -> Array:
+    if index.size == 0:
+        return np.empty(index.shape, x.dtype)
+    shape = index.shape
+    x, index = np.atleast_1d(x), np.atleast_1d(index)
+    at = dim % x.ndim
+    check_bounds(index, x.shape[at], at)
+    return np.take_along_axis(window(x, index, at), index, at).reshape(shape)
+
+
+gather = define(
+    "aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+    "out[i][j] = self[index[i][j]][j] for dim 0, and so on for the other dims.",
+    type=_gather_type,
+    kernel=_gather,
+    vjp={"self": lambda g, self_dims, dim, index: aten.scatter_add(aten.new_zeros(g, self_dims), dim, index, g)},
+    effect="raises",
+    out=True,
+    samples=draw(case(F(3, 4), 0, I(2, 4, high=3)), case(F(3, 4), -1, I(3, 2, high=4))),
+)
+
+
+def _index_select_type(self: TensorType, dim: int, index: TensorType) -> TensorType:
+    check_index_dtype("index_select", index)
+    if not (self.is_complete and index.is_complete):
+        return tensor_type(self.dtype, None)
+    at = normalize_dim("index_select", dim, self.ndim)
+    if index.ndim > 1:
+        raise OutOfBounds("index_select(): Index is supposed to be a vector")
+    if self.ndim == 0:
+        return self
+    return self.with_dims((*self.shape[:at], dm.product(index.shape), *self.shape[at + 1 :]))
+
+
+def _index_select(x: Array, dim: int, index: Array) -> Array:
+    at = dim % max(x.ndim, 1)
+    check_bounds(index, x.shape[at] if x.ndim else 1, at, "index out of range in self")
+    if x.ndim == 0:
+        return x.copy()
+    return np.take(x, index.reshape(-1), at)
+
+
+index_select = define(
+    "aten::index_select(Tensor self, int dim, Tensor index) -> Tensor",
+    "The slices along dim at the places that `index` (a vector) lists.",
+    type=_index_select_type,
+    kernel=_index_select,
+    vjp={"self": lambda g, self_dims, dim, index: aten.index_add(aten.new_zeros(g, self_dims), dim, index, g)},
+    effect="raises",
+    out=True,
+    samples=draw(case(F(3, 4), 0, I(5, high=3)), case(F(3, 4), -1, I(2, high=4))),
+    reference=lambda x, dim, index: np.take(x, index, dim),
+)
+
+
+def _take(self: Any, index: Any) -> Any:
+    flat = aten.reshape(self, (dm.product(self.dims),))
+    return aten.index(flat, (index,))
+
+
+define("aten::take(Tensor self, Tensor index) -> Tensor", "The elements at these places of the flattened tensor.", decompose=_take, out=True)
+
+
+def _take_along_dim(self: Any, indices: Any, dim: int | None) -> Any:
+    if indices.dtype is not dt.int64:
+        raise DTypeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype}")
+    if dim is None:
+        return aten.gather(aten.reshape(self, (dm.product(self.dims),)), 0, aten.reshape(indices, (dm.product(indices.dims),)))
+    if self.ndim != indices.ndim:
+        raise ShapeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, "
+            f"but got {self.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
+        )
+    at = normalize_dim("take_along_dim", dim, self.ndim)
+    rest = broadcast_dims("take_along_dim", [(*x.dims[:at], *x.dims[at + 1 :]) for x in (self, indices)])
+    wide, joint = ((*rest[:at], x.dims[at], *rest[at:]) for x in (self, indices))
+    wrapped = aten.remainder(indices, self.dims[at])  # negative ones count from the end
+    return aten.gather(aten.expand(self, wide), at, aten.expand(wrapped, joint))
+
+
+define(
+    "aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
+    "The elements that `indices` picks along dim; other dims broadcast.",
+    decompose=_take_along_dim,
+    out=True,
+    samples=draw(case(F(3, 4), I(3, 2, high=4), 1)),
+    reference=lambda x, index, dim: np.take_along_axis(x, index, dim),
+)
+
+# ---- advanced indexing
+
+
+def _index_type(self: TensorType, indices: Sequence[TensorType | None]) -> TensorType:
+    if not self.is_complete or any(i is not None and not i.is_complete for i in indices):
+        return tensor_type(self.dtype, None)
+    dims = indexed_dims(self, indices, run_size)
+    return tensor_type(self.dtype, dims, self.device)
+
+
+def _index(x: Array, indices: Sequence[Array | None]) -> Array:
+    return indexed(x, indices)
+
+
+index = define(
+    "aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+    "Advanced indexing: integer tensors broadcast together and pick elements; bool tensors stand for the places where they are True; None keeps "
+    "a dim. The result's dims come where the indexed dims stood if those are adjacent, else first.",
+    type=_index_type,
+    kernel=_index,
+    vjp={
+        "self": lambda g, self_dims, indices: aten.index_put(aten.new_zeros(g, self_dims), indices, g, True),
+    },
+    effect="raises",
+    public=(),
+    found_from=lambda self, indices: tuple(i for i in indices if i is not None and is_mask(i.tensor_type.dtype)),
+    samples=draw(case(F(3, 4, 2), (I(5, high=3), None, I(5, high=2))), case(F(3, 4), (None, I(2, 2, high=4)))),
+    reference=lambda x, indices: x[tuple(slice(None) if j is None else j for j in indices)],
+)
+
+
+def _masked_select_type(self: TensorType, mask: TensorType) -> TensorType:
+    if mask.dtype is not None and mask.dtype is not dt.bool_:
+        raise DTypeError("masked_select: expected BoolTensor for mask")
+    if self.is_complete and mask.is_complete:
+        broadcast_dims("masked_select", [self.shape, mask.shape])
+    return tensor_type(self.dtype, (run_size(),), self.device)
+
+
+def _are_alike(self: TensorType, mask: TensorType) -> bool:
+    """Whether a mask certainly has the dims of what it masks."""
+    env = shape_env.current_env()
+    if not (mask.is_complete and self.is_complete):
+        return False
+    return mask.dims == self.dims or (env is not None and mask.ndim == self.ndim and all(map(env.proves_equal, mask.shape, self.shape)))
+
+
+def _masked_select(x: Array, mask: Array) -> Array:
+    x, mask = np.broadcast_arrays(x, mask)
+    return x[mask]
+
+
+define(
+    "aten::masked_select(Tensor self, Tensor mask) -> Tensor",
+    "The elements where the mask (broadcast with self) holds, in row-major order.",
+    type=_masked_select_type,
+    kernel=_masked_select,
+    vjp={"self": lambda g, self_dims, mask: _masked_select_back(g, self_dims, mask)},
+    found_from=lambda self, mask: (mask if _are_alike(self.tensor_type, mask.tensor_type) else (mask, self.tensor_type.dims),),
+    out=True,
+    samples=draw(case(F(3, 4), B(3, 4)), case(F(3, 4), B(4))),
+)
+
+
+def _masked_select_back(g: Any, self_dims: tuple[Dim, ...], mask: Any) -> Any:
+    """The cotangent at its places; masks with more dims than self give it those dims, and the engine sums them away."""
+    zeros = aten.new_zeros(g, self_dims)
+    whole, mask = aten.broadcast_tensors((zeros, mask))
+    return aten.masked_scatter(whole, mask, g)
+
+
+def _nonzero_type(self: TensorType) -> TensorType:
+    return tensor_type(dt.int64, (run_size(), None if self.dims is None else len(self.dims)), self.device)
+
+
+define(
+    "aten::nonzero(Tensor self) -> Tensor",
+    "The places of the elements that are not zero: [count, ndim], in row-major order.",
+    type=_nonzero_type,
+    kernel=lambda x: np.stack(np.nonzero(x), 1) if x.ndim else np.zeros((int(x != 0), 0), np.int64),
+    vjp=NOT_DIFFERENTIABLE,
+    found_from=lambda self: (self,),
+    out=True,
+    samples=draw(case(B(3, 4)), case(F(3))),
+    reference=lambda x: np.stack(np.nonzero(x), -1),
+)
+
+define(
+    "aten::nonzero.as_tuple(Tensor self, *, bool as_tuple) -> Tensor[]",
+    "nonzero as one vector for each dim (or, as_tuple=False, as one matrix).",
+    decompose=lambda self, as_tuple: _nonzero_numpy(self) if as_tuple else aten.nonzero(self),
+)
+define("aten::argwhere(Tensor self) -> Tensor", "The places of the elements that are not zero: [count, ndim].",
+       decompose=lambda self: aten.nonzero(self))
+
+
+def _nonzero_numpy(self: Any) -> Any:
+    raised = aten.reshape(self, (1,)) if self.ndim == 0 else self
+    return aten.unbind(aten.nonzero(raised), 1)
+
+
+define("aten::nonzero_numpy(Tensor self) -> Tensor[]", "The places of the elements that are not zero, one vector for each dim.",
+       decompose=_nonzero_numpy, public=())
+
+
+# ---- sorted sequences
+
+
+def _searchsorted_type(
+    sorted_sequence: TensorType, self: Any, out_int32: bool, right: bool, side: str | None, sorter: TensorType | None
+) -> TensorType:
+    if side not in (None, "left", "right"):
+        raise ShapeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise ShapeError("torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+    if isinstance(self, TensorType) and self.dims is not None and sorted_sequence.dims is not None:
+        a, b = sorted_sequence.dims, self.dims
+        if len(a) != 1 and (len(a) != len(b) or len(a) == 0):
+            raise ShapeError(
+                "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value "
+                f"tensor must match, but we got boundaries tensor {dims_text(a)} and input value tensor {dims_text(b)}"
+            )
+    dims = self.dims if isinstance(self, TensorType) else ()
+    return tensor_type(dt.int32 if out_int32 else dt.int64, dims, sorted_sequence.device)
+
+
+def _searchsorted(
+    sequence: Array, values: Any, out_int32: bool, right: bool, side: str | None, sorter: Array | None
+) -> Array:
+    values = np.asarray(values)
+    if sorter is not None:
+        sequence = np.take_along_axis(sequence, sorter, -1)
+    where: Any = "right" if right or side == "right" else "left"
+    target = np.int32 if out_int32 else np.int64
+    if sequence.ndim == 1:
+        return np.asarray(np.searchsorted(sequence, values, where), target)
+    rows = sequence.reshape(-1, sequence.shape[-1])
+    wanted = values.reshape(rows.shape[0], -1)
+    found = [np.searchsorted(row, v, where) for row, v in zip(rows, wanted, strict=True)]
+    return np.array(found, target).reshape(values.shape)
+
+
+for _schema in (
+    "aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, "
+    "Tensor? sorter=None) -> Tensor",
+    "aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, "
+    "Tensor? sorter=None) -> Tensor",
+):
+    define(
+        _schema,
+        "Where each value would be inserted to keep the last dim of sorted_sequence sorted.",
+        type=_searchsorted_type,
+        kernel=_searchsorted,
+        vjp=NOT_DIFFERENTIABLE,
+        public=("weft",),
+        out=True,
+    )
+
+for _overload, _kind in (("Tensor", "Tensor"), ("Scalar", "Scalar")):
+    define(
+        f"aten::bucketize.{_overload}({_kind} self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+        "The bucket of each value between sorted boundaries.",
+        decompose=lambda self, boundaries, out_int32, right: aten.searchsorted(boundaries, self, out_int32=out_int32, right=right),
+        public=("weft",),
+        out=True,
+    )
+

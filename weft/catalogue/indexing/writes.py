@@ -1,0 +1,310 @@
+"""Writing where an index says: slices along a dim (index_add, index_copy, index_fill), places of an advanced indexing (index_put)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.catalogue.families import is_one
+from weft.catalogue.indexing.checks import (
+    check_bounds,
+    check_index_dtype,
+    expand_values,
+    indexed_dims,
+    numpy_index,
+)
+from weft.catalogue.indexing.embedding import sum_rows
+from weft.catalogue.samples import F, I, case, draw
+from weft.catalogue.shapes.slicing import along
+from weft.ops.op import define
+from weft.ops.packet import aten
+from weft.ops.rules import check_fits, dims_text, normalize_dim
+from weft.ops.scalar_numpy import NUMPY
+from weft.support.errors import DTypeError, IndexBoundsError, OutOfBounds, ShapeError
+from weft.types import dims as dm
+from weft.types import dtype as dt
+from weft.types import shape_env
+from weft.types.tensor_type import TensorType
+
+Array = Any
+
+# ---- whole slices along one dim
+
+
+def _index_add_type(self: TensorType, dim: int, index: TensorType, source: TensorType, *rest: Any) -> TensorType:
+    check_index_dtype("index_add", index)
+    if self.dtype is not None and source.dtype is not None and self.dtype is not source.dtype:
+        raise DTypeError(f"index_add_(): self ({self.dtype}) and source ({source.dtype}) must have the same scalar type")
+    if not (self.is_complete and index.is_complete and source.is_complete):
+        return self
+    at = normalize_dim("index_add", dim, self.ndim)
+    if index.ndim > 1:
+        raise OutOfBounds(f"index_add_(): Index is supposed to be a vector, but got dim: {index.ndim}")
+    if self.ndim == 0:
+        return self
+    if self.ndim != source.ndim or any(
+        i != at and not shape_env.equal(a, b) for i, (a, b) in enumerate(zip(self.shape, source.shape, strict=False))
+    ):
+        raise ShapeError(
+            f"source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {dims_text(self.shape)} "
+            f"source.shape = {dims_text(source.shape)}"
+        )
+    count = index.shape[0] if index.shape else 1
+    if not shape_env.equal(count, source.shape[at]):
+        raise ShapeError(f"index_add_(): Number of indices ({count}) should be equal to source.size(dim) ({source.shape[at]})")
+    return self
+
+
+def _index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any = 1) -> Array:
+    at = dim % max(x.ndim, 1)
+    check_bounds(index, x.shape[at] if x.ndim else 1, at, "index out of range in self")
+    if x.ndim == 0:
+        return np.asarray(x + np.asarray(alpha).astype(x.dtype) * source.sum(dtype=x.dtype), x.dtype)
+    rows = np.moveaxis(source, at, 0) if is_one(alpha) else np.moveaxis(source, at, 0) * np.asarray(alpha).astype(source.dtype)  # a negative number wraps around in unsigned integers
+    added = np.moveaxis(sum_rows(rows, index.reshape(-1), x.shape[at]), 0, at)
+    return x | added.astype(x.dtype) if x.dtype == np.bool_ else (x + added).astype(x.dtype, copy=False)
+
+
+index_add = define(
+    "aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+    "A copy of self with alpha * source added to the slices along dim that index lists.",
+    type=_index_add_type,
+    kernel=_index_add,
+    vjp={
+        "self": lambda g: g,
+        "source": lambda g, source_dims, dim, index, alpha: _selected(g, source_dims, dim, index)
+        if is_one(alpha)
+        else _selected(g, source_dims, dim, index) * alpha,
+    },
+    effect="raises",
+    inplace=True,
+    out=True,
+    samples=draw(case(F(3, 4), 0, I(5, high=3), F(5, 4)), case(F(3, 4), -1, I(2, high=4), F(3, 2), alpha=2)),
+)
+
+
+def _selected(g: Any, source_dims: Any, dim: int, index: Any) -> Any:
+    return aten.expand_as(aten.index_select(g, dim, index), aten.new_zeros(g, source_dims)) if not source_dims else aten.index_select(
+        g, dim, index
+    )
+
+
+def _index_copy(x: Array, dim: int, index: Array, source: Array) -> Array:
+    at = dim % max(x.ndim, 1)
+    check_bounds(index, x.shape[at] if x.ndim else 1, at, "index_copy_(): index out of range in self")
+    if x.ndim == 0:
+        return source.reshape(()).copy()
+    out = x.copy()
+    out[along(at, index.reshape(-1))] = source
+    return out
+
+
+define(
+    "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+    "A copy of self in which the slices along dim that index lists are those of source.",
+    type=_index_add_type,
+    kernel=_index_copy,
+    vjp={
+        "self": lambda g, dim, index: aten.index_fill(g, dim, index, 0),
+        "source": lambda g, source_dims, dim, index: _selected(g, source_dims, dim, index),
+    },
+    effect="raises",
+    inplace=True,
+    out=True,
+    samples=draw(case(F(3, 4), 1, np.array([2, 0]), F(3, 2))),
+)
+
+
+def _index_fill(x: Array, dim: int, index: Array, value: Any) -> Array:
+    at = dim % max(x.ndim, 1)
+    check_bounds(index, x.shape[at] if x.ndim else 1, at)
+    out = x.copy()
+    out[along(at, index.reshape(-1)) if x.ndim else ...] = NUMPY.const(value, dt.from_numpy(x.dtype))
+    return out
+
+
+def _index_fill_type(self: TensorType, dim: int, index: TensorType, value: Any) -> TensorType:
+    if index.dtype is not None and index.dtype is not dt.int64:
+        raise OutOfBounds("index_fill_(): Expected dtype int64 for index.")
+    check_fits(value, self.dtype)
+    if self.dims is not None:
+        normalize_dim("index_fill", dim, self.ndim)
+    return self
+
+
+def _fill_with(self: Any, dim: int, index: Any, value: Any) -> Any:
+    if value.ndim:
+        raise ShapeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+    filled = aten.index_fill(aten.zeros(self.dims, dtype=dt.bool_), dim, index, True)
+    return aten.where(filled, aten.to(value, self.dtype), self)
+
+
+define(
+    "aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
+    "A copy of self with a 0-dim tensor's value in the slices along dim that index lists.",
+    decompose=_fill_with,
+    inplace=True,
+    out=True,
+    samples=draw(case(F(3, 4), 0, np.array([2, 0]), F())),
+)
+define(
+    "aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+    "A copy of self with a number in the slices along dim that index lists.",
+    type=_index_fill_type,
+    kernel=_index_fill,
+    vjp={"self": lambda g, dim, index: aten.index_fill(g, dim, index, 0)},
+    effect="raises",
+    inplace=True,
+    out=True,
+    samples=draw(case(F(3, 4), 0, I(2, high=3), 1.5)),
+)
+
+# ---- advanced indexing
+
+
+def _index_put_type(self: TensorType, indices: Sequence[TensorType | None], values: TensorType, accumulate: bool) -> TensorType:
+    if self.dtype is not None and values.dtype is not None and self.dtype is not values.dtype:
+        raise DTypeError(
+            f"Index put requires the source and destination dtypes match, got {self.dtype} for the destination and {values.dtype} for the source."
+        )
+    if self.is_complete and all(i is None or i.is_complete for i in indices):
+        indexed_dims(self, indices, lambda: None)
+    return self
+
+
+def _index_put(x: Array, indices: Sequence[Array | None], values: Array, accumulate: bool) -> Array:
+    out = np.array(x, order="C")
+    where = numpy_index(x, indices)
+    values = expand_values(values, _shape_of(x, where))
+    if not accumulate:
+        out[where] = values
+    elif out.dtype == np.bool_:
+        np.logical_or.at(out, where, values)
+    else:
+        _accumulate(out, where, values)
+    return out
+
+
+def _shape_of(x: Array, where: tuple[Any, ...]) -> tuple[int, ...]:
+    """The shape of x[where], without picking: x is stood in for by one byte that is repeated."""
+    shape: tuple[int, ...] = np.broadcast_to(np.int8(0), x.shape)[where].shape
+    return shape
+
+
+def _accumulate(out: Array, where: tuple[Any, ...], values: Array) -> None:
+    """out[where] += values with repeats: by rows where leading dims are indexed, else element by element."""
+    tensors = [w for w in where if isinstance(w, np.ndarray) and w.dtype != np.bool_]
+    if len(tensors) != len(where) or not tensors or out.size == 0:
+        np.add.at(out, where, values)
+        return
+    joint = np.broadcast_arrays(*tensors)
+    lead = out.shape[: len(tensors)]
+    wrapped = tuple(np.where(j < 0, j + n, j) for j, n in zip(joint, lead, strict=True))
+    flat = np.ravel_multi_index(wrapped, lead).reshape(-1)
+    rows = values.reshape(flat.size, *out.shape[len(tensors) :])
+    out += sum_rows(rows, flat, int(np.prod(lead))).reshape(out.shape)
+
+
+def _index_put_grad_self(g: Any, indices: Any, accumulate: bool) -> Any:
+    return g if accumulate else aten.index_put(g, indices, aten.new_zeros(g, ()))
+
+
+def _index_put_grad_values(g: Any, values_dims: Any, indices: Any) -> Any:
+    if not values_dims and len(indices) == 1 and indices[0].dtype is dt.bool_:  # one number by a mask: nothing needs to be picked for its sum
+        mask = indices[0]
+        return aten.sum(aten.where(aten.reshape(mask, (*mask.dims, *(1,) * (g.ndim - mask.ndim))), g, 0))
+    return aten.sum_to_size(aten.index(g, indices), values_dims)
+
+
+index_put = define(
+    "aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+    "A copy of self with values at the places of an advanced indexing (added there, if accumulating).",
+    type=_index_put_type,
+    kernel=_index_put,
+    vjp={"self": _index_put_grad_self, "values": _index_put_grad_values},
+    effect="raises",
+    inplace=True,
+    out=True,
+    samples=draw(case(F(3, 4), (I(5, high=3), None), F(5, 4), True), case(F(3, 4), (np.array([2, 0]), np.array([1, 1])), F(2)), case(F(3, 4), (None, I(6, high=4)), F(6), True)),
+)
+
+
+def _flat(x: Any) -> Any:
+    return aten.reshape(x, (-1,))
+
+
+def _put(self: Any, index: Any, source: Any, accumulate: bool) -> Any:
+    if index.dtype is not dt.int64:
+        raise DTypeError(f"put_(): Expected a long tensor for index, but got {index.dtype}")
+    if self.dtype is not source.dtype:
+        raise DTypeError(f"put_(): self and source expected to have the same dtype, but got self.dtype = {self.dtype} and source.dtype = {source.dtype}")
+    if not shape_env.equal(dm.product(source.dims), dm.product(index.dims)):
+        raise IndexBoundsError(f"put_(): Expected source and index to have the same number of elements, but got {source.dims} and {index.dims}")
+    return aten.reshape(aten.index_put(_flat(self), (_flat(index),), _flat(source), accumulate), self.dims)
+
+
+define(
+    "aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
+    "A copy of self with the source's elements at these places of the flattened tensor (added there, if accumulating).",
+    decompose=_put,
+    inplace=True,
+    samples=draw(case(F(3, 4), np.array([7, 0]), F(2)), case(F(3, 4), I(5, high=12), F(5), True)),
+)
+
+
+def _index_reduce(self: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool) -> Any:
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise ShapeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}")
+    if index.ndim > 1:
+        raise ShapeError(f"index_reduce(): Index is supposed to be a vector, but got {index.ndim} dims")
+    if not self.ndim:
+        return _index_reduce(_flat(self), dim, _flat(index), _flat(source), reduce, include_self).reshape(())
+    at = normalize_dim("index_reduce", dim, self.ndim)
+    lined = aten.reshape(index, tuple(-1 if i == at else 1 for i in range(self.ndim)))
+    return aten.scatter_reduce(self, at, aten.expand(lined, source.dims), source, reduce, include_self=include_self)
+
+
+define(
+    "aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
+    "A copy of self whose slices along dim that index lists are combined with those of source: prod, mean, amax or amin.",
+    decompose=_index_reduce,
+    inplace=True,
+    out=True,
+    samples=draw(case(F(3, 4), 0, I(5, high=3), F(5, 4), "amax"), case(F(3, 4), 1, I(2, high=4), F(3, 2), "mean", include_self=False)),
+)
+
+
+def _fill_diagonal(self: Any, fill_value: Any, wrap: bool) -> Any:
+    if self.ndim < 2:
+        raise ShapeError("dimensions must larger than 1")
+    rows, columns = self.dims[0], self.dims[1]
+    if self.ndim > 2 and any(not shape_env.equal(d, rows) for d in self.dims):
+        raise ShapeError("all dimensions of input must be of equal length")
+    place = aten._iota(dm.product(self.dims))
+    step: Any = 1
+    for i in range(1, self.ndim):
+        step = step + dm.product(self.dims[i:])
+    chosen = aten.eq(aten.remainder(place, step), 0)
+    if not wrap and self.ndim == 2:
+        chosen = aten.logical_and(chosen, aten.lt(place, columns * columns))
+    return aten.masked_fill(self, aten.reshape(chosen, self.dims), fill_value)
+
+
+define(
+    "aten::fill_diagonal(Tensor self, Scalar fill_value, bool wrap=False) -> Tensor",
+    "A copy of self with a number on the main diagonal; `wrap` starts it again below the square part of a tall matrix.",
+    decompose=_fill_diagonal,
+    inplace=True,
+    public=("Tensor",),
+    samples=draw(case(F(3, 4), 1.5), case(F(7, 3), 2.0, True), case(F(3, 3, 3), 0.5)),
+    reference=lambda x, value, wrap: _filled_diagonal(x, value, wrap),
+)
+
+
+def _filled_diagonal(x: Array, value: Any, wrap: bool) -> Array:
+    """An oracle for fill_diagonal."""
+    out = x.copy()
+    np.fill_diagonal(out, value, wrap)
+    return out

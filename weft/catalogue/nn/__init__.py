@@ -1,0 +1,25 @@
+"""Networks.
+
+activations.py, shrinking.py, attention.py, convolution.py, losses.py, ctc.py, norms.py, running_norms.py, bags.py (bags of rows),
+pooling.py, unpooling.py, interpolation.py, grid_sampling.py; functional.py has the signatures of nn.functional that
+differ from the operators' (namespace nn::).
+"""
+
+from weft.catalogue.nn import (  # noqa: F401
+    activations,
+    antialiasing,
+    attention,
+    bags,
+    convolution,
+    ctc,
+    functional,
+    grid_sampling,
+    interpolation,
+    losses,
+    norms,
+    pooling,
+    row_norms,
+    running_norms,
+    shrinking,
+    unpooling,
+)

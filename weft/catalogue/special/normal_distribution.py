@@ -1,0 +1,90 @@
+"""The normal distribution: ndtr, log_ndtr and ndtri; and the entropy of a probability, entr."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from weft.catalogue.families import pointwise
+from weft.catalogue.random.draws import lower_quantile
+from weft.ops.packet import aten
+from weft.types import dtype as dt
+
+_ROOT_HALF = math.sqrt(0.5)
+_ROOT_TAU = math.sqrt(2 * math.pi)
+_FAR = {dt.float32: (-10.0, 5), dt.float64: (-20.0, 9)}  # below this, so many terms of the series of the tail are exact
+
+
+def _ndtr(s: Any, x: Any) -> Any:
+    dtype = s.dtype(x)
+    return s.mul(s.const(0.5, dtype), s.erfc(s.mul(x, s.const(-_ROOT_HALF, dtype))))
+
+
+def _log_ndtr(s: Any, x: Any) -> Any:
+    """log(erfc) in the middle, log1p above 0, and far below the series of the tail: -x**2/2 - log(-x sqrt(2 pi)) + log(1 - 1/x**2 + 3/x**4 - ...)."""
+    dtype = s.dtype(x)
+
+    def const(value: float) -> Any:
+        return s.const(value, dtype)
+
+    limit, terms = _FAR[dtype]
+    below = s.minimum(x, const(limit))
+    over = s.div(const(1.0), s.mul(below, below))
+    series = const(1.0)
+    for k in range(2 * terms - 1, 0, -2):
+        series = s.sub(const(1.0), s.mul(s.mul(series, over), const(float(k))))
+    tail = s.sub(s.mul(s.mul(below, below), const(-0.5)), s.log(s.mul(below, const(-_ROOT_TAU))))
+    upper = s.log1p(s.mul(s.erfc(s.mul(x, const(_ROOT_HALF))), const(-0.5)))
+    near = s.where(s.gt(x, const(0.0)), upper, s.log(_ndtr(s, s.maximum(x, const(limit)))))
+    return s.where(s.lt(x, const(limit)), s.add(tail, s.log(series)), near)
+
+
+def _ndtri(s: Any, p: Any) -> Any:
+    dtype = s.dtype(p)
+    zero, one, half = (s.const(v, dtype) for v in (0.0, 1.0, 0.5))
+    upper = s.gt(p, half)
+    small = s.where(upper, s.sub(one, p), p)
+    size = lower_quantile(s, s.maximum(small, s.const(2.0**-55 if dtype is dt.float64 else 2.0**-126, dtype)))
+    size = s.where(s.eq(small, zero), s.const(math.inf, dtype), size)
+    signed = s.where(upper, size, s.neg(size))
+    nan = s.const(math.nan, dtype)
+    return s.where(s.ge(p, zero), s.where(s.le(p, one), signed, nan), nan)
+
+
+def _entr(s: Any, x: Any) -> Any:
+    dtype = s.dtype(x)
+    zero = s.const(0.0, dtype)
+    return s.where(s.lt(x, zero), s.const(-math.inf, dtype), s.where(s.eq(x, zero), zero, s.neg(s.mul(x, s.log(x)))))
+
+
+def _density(x: Any) -> Any:
+    return aten.exp(x * x * -0.5) / _ROOT_TAU
+
+
+def _cdf(x: float) -> float:
+    return math.erfc(-x * _ROOT_HALF) / 2
+
+
+def _exact_quantile(p: float) -> float:
+    from statistics import NormalDist  # for the oracle only, and slow to import
+
+    return NormalDist().inv_cdf(p) if 0 < p < 1 else math.copysign(math.inf, p - 0.5) if p in (0, 1) else math.nan
+
+
+def _function(name: str, doc: str, scalar: Any, slope: Any, exact: Any = None) -> None:
+    def reference(x: Any) -> Any:
+        return np.vectorize(exact, otypes=[np.float64])(x) if np.size(x) else np.zeros(np.shape(x))
+
+    pointwise(f"aten::special_{name}(Tensor self) -> Tensor", doc, scalar=scalar, compute="real_float", public=("special",), inplace=False,
+              vjp={"self": slope}, reference=None if exact is None else reference)
+
+
+_function("ndtr", "The distribution function of the standard normal distribution.", _ndtr, lambda g, self: g * _density(self), _cdf)
+_function("log_ndtr", "The logarithm of ndtr, exact far below 0 too.", _log_ndtr,
+          lambda g, self, result: g * (aten.exp(self * self * -0.5 - result) / _ROOT_TAU), lambda x: math.log(_cdf(x)))
+_function("ndtri", "The quantiles of the standard normal distribution: the inverse of ndtr on [0, 1], NaN outside.", _ndtri,
+          lambda g, result: g * (aten.exp(result * result * 0.5) * _ROOT_TAU), _exact_quantile)
+_function("entr", "-x log x, 0 at 0 and -inf below.", _entr, lambda g, self: aten.where(self < 0, float("nan"), g * (-aten.log(self) - 1)),
+          lambda x: -x * math.log(x) if x > 0 else 0.0 if x == 0 else -math.inf)
