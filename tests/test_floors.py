@@ -8,10 +8,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent / "weft"
 FLOORS = {
-    "support": (0, ""), "types": (1, ""), "guards": (1, ""), "ops": (2, "left"), "runtime": (2, "right"), "ir": (3, ""), "catalogue": (4, ""), "passes": (5, "right"),
-    "tensor": (6, "left"), "loops": (6, "right"), "layers": (7, "left"), "autograd": (7, "left"), "codegen": (7, "right"), "compile": (8, ""),
+    "support": (0, ""), "types": (1, ""), "guards": (1, ""), "ops": (2, "left"), "runtime": (2, "right"), "ir": (3, ""), "catalogue": (4, ""),
+    "passes": (5, "right"), "tensor": (6, "left"), "loops": (6, "right"), "layers": (7, "left"), "autograd": (7, "left"),
+    "plan": (7, "right"), "codegen": (8, "right"), "compile": (9, ""),
 }
-TOP = (9, "")
+TOP = (10, "")
 # The programming model keeps its bytes in runtime storage and eager operators run ops' kernels: runtime serves both columns.
 SHARED = {"runtime", "ops"}
 # Packages of one floor and one column that are one body: the layers call autograd and autograd records what the layers do.

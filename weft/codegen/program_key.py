@@ -12,7 +12,7 @@ from weft.codegen.target import Target
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Everything between a captured graph and its code.
-_PACKAGES = ("types", "ops", "ir", "catalogue", "passes", "loops", "codegen", "runtime")
+_PACKAGES = ("types", "ops", "ir", "catalogue", "passes", "loops", "plan", "codegen", "runtime")
 
 
 def program_key(text: str, target: Target) -> str:

@@ -10,6 +10,7 @@ a node computes) is a buffer of one element: float f64, int i64, bool one byte.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,3 +106,12 @@ class LoweredGraph:
         """The buffer that holds a value."""
         found = self.alias.get(value)
         return value if found is None else found[0]
+
+    def kernels(self) -> Iterator[KernelCall]:
+        """Every kernel, those in blocks included."""
+        for step in self.steps:
+            if isinstance(step, KernelCall):
+                yield step
+            elif isinstance(step, BlockStep):
+                for block in step.blocks:
+                    yield from block.kernels()

@@ -1,6 +1,5 @@
-"""A lowered graph as one native program: steps in order, memory, sizes, and the functions that run them. Imports emit/ and lower/.
+"""A planned program (weft/plan) as native code: functions over its frame, compiled and loaded. Imports emit/ and lower/.
 
-Start reading at compile.py (the whole way), then layout.py (segments and tables), items.py (the steps), lives.py, storage.py and arena.py
-(memory), words.py, sizes.py and dims.py (sizes), functions.py, control_flow.py, numbers.py and launch.py (code). foreign.py and
-numpy_layout.py run nodes in NumPy.
+Start reading at compile.py (the whole way), then layout.py (segments), functions.py and control_flow.py (their code), numbers.py, sizes.py and
+launch.py (what they are written with). foreign.py runs a node in NumPy.
 """

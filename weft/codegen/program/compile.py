@@ -12,11 +12,11 @@ from weft.codegen.native import build, native_caller, products_in, shared_pool
 from weft.codegen.program.foreign import foreign_function
 from weft.codegen.program.launch import SERVICES, emit_services
 from weft.codegen.program.layout import native_layout
-from weft.codegen.program.numpy_layout import numpy_layout
 from weft.codegen.program_key import program_key
 from weft.codegen.target import Target, host_target
 from weft.ir.graph import Graph
 from weft.loops.kernel import LoweredGraph
+from weft.plan.numpy_layout import numpy_layout
 from weft.runtime.cache import Cache, user_cache
 from weft.runtime.engine import Library, load, once
 from weft.runtime.layout_text import decode, encode

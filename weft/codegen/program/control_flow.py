@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from weft.codegen.emit import I8, I64, Value, const
 from weft.codegen.program.functions import SegmentEmitter
-from weft.codegen.program.items import BlockItem
-from weft.codegen.program.numbers import is_number
-from weft.codegen.program.storage import crossing, value_bytes
 from weft.ir.graph import Operand
 from weft.ir.graph import Value as GraphValue
+from weft.plan.items import BlockItem
+from weft.plan.numbers import is_number
+from weft.plan.storage import crossing, value_bytes
 
 Body = Callable[[int], None]  # emits the items of one of the blocks
 

@@ -14,9 +14,9 @@ from weft.ops.compute import evaluate, is_default
 from weft.ops.op import Op
 from weft.ops.rules import Pointwise
 from weft.ops.scalar_numpy import NUMPY
+from weft.plan.numbers import number_compute_dtype
 from weft.runtime.program import ForeignFunction
 from weft.types import dims as dm
-from weft.types import dtype as dt
 from weft.types.dims import Expr
 
 NUMBERS = (int, float, bool)
@@ -76,9 +76,3 @@ def evaluate_number(op: Op, args: tuple[Any, ...]) -> Any:
             operands.append(value)
     with np.errstate(all="ignore"):
         return op.scalar(NUMPY, *operands).item()
-
-
-def number_compute_dtype(rule: Pointwise, args: tuple[Any, ...]) -> dt.DType:
-    """The dtype in which a pointwise body runs on numbers: floats are doubles, integers 64 bits wide."""
-    dtype = rule.compute_dtype(args)
-    return dt.float64 if dtype.is_floating_point else dtype

@@ -7,10 +7,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from weft.codegen.emit import Module
-from weft.codegen.program.arena import aligned
 from weft.codegen.program.control_flow import emit_if, emit_loop
 from weft.codegen.program.functions import SegmentEmitter, emit_plan
-from weft.codegen.program.items import (
+from weft.codegen.program.launch import Launch
+from weft.ir.graph import Graph, Node, Operand, Value, values_in
+from weft.loops.kernel import ForeignStep, KernelCall, LoweredGraph
+from weft.ops.geometry import contiguous
+from weft.plan.arena import aligned
+from weft.plan.items import (
     BlockItem,
     Enter,
     Event,
@@ -22,14 +26,10 @@ from weft.codegen.program.items import (
     flat_events,
     program_items,
 )
-from weft.codegen.program.launch import Launch
-from weft.codegen.program.numbers import KINDS, is_number
-from weft.codegen.program.numpy_layout import graph_symbols, late_binds
-from weft.codegen.program.storage import Storage, assign_storage, chunk_count, scratch_bytes
-from weft.codegen.program.words import Words
-from weft.ir.graph import Graph, Node, Operand, Value, values_in
-from weft.loops.kernel import ForeignStep, KernelCall, LoweredGraph
-from weft.ops.geometry import contiguous
+from weft.plan.numbers import KINDS, is_number
+from weft.plan.numpy_layout import graph_symbols, late_binds
+from weft.plan.storage import Storage, assign_storage, chunk_count, scratch_bytes
+from weft.plan.words import Words
 from weft.runtime.segments import (
     HEADER,
     Check,
@@ -61,7 +61,7 @@ class _Assembly:
         self.graph: Graph = lowered.graph
         self.symbols, self.given = graph_symbols(self.graph)
         late = frozenset(self.symbols[self.given :])
-        self.items = program_items(lowered, late, module)
+        self.items = program_items(lowered, late)
         self.storage: Storage = assign_storage(lowered, self.items, late)
         self.events = self.storage.lives.events
         self.words = Words(self.storage.roots, self.symbols, self.given)
@@ -71,6 +71,8 @@ class _Assembly:
         self.checks: list[Check] = []
         self.parallel = any(isinstance(e, KernelCall) and chunk_count(e) != 1 for e in self.events)
         called = dict.fromkeys(e.function for e in self.events if isinstance(e, KernelCall))
+        for name in {k.function for k in lowered.kernels()} - called.keys():
+            module.functions.pop(name, None)  # of numbers alone, which segments compute themselves
         first = self.words.take(len(called))
         self.functions = {name: first + i for i, name in enumerate(called)}  # consecutive words
         self.position = {id(e): i for i, e in enumerate(self.events)}

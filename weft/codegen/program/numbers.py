@@ -5,33 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.codegen.emit import F64, I1, I64, EmitError, Function, Module, const
+from weft.codegen.emit import F64, I1, I64, Function, const
 from weft.codegen.emit import Value as Scalar
-from weft.codegen.program.dims import divide
-from weft.codegen.program.foreign import number_compute_dtype
-from weft.ir.builder import type_of_operand
+from weft.codegen.program.sizes import divide
 from weft.ir.graph import Node, Operand, Value
-from weft.ops.compute import is_default
-from weft.ops.rules import Pointwise
-from weft.passes.effects import KEPT
-from weft.support.errors import WeftError
+from weft.plan.numbers import LIBRARY, NUMBER_DTYPES, number_operands
 from weft.types import dtype as dt
 from weft.types.dims import Expr
 from weft.types.dtype import DType
-from weft.types.tensor_type import BOOL, FLOAT, INT
+from weft.types.tensor_type import BOOL
 
-KINDS = {FLOAT: "float", INT: "int", BOOL: "bool"}
 _TYPES = {dt.float64: F64, dt.int64: I64, dt.bool_: I1}
 _DTYPES = {t: d for d, t in _TYPES.items()}
-# The C library computes these as Python's own arithmetic and math module do.
-_LIBRARY = (
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh",
-    "acosh", "atanh", "erf", "erfc",
-)
 
 
 class NumberScalar:
-    """A part of the scalar protocol on LLVM scalars. What is missing makes the node a foreign step."""
+    """The part of the scalar protocol that `NumberTypes` (plan/numbers.py) admits, on LLVM scalars."""
 
     def __init__(self, function: Function) -> None:
         self._f = function
@@ -68,10 +57,10 @@ class NumberScalar:
         return self._f.fdiv(x, y)
 
     def floordiv(self, x: Scalar, y: Scalar) -> Scalar:
-        return divide(self._f, "floordiv", _integer(x), _integer(y))
+        return divide(self._f, "floordiv", x, y)
 
     def remainder(self, x: Scalar, y: Scalar) -> Scalar:
-        return divide(self._f, "mod", _integer(x), _integer(y))
+        return divide(self._f, "mod", x, y)
 
     def neg(self, x: Scalar) -> Scalar:
         return self._f.fneg(x) if x.type is F64 else self._f.sub(0, x)
@@ -82,31 +71,31 @@ class NumberScalar:
         return self._f.select(self._f.icmp("slt", x, 0), self._f.sub(0, x), x)
 
     def pow(self, x: Scalar, y: Scalar) -> Scalar:
-        return self._library("pow", _double(x), _double(y))
+        return self._library("pow", x, y)
 
     def sqrt(self, x: Scalar) -> Scalar:
-        return self._f.intrinsic("sqrt", _double(x))
+        return self._f.intrinsic("sqrt", x)
 
     def rsqrt(self, x: Scalar) -> Scalar:
         return self._f.fdiv(1.0, self.sqrt(x))
 
     def floor(self, x: Scalar) -> Scalar:
-        return self._f.intrinsic("floor", _double(x))
+        return self._f.intrinsic("floor", x)
 
     def ceil(self, x: Scalar) -> Scalar:
-        return self._f.intrinsic("ceil", _double(x))
+        return self._f.intrinsic("ceil", x)
 
     def trunc(self, x: Scalar) -> Scalar:
-        return self._f.intrinsic("trunc", _double(x))
+        return self._f.intrinsic("trunc", x)
 
     def _library(self, name: str, *args: Scalar) -> Scalar:
         callee = self._f.module.declare(name, F64, [F64] * len(args))
         return self._f.call(callee, args, name)
 
     def __getattr__(self, name: str) -> Callable[[Scalar], Scalar]:
-        if name not in _LIBRARY:
+        if name not in LIBRARY:
             raise AttributeError(name)
-        return lambda x: self._library(name, _double(x))
+        return lambda x: self._library(name, x)
 
     def maximum(self, x: Scalar, y: Scalar) -> Scalar:
         return self._extremum("fmax", "sgt", x, y)
@@ -167,64 +156,19 @@ class NumberScalar:
         return x
 
 
-def _double(x: Scalar) -> Scalar:
-    if x.type is not F64:
-        raise EmitError(f"number arithmetic: needs a double, got {x.type}")
-    return x
-
-
-def _integer(x: Scalar) -> Scalar:
-    if x.type is not I64:
-        raise EmitError(f"number arithmetic: needs an integer, got {x.type}")
-    return x
-
-
-def is_number(value: Value) -> bool:
-    """Whether a Value is a number that fits into a word."""
-    return value.type in KINDS
-
-
-def can_emit_number(node: Node) -> bool:
-    """Whether `emit_number` knows the node: tried on a function that is thrown away."""
-    if node.op.scalar is None or not isinstance(node.op.type, Pointwise) or len(node.outputs) != 1 or node.op.effect in KEPT:
-        return False
-    if any(isinstance(a, Value) and not is_number(a) for a in node.args) or not is_number(node.output):
-        return False
-    trial = Module().function("trial", params=[(F64, "x"), (I64, "n")])
-    double, integer = trial.params
-    try:
-        emit_number(node, trial, lambda v: double if v.type is FLOAT else integer, lambda d: integer)
-    except (AttributeError, EmitError, KeyError, TypeError, WeftError):
-        return False
-    return True
-
-
 def emit_number(node: Node, f: Function, read: Callable[[Value], Scalar], size: Callable[[Expr], Scalar]) -> Scalar:
     """The node's result as a double or an i64 (a bool is 0 or 1). `read` loads a number Value, `size` a symbolic integer, in these types."""
-    rule, schema = node.op.type, node.op.schema
-    assert isinstance(rule, Pointwise) and node.op.scalar is not None
     handler = NumberScalar(f)
-    compute = number_compute_dtype(rule, tuple(type_of_operand(a) for a in node.args))
 
-    def operand(a: Operand, keeps: bool) -> Scalar:
+    def operand(a: Operand) -> Scalar:
         if isinstance(a, Value):
             x = read(a)
-            x = f.icmp("ne", x, 0) if a.type is BOOL else x
-        elif isinstance(a, Expr):
-            x = size(a)
-        else:
-            x = const(I1 if type(a) is bool else F64 if type(a) is float else I64, a)
-        return x if keeps else handler.cast(x, compute)
+            return f.icmp("ne", x, 0) if a.type is BOOL else x
+        if isinstance(a, Expr):
+            return size(a)
+        return const(I1 if type(a) is bool else F64 if type(a) is float else I64, a)
 
-    operands: list[Any] = []
-    for argument, a in zip(schema.arguments, node.args, strict=True):
-        if argument.kind == "Scalar" and is_default(a, argument.default):
-            operands.append(None)
-        elif argument.kind in ("Tensor", "Scalar"):
-            operands.append(operand(a, argument.name in rule.keep))
-        else:
-            operands.append(a)
-    result = node.op.scalar(handler, *operands)
-    wanted = {FLOAT: dt.float64, INT: dt.int64, BOOL: dt.bool_}[node.output.type]  # type: ignore[index]
-    result = handler.cast(result, wanted)
+    assert node.op.scalar is not None
+    result = node.op.scalar(handler, *number_operands(node, operand, handler.cast))
+    result = handler.cast(result, NUMBER_DTYPES[node.output.type])  # type: ignore[index]
     return f.zext(result, I64) if result.type is I1 else result

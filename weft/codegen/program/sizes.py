@@ -1,89 +1,24 @@
-"""Sizes as data: a table of steps over the words of a frame, each subexpression once, and the one native loop that takes the steps of any table."""
+"""Sizes in machine code: the one native loop that takes the steps of any table of sizes (plan/sizes.py), and division as Python rounds."""
 
 from __future__ import annotations
 
-from enum import IntEnum
-
-from weft.codegen.emit import I32, I64, PTR, Function, Module, const
-from weft.codegen.emit import Value as Scalar
-from weft.codegen.program.arena import ALIGNMENT
-from weft.codegen.program.dims import divide
-from weft.codegen.program.words import Words
-from weft.types.dims import Atom, Dim, Expr
-
-RECORD = 4  # numbers in a step: operation, word of the result, words of the two operands
+from weft.codegen.emit import I32, I64, PTR, Function, Module, Value, const
+from weft.plan.arena import ALIGNMENT
+from weft.plan.sizes import RECORD, Operation
 
 
-class Operation(IntEnum):
-    """What a step does with two words. AFTER: the first offset behind y bytes at offset x."""
-
-    ADD = 0
-    MUL = 1
-    MAX = 2
-    MIN = 3
-    FLOORDIV = 4
-    MOD = 5
-    AFTER = 6
-
-
-class SizeTable:
-    """The steps that compute sizes from the symbols' words. Exact as long as every intermediate fits into 64 bits."""
-
-    def __init__(self, words: Words) -> None:
-        self._words = words
-        self._dims: dict[Dim, int] = {}
-        self._products: dict[tuple[Atom, ...], int] = {}
-        self.numbers: list[int] = []
-
-    def __len__(self) -> int:
-        return len(self.numbers) // RECORD
-
-    def put(self, dim: Dim, word: int) -> None:
-        """Leave the value of a dim in a word."""
-        self.step(Operation.ADD, self.word(dim), self.word(0), word)
-
-    def word(self, dim: Dim) -> int:
-        """A word that has the value of a dim."""
-        if not isinstance(dim, Expr):
-            return self._words.dims((dim,))
-        found = self._dims.get(dim)
-        if found is None:
-            found = self._dims[dim] = self._sum(dim)
-        return found
-
-    def step(self, operation: Operation, x: int, y: int, target: int | None = None) -> int:
-        """Add a step; the word of its result, a fresh one if none is given."""
-        target = self._words.take() if target is None else target
-        self.numbers += (operation, target, x, y)
-        return target
-
-    def _sum(self, dim: Expr) -> int:
-        total: int | None = None
-        for monomial, coefficient in dim.terms:
-            term = self._scaled(monomial, coefficient)
-            total = term if total is None else self.step(Operation.ADD, total, term)
-        return self.word(0) if total is None else total
-
-    def _scaled(self, monomial: tuple[Atom, ...], coefficient: int) -> int:
-        if not monomial or coefficient == 1:
-            return self._product(monomial) if monomial else self.word(coefficient)
-        return self.step(Operation.MUL, self._product(monomial), self.word(coefficient))
-
-    def _product(self, monomial: tuple[Atom, ...]) -> int:
-        found = self._products.get(monomial)
-        if found is None:
-            found = self._atom(monomial[-1])
-            if len(monomial) > 1:
-                found = self.step(Operation.MUL, self._product(monomial[:-1]), found)
-            self._products[monomial] = found
-        return found
-
-    def _atom(self, atom: Atom) -> int:
-        if atom.kind == "symbol":
-            return self._words.symbol(str(atom.args[0]))
-        a, b = atom.args
-        assert isinstance(a, (int, Expr)) and isinstance(b, (int, Expr))
-        return self.step(Operation[atom.kind.upper()], self.word(a), self.word(b))
+def divide(f: Function, kind: str, a: Value, b: Value) -> Value:
+    """floordiv or mod as Python rounds, towards -infinity. A divisor of 0 gives what 1 gives."""
+    if b.const is None:
+        b = f.select(f.icmp("eq", b, 0), const(I64, 1), b, "divisor")  # a plan must not trap: the kernel it sizes does not run
+    rest = f.srem(a, b, "rest")
+    quotient = f.sdiv(a, b, "quotient")
+    is_inexact = f.icmp("ne", rest, 0)
+    differs = f.icmp("slt", f.xor(rest, b), 0)
+    corrects = f.and_(is_inexact, differs)
+    if kind == "floordiv":
+        return f.sub(quotient, f.zext(corrects, I64), "floor")
+    return f.add(rest, f.select(corrects, b, const(I64, 0)), "modulo")
 
 
 def emit_calculate(module: Module) -> None:
@@ -106,7 +41,7 @@ def emit_calculate(module: Module) -> None:
     f.ret(const(I64, 0))
 
 
-def _result(f: Function, operation: Operation, x: Scalar, y: Scalar) -> Scalar:
+def _result(f: Function, operation: Operation, x: Value, y: Value) -> Value:
     match operation:
         case Operation.ADD:
             return f.add(x, y)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from weft.codegen.emit import Module
-from weft.codegen.program.numbers import can_emit_number, is_number
 from weft.ir.graph import Block, Node, Operand, Value, values_in
 from weft.ir.structure import CONSTANT, IF
 from weft.loops.kernel import BlockStep, ForeignStep, KernelCall, LoweredGraph, Step
 from weft.ops.geometry import contiguous
+from weft.plan.numbers import is_native_number, is_number
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Expr
@@ -76,18 +75,12 @@ Item = KernelCall | ForeignStep | NumberStep | BlockItem
 Event = KernelCall | ForeignStep | NumberStep | Enter | Leave
 
 
-def program_items(lowered: LoweredGraph, late: frozenset[str], module: Module | None = None) -> list[Item]:
-    """The steps in order, with every number that they need computed before them.
+def program_items(lowered: LoweredGraph, late: frozenset[str]) -> list[Item]:
+    """The steps in order, with every number that they need computed before them. Kernels that compute nothing but numbers become NumberSteps.
 
-    late: symbols bound while the program runs; control flow that mentions one is a foreign step. Kernels that compute nothing but numbers become
-    NumberSteps, and their functions leave `module`.
+    late: symbols bound while the program runs; control flow that mentions one is a foreign step.
     """
-    items = _Ordering(lowered, lowered.graph.block, late).items()
-    if module is not None:
-        used = {e.function for e in flat_events(items) if isinstance(e, KernelCall)}
-        for name in {k.function for k in _kernels(lowered)} - used:
-            module.functions.pop(name, None)
-    return items
+    return _Ordering(lowered, lowered.graph.block, late).items()
 
 
 class _Ordering:
@@ -126,20 +119,11 @@ class _Ordering:
     def _parts(self, step: Step) -> list[Item]:
         if isinstance(step, BlockStep):
             return [native_block(step, self.lowered, self.late) or ForeignStep(step.node, step.node.needs(), step.outputs)]
-        if isinstance(step, ForeignStep) and can_emit_number(step.node):
+        if isinstance(step, ForeignStep) and is_native_number(step.node):
             return [NumberStep(step.node)]
-        if isinstance(step, KernelCall) and step.nodes and all(can_emit_number(n) for n in step.nodes):
+        if isinstance(step, KernelCall) and step.nodes and all(is_native_number(n) for n in step.nodes):
             return [NumberStep(n) for n in step.nodes]
         return [step]
-
-
-def _kernels(lowered: LoweredGraph) -> Iterator[KernelCall]:
-    for step in lowered.steps:
-        if isinstance(step, KernelCall):
-            yield step
-        elif isinstance(step, BlockStep):
-            for block in step.blocks:
-                yield from _kernels(block)
 
 
 # ---- control flow

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from weft.codegen.program.items import BlockItem, Enter, Item, Leave, event_reads, event_writes, flat_events
-from weft.codegen.program.numbers import is_number
 from weft.ir.graph import Value, values_in
 from weft.loops.kernel import KernelCall, LoweredGraph
+from weft.plan.items import BlockItem, Enter, Item, Leave, event_reads, event_writes, flat_events
+from weft.plan.numbers import is_number
 
 
 class Lives:

@@ -7,7 +7,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.codegen.program.arena import Request, aligned, plan_slots
+from weft.plan.arena import Request, aligned, plan_slots
 from weft.types import dims as dm
 
 S, T = dm.symbol("s0"), dm.symbol("s1")

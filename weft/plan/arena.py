@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weft.codegen.program.dims import is_covered
+from weft.plan.sizes import is_covered
 from weft.types import dims as dm
 from weft.types.dims import Dim
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from weft.codegen.program.arena import Placement, Request, aligned, plan_slots
-from weft.codegen.program.dims import is_covered
-from weft.codegen.program.items import BlockItem, Enter, Event, Item, Leave, can_raise, event_writes
-from weft.codegen.program.lives import Lives
-from weft.codegen.program.numbers import is_number
 from weft.ir.graph import Value, values_in
 from weft.ir.structure import CONSTANT
 from weft.loops.kernel import ForeignStep, KernelCall, LoweredGraph
+from weft.plan.arena import Placement, Request, aligned, plan_slots
+from weft.plan.items import BlockItem, Enter, Event, Item, Leave, can_raise, event_writes
+from weft.plan.lives import Lives
+from weft.plan.numbers import is_number
+from weft.plan.sizes import is_covered
 from weft.types import dims as dm
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from weft.codegen.compiler import compile_object
 from weft.codegen.emit import Module
 from weft.codegen.native import build
-from weft.codegen.program.dims import is_covered
 from weft.codegen.program.functions import emit_plan
 from weft.codegen.program.launch import SERVICES, emit_services
-from weft.codegen.program.words import Words
 from weft.codegen.target import aarch64_target, host_target, x86_target
+from weft.plan.sizes import is_covered
+from weft.plan.words import Words
 from weft.runtime.engine import load
 from weft.runtime.segments import TOTAL
 from weft.types import dims as dm
