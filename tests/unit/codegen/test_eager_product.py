@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.catalogue import linear
+from weft.catalogue.linalg import matmul
 from weft.codegen.eager_product import multiply
 
 DTYPES = ("float32", "float64")
@@ -82,7 +82,7 @@ def test_the_numpy_back_end_asks_for_no_native_code(monkeypatch: pytest.MonkeyPa
     def refuse(*arrays: np.ndarray) -> None:
         raise AssertionError("native code was asked for")
 
-    monkeypatch.setattr(linear, "native_product", refuse)
+    monkeypatch.setattr(matmul, "native_product", refuse)
     x = weft.ones(80, 80)
     with weft.knobs(backend="numpy"):
         assert (x @ x)[0, 0].item() == 80.0
@@ -91,5 +91,5 @@ def test_the_numpy_back_end_asks_for_no_native_code(monkeypatch: pytest.MonkeyPa
 
 
 def test_where_there_is_no_native_code_numpy_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear, "native_product", lambda a, b: None)
+    monkeypatch.setattr(matmul, "native_product", lambda a, b: None)
     assert (weft.ones(80, 90) @ weft.ones(90, 80)).sum().item() == 80 * 80 * 90
