@@ -169,6 +169,33 @@ def test_conj_computes(rng: RNG) -> None:
     assert y.data_ptr() != x.data_ptr() and y.abs().min() > 0
 
 
+def test_limits_are_kept() -> None:
+    def limits(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        return F.gelu(x[:1]), weft.i0(x[:2]), weft.log1p(weft.full((), 5e-324, dtype=weft.float64))
+
+    def slopes(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        losses = F.soft_margin_loss(x, weft.ones_like(x), reduction="none"), weft.digamma(x), weft.acosh(x), F.hardswish(x)
+        return tuple(weft.autograd.grad(loss.sum(), x, retain_graph=True)[0] for loss in losses)
+
+    x = weft.tensor([math.inf, -math.inf, -1.0, math.nan], requires_grad=True)
+    for run in (lambda f: f, weft.compile):
+        gelu, i0, least = run(limits)(x.detach())
+        assert [*gelu.tolist(), *i0.tolist(), least.item()] == [math.inf, math.inf, math.inf, 5e-324]
+        margin, digamma, acosh, hardswish = run(slopes)(x)
+        assert margin[1] == -1 and digamma[2] == math.inf and acosh[1:3].isnan().all() and hardswish[3] == 1
+
+
+def test_signs_of_zero() -> None:
+    def zeros(x: weft.Tensor) -> weft.Tensor:
+        zero = weft.zeros_like(x)
+        most = weft.max(weft.stack([x, zero]), 0).values
+        return weft.stack([weft.relu(x), F.relu6(x), weft.fmax(x, zero), weft.fmin(x, zero), most, weft.remainder(x, 2.0), F.softshrink(x)])
+
+    for run in (lambda f: f, weft.compile):
+        found = run(zeros)(weft.tensor([-0.0]))
+        assert (found == 0).all() and weft.signbit(found).flatten().tolist() == [False] * 6 + [True]
+
+
 def test_sorting_is_stable(rng: RNG) -> None:
     x = weft.from_numpy(rng.integers(0, 3, 50))
     order = np.argsort(x.numpy(), kind="stable")

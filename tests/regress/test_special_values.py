@@ -21,6 +21,11 @@ GRADIENTS: dict[str, tuple[Callable[[Any], Any], list[float]]] = {
     "threshold": (lambda v: F.threshold(v, 0.5, 0.0), [1, 1, 0, 0, 1]),
     "abs": (weft.abs, [0, 1, -1, -1, 1]),
     "l1_loss": (lambda v: F.l1_loss(v, weft.zeros_like(v), reduction="none"), [0, 1, -1, -1, 1]),
+    "smooth_l1": (lambda v: F.smooth_l1_loss(v, weft.zeros_like(v), reduction="none"), [NAN, 1, -1, -1, 1]),
+    "huber": (lambda v: F.huber_loss(v, weft.zeros_like(v), reduction="none"), [NAN, 1, -1, -1, 1]),
+    "amax": (lambda v: weft.amax(weft.stack([v, weft.zeros_like(v)]), 0), [NAN, 1, 0, 0, 1]),
+    "greatest": (lambda v: weft.max(weft.stack([v, weft.zeros_like(v)])), [1, 0, 0, 0, 0]),
+    "inf norm": (lambda v: weft.stack([v, 0.5 * weft.ones_like(v)]).norm(INF, dim=0), [0, 1, -1, -1, 1]),
     "maximum": (lambda v: weft.maximum(v, weft.ones_like(v)), [1, 1, 0, 0, 1]),
     "minimum": (lambda v: weft.minimum(weft.ones_like(v), v), [1, 0, 1, 1, 0]),
 }

@@ -68,8 +68,9 @@ def _norm_gradient(g: Any, self: Any, result: Any, self_dims: Dims, ord: Order, 
     if _is(ord, 2):
         return g * _vanishing(result == 0, self / result)
     if _is(ord, _INF) or _is(ord, -_INF):
-        ties = aten._to_copy(aten.eq(aten.abs(self), result), dtype=result.dtype)
-        return aten.sgn(self) * (ties * (g / aten.sum(ties, dim, True)))
+        others = aten.ne(aten.abs(self), result)
+        ties = aten._to_copy(aten.logical_not(others), dtype=result.dtype)
+        return aten.sgn(self) * _vanishing(others, g / aten.sum(ties, dim, True))
     size = aten.abs(self)
     if type(ord) in (int, float) and ord >= 2:
         return self * aten.pow(size, ord - 2) * _vanishing(result == 0, g / aten.pow(result, ord - 1))

@@ -206,7 +206,14 @@ def _smooth_l1(input: Any, target: Any, size_average: Any, reduce: Any, reductio
     size = aten.abs(aten.sub(*_pair(input, target)))
     if isinstance(beta, (int, float)) and beta == 0:
         return _reduced(size, how)
-    return _reduced(aten.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta), how)
+    is_far = size >= beta
+    near = _unless(is_far, size)
+    return _reduced(aten.where(is_far, size - 0.5 * beta, near * near * (0.5 / beta)), how)
+
+
+def _unless(condition: Any, x: Any) -> Any:
+    """x, and 0 where the other branch is taken: its infinities then reach no gradient of this one."""
+    return aten.where(condition, 0, x)
 
 
 _loss(
@@ -220,7 +227,9 @@ def _huber(input: Any, target: Any, reduction: str, delta: float, weight: Any) -
     if isinstance(delta, (int, float)) and delta <= 0:
         raise ShapeError("huber_loss does not support non-positive values for delta.")
     size = aten.abs(aten.sub(*_pair(input, target)))
-    loss = aten.where(size <= delta, size * size * 0.5, (size - 0.5 * delta) * delta)
+    is_far = size > delta
+    near = _unless(is_far, size)
+    loss = aten.where(is_far, (size - 0.5 * delta) * delta, near * near * 0.5)
     return _weighted(loss, weight, _reduction(None, None, reduction))
 
 

@@ -53,6 +53,16 @@ def shared_among_ties(g: Any, self: Any, result: Any, self_dims: tuple[Dim, ...]
     """Each of the elements equal to the extremum gets an equal part of g."""
     g, result = (with_reduced(v, self_dims, dim, keepdim) for v in (g, result))
     equal = aten.logical_or(aten.eq(self, result), aten.logical_and(aten.ne(self, self), aten.ne(result, result)))  # every NaN is the NaN found
+    return _parts(g, equal, dim)
+
+
+def _shared_among_equals(g: Any, self: Any, result: Any, self_dims: tuple[Dim, ...], dim: Axes, keepdim: bool) -> Any:
+    """As above, but NaN equals nothing: the gradient of a slice with a NaN is NaN all over, as in PyTorch."""
+    g, result = (with_reduced(v, self_dims, dim, keepdim) for v in (g, result))
+    return _parts(g, aten.eq(self, result), dim)
+
+
+def _parts(g: Any, equal: Any, dim: Axes) -> Any:
     ties = aten._to_copy(equal, dtype=g.dtype)
     return ties * (g / aten.sum(ties, dim, True))
 
@@ -63,7 +73,7 @@ def _extremum(name: str, words: str, reference: Callable[..., Any]) -> Op:
         f"The {words} element over `dim` (all dims when None). Equal ones share the gradient.",
         type=_extremum_type(name),
         reduce=Reduce(name[1:]),
-        vjp={"self": shared_among_ties},
+        vjp={"self": _shared_among_equals},
         out=True,
         reference=lambda x, dim, keepdim: reference(x, axis=numpy_axes(x, dim), keepdims=keepdim),
     )
