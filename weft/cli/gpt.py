@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import weft
+import weft.nn.functional as F
 from weft import Tensor, nn
 from weft.cli.recipe import BYTES, GPTSize
-from weft.nn import functional as F
 
 
 class KeyValues:

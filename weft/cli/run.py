@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import weft
+import weft.nn.functional as F
 from weft import Tensor
 from weft.cli import recipe
 from weft.cli.checkpoint import Checkpoint, Settings
 from weft.cli.gpt import GPT
-from weft.nn import functional as F
 from weft.nn.utils import clip_grad_norm_
 
 Array = NDArray[Any]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from weft.compile import recording
+import weft.compile.recording as recording
 from weft.compile.entry import Entry, Miss
 from weft.compile.methods import is_method, method_of
 from weft.compile.miss_text import miss_text, takes_keywords

@@ -9,7 +9,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from weft.interop import safetensors, streams, structure, torch_files
+import weft.interop.safetensors as safetensors
+import weft.interop.streams as streams
+import weft.interop.structure as structure
+import weft.interop.torch_files as torch_files
 from weft.interop.damage import parse_json
 from weft.support.errors import ArgumentError, ParseError, Unsupported
 from weft.tensor.device import Device, usable

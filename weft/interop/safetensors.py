@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.interop import streams
+import weft.interop.streams as streams
 from weft.interop.damage import as_parse_error, parse_json, whole
 from weft.support.errors import ArgumentError, DTypeError, ParseError
 from weft.tensor.tensor import Tensor

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.autograd import record
+import weft.autograd.record as record
 from weft.layers import dispatch
 from weft.layers.walk import inplace_here, opened, with_history
 from weft.ops.op import Op

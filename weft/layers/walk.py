@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.autograd import record
+import weft.autograd.record as record
 from weft.autograd.anomaly import anomaly, remember_forward
 from weft.autograd.node import OpNode, node_class
 from weft.autograd.views import check_inplace, rebase

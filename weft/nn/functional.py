@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import weft.nn.functions as functions
 from weft.layers.variants import with_out
-from weft.nn import functions
 from weft.ops.op import PACKETS
 from weft.ops.overrides import overridable
 from weft.ops.packet import Namespace, aten

@@ -91,6 +91,6 @@ def __getattr__(name: str) -> Any:
     """PyTorch has the classes without a shape here; they are imported when first asked for (see uninitialized.py)."""
     if name not in ("UninitializedBuffer", "UninitializedParameter"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from weft.nn import uninitialized
+    import weft.nn.uninitialized as uninitialized
 
     return getattr(uninitialized, name)

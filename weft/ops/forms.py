@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from weft.ops import bind as binding
-from weft.ops import overrides
+import weft.ops.bind as binding
+import weft.ops.overrides as overrides
 from weft.ops.bind import Mismatch
 from weft.ops.op import Op
 from weft.ops.route import Route, call, route_of

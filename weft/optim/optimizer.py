@@ -8,11 +8,11 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import weft.optim.state_dict as saving
 from weft.autograd.accumulate import zero
 from weft.autograd.node import RemovableHandle
 from weft.layers.watching import unwatched
 from weft.ops.packet import aten
-from weft.optim import state_dict as saving
 from weft.optim.clock import Clock, advance
 from weft.optim.facts import KnownState, group_change, group_facts
 from weft.support import registry

@@ -51,6 +51,9 @@ def _empty(dtype: DType, dims: tuple[int, ...]) -> Tensor:
         raise too_large("new()", problem) or problem from None
 
 
+Tensor._construct = staticmethod(construct)
+
+
 class _TensorType(type):
     """A class whose calls make tensors of its dtype, and whose instances are those tensors."""
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.ops.overrides import WITHOUT_CLASSES, Asking
+from weft.ops.overrides import WITHOUT_CLASSES, Asking, takes_over
 from weft.support.errors import StateError
-from weft.tensor.subclass import Overriding
-from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
+
+if TYPE_CHECKING:
+    from weft.tensor.tensor import Tensor
 
 
 @dataclass
@@ -134,7 +135,7 @@ def _row(values: np.ndarray[Any, Any], indent: int, cut: bool, formatter: Any) -
 
 def tensor_text(tensor: Tensor, prefix: str = "tensor(") -> str:
     """`tensor([[1., 2.]], requires_grad=True)`; a subclass has its own name in front."""
-    if isinstance(tensor, Overriding):
+    if takes_over(type(tensor)):
         with Asking(WITHOUT_CLASSES):
             text = _plain_text(tensor, f"{type(tensor).__name__}(")
         return f"Parameter({text})" if tensor._is_param else text

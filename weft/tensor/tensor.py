@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from weft.tensor.conversions import Conversions
 from weft.tensor.device import usable
 from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import modes
+from weft.tensor.printing import tensor_text
 from weft.tensor.questions import Questions
 from weft.types.dtype import DType, get_default
 
@@ -31,13 +32,12 @@ class Tensor(Questions, Conversions):
     __slots__ = ("__dict__", "__weakref__", "_autograd", "_data", "_storage", "_view")
     __array_priority__ = 1000
     _is_param = False
+    _construct: ClassVar[Callable[[DType, tuple[Any, ...]], Tensor]]  # of sizes or data, as older programs write it (legacy.py)
 
     def __init__(self, data: Any = (), *sizes: Any) -> None:
         """A tensor around an array or a payload. As older programs write it: of sizes (2, 3), uninitialised, or of the numbers in a sequence."""
         if type(data) is not ndarray and (sizes or isinstance(data, _OLDER)):
-            from weft.tensor.legacy import construct  # it makes tensors
-
-            data = construct(get_default(), (data, *sizes))._data
+            data = Tensor._construct(get_default(), (data, *sizes))._data
         self._data = data
         self._storage: Any = None
         self._autograd: AutogradState | None = None
@@ -316,8 +316,6 @@ class Tensor(Questions, Conversions):
         return (_rebuild, (type(self), np.asarray(self._array("pickle"), order="C"), self.dtype, self.requires_grad, self.__dict__))
 
     def __repr__(self) -> str:
-        from weft.tensor.printing import tensor_text  # printing needs Tensor
-
         return tensor_text(self)
 
     def __format__(self, spec: str) -> str:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.catalogue.random import draws
+import weft.catalogue.random.draws as draws
 from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, dims_text

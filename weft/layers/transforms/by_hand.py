@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.autograd import record
+import weft.autograd.record as record
 from weft.autograd.views import check_inplace, follow, path_from_base, rebase
 from weft.layers import walk
 from weft.layers.transforms.dual import Dual, DualLevel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.autograd import record
+import weft.autograd.record as record
 from weft.autograd.engine import Evaluator, install, run_backward
 from weft.autograd.views import check_inplace, rebase
 from weft.layers import eager, walk

@@ -21,7 +21,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
     """nn.functional.interpolate under its old name."""
-    from weft.nn import functional as F  # functional shows this module
+    import weft.nn.functional as F  # functional shows this module
 
     return F.interpolate(input, size, scale_factor, mode, align_corners)
 

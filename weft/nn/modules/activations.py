@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.nn import functional as F
-from weft.nn import init
+import weft.nn.functional as F
+import weft.nn.init as init
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter, empty
 from weft.support.errors import ValueProblem

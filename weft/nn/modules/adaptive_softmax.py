@@ -6,7 +6,7 @@ from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
-from weft.nn import functional as F
+import weft.nn.functional as F
 from weft.nn.modules.containers import ModuleList, Sequential
 from weft.nn.modules.linear import Linear
 from weft.nn.modules.module import Module

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.nn import functional as F
+import weft.nn.functional as F
 from weft.nn.functions.losses import reduction_of
 from weft.nn.modules.distances import PairwiseDistance
 from weft.nn.modules.module import Module

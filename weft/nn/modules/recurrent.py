@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import weft.nn.functional as F
+import weft.nn.init as init
 from weft.layers.factories import on_device
-from weft.nn import functional as F
-from weft.nn import init
 from weft.nn.modules.module import Module
 from weft.nn.modules.recurrent_cells import gru_step, lstm_step, rnn_step
 from weft.nn.parameter import Parameter, empty

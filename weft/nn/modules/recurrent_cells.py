@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import weft.nn.init as init
 from weft.layers.factories import on_device
-from weft.nn import init
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter, empty
 from weft.ops.overrides import overridable

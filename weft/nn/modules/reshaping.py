@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.nn import functional as F
+import weft.nn.functional as F
 from weft.nn.modules.module import Module
 from weft.tensor.tensor import Tensor
 

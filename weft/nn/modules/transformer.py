@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from weft.nn import functional as F
-from weft.nn import init
+import weft.nn.functional as F
+import weft.nn.init as init
 from weft.nn.modules.attention import MultiheadAttention
 from weft.nn.modules.containers import ModuleList
 from weft.nn.modules.dropout import Dropout

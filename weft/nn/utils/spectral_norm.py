@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from weft.nn import functional as F
+import weft.nn.functional as F
 from weft.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter, is_lazy

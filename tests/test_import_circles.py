@@ -1,0 +1,76 @@
+"""No circle of imports: modules that import each other are one module in several files, and none of them can be read, tested or replaced alone."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent / "weft"
+LARGEST = 3
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+def _imports(tree: ast.AST, package: str) -> Iterator[str]:
+    """The dotted names that a module imports, inside of functions too; what only a type checker sees does not count."""
+    for node in ast.iter_child_nodes(tree):
+        if _is_for_types(node):
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(filter(None, (package if node.level else "", node.module)))
+            yield base  # of a package too: `from weft.nn import functional` asks whatever the package has by that name
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+        yield from _imports(node, package)
+
+
+def _import_graph() -> dict[str, set[str]]:
+    """For each module of weft, the modules of weft that it imports; a package is its __init__."""
+    files = {}
+    for path in ROOT.rglob("*.py"):
+        parts = path.relative_to(ROOT.parent).with_suffix("").parts
+        files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    graph = {}
+    for name, path in files.items():
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        graph[name] = set(_imports(ast.parse(path.read_text(encoding="utf-8")), package)) & files.keys() - {name}
+    return graph
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[set[str]]:
+    """The strongly connected components of more than one node (Tarjan's algorithm), largest first."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[set[str]] = []
+
+    def visit(node: str) -> None:
+        order[node] = low[node] = len(order)
+        stack.append(node)
+        for other in sorted(graph[node]):
+            if other not in order:
+                visit(other)
+            if other in stack:
+                low[node] = min(low[node], low[other])
+        if low[node] == order[node]:
+            at = stack.index(node)
+            found.append(set(stack[at:]))
+            del stack[at:]
+
+    for node in sorted(graph):
+        if node not in order:
+            visit(node)
+    return sorted((c for c in found if len(c) > 1), key=len, reverse=True)
+
+
+def test_the_measure_finds_circles() -> None:
+    graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}
+    assert circles(graph) == [{"a", "b", "c"}, {"d", "e"}]
+
+
+def test_no_circle_is_large() -> None:
+    assert not [sorted(c) for c in circles(_import_graph()) if len(c) > LARGEST]
