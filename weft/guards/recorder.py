@@ -28,8 +28,14 @@ _ENVIRONMENT: Final = type(os.environ).__getitem__.__code__  # get(), getenv() a
 PASS_ITEM: Final = "Draw the item outside and pass it in as an argument."
 
 
+Hook = Callable[[FrameType, str, Any], None]
+
+
 class Recorder:
     """A context manager; while it is active, what the user's code of this thread reads goes to `reads`.
+
+    A profile function of the user's sees all events, as without a recorder. A profiler written in C (cProfile before Python 3.12) cannot be called from
+    Python: it misses the call that is recorded, and goes on behind it.
 
     `paused` switches it off around machinery that runs no user code, such as one operator.
     """
@@ -54,24 +60,28 @@ class Recorder:
         self._previous = sys.getprofile()
         self._collects = gc.isenabled()
         gc.disable()  # a collection would call finalizers and gc.callbacks, whose frames are nobody's reads
+        if not _is_function(self._previous):
+            self._previous.disable()
         sys.setprofile(self._make_hook())  # kept nowhere else: what was read must not live on in a cycle
         return self
 
     def __exit__(self, *exc: object) -> None:
         if self._collects:
             gc.enable()
-        previous = self._previous
-        if previous is None or callable(previous):
-            sys.setprofile(previous)
-        else:  # a profiler written in C (cProfile) is not a function; it starts itself again
-            sys.setprofile(None)
-            previous.enable()
+        sys.setprofile(self._beneath)
+        if not _is_function(self._previous):
+            self._previous.enable()
+
+    @property
+    def _beneath(self) -> Hook | None:
+        """The profile function of the user's."""
+        return self._previous if _is_function(self._previous) else None
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Run something unseen."""
         hook = sys.getprofile()
-        sys.setprofile(self._previous)
+        sys.setprofile(self._beneath)
         try:
             yield
         finally:
@@ -113,7 +123,19 @@ class Recorder:
             found.append(value)
         return found
 
-    def _make_hook(self) -> Callable[[FrameType, str, Any], None]:
+    def _make_hook(self) -> Hook:
+        """Ours, which calls the user's first; `beneath` is the user's alone, for code that need not be watched (layers/watching.py)."""
+        watch, beneath = self._watch(), self._beneath
+
+        def both(frame: FrameType, event: str, arg: Any) -> None:
+            beneath(frame, event, arg)  # type: ignore[misc]
+            watch(frame, event, arg)
+
+        hook: Any = watch if beneath is None else both
+        hook.beneath = beneath
+        return hook  # type: ignore[no-any-return]
+
+    def _watch(self) -> Hook:
         boring_of, codes = self.kinds.of, self._table.get
 
         def hook(frame: FrameType, event: str, arg: Any) -> None:
@@ -299,6 +321,11 @@ class Recorder:
                 return None
             frame = frame.f_back
         return None
+
+
+def _is_function(profile: Any) -> bool:
+    """Whether what sys.getprofile() gave can be set again: a function, or nothing; not a profiler written in C, which starts and stops itself."""
+    return profile is None or callable(profile)
 
 
 def _place_of(fn: Any) -> Location:

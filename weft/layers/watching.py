@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Final
+
+_NOT_OURS: Final = object()
 
 
 def unwatched(function: Any, *args: Any) -> Any:
-    """Call machinery that runs no user code without the profile hook by which a capture watches the user's frames."""
+    """Call machinery that runs no user code without the hook of a capture; a profile function of the user's goes on."""
     hook = sys.getprofile()
-    if not callable(hook):
+    beneath: Any = getattr(hook, "beneath", _NOT_OURS)
+    if beneath is _NOT_OURS:
         return function(*args)
-    sys.setprofile(None)
+    sys.setprofile(beneath)
     try:
         return function(*args)
     finally:
