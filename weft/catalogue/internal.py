@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.catalogue.samples import F, case, draw
 from weft.catalogue.shapes.views import infer_size
-from weft.ops.op import define
+from weft.ops.op import define, itself
 from weft.ops.packet import aten
 from weft.types.tensor_type import TensorType
 
@@ -22,6 +22,7 @@ define(
     public=(),
     samples=draw(case(F(2, 3))),
     reference=np.array,
+    identity=itself,
 )
 
 

@@ -42,6 +42,7 @@ CONSTANT = define(
     "A tensor whose values (flat, row-major) stand in the program.",
     type=lambda values, dims, dtype: tensor_type(dtype, tuple(dims)),
     kernel=_constant,
+    fill=lambda values, dims, dtype: values[0] if len(values) == 1 else None,
     vjp=NOT_DIFFERENTIABLE,
     public=(),
 )

@@ -2,8 +2,7 @@
 
 kernel.py   what a program needs to know of a kernel in order to call it      nest.py    the nest as data: axes, accesses, instructions
 build.py    a group of nodes to nests                                          copies.py  nests of single nodes: copies, fills, picks
-phases.py   passes over the inner axes, and what is kept between them          cost.py    weights of bodies
-text.py     a nest as readable loops
+phases.py   passes over the inner axes, and what is kept between them          text.py    a nest as readable loops
 
 Start reading at nest.py. Imports passes/ and lower floors; code generation (codegen/lower) imports this package.
 """

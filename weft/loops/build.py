@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.ir.graph import Node, Operand, Value
-from weft.loops.cost import body_weight
 from weft.loops.nest import FULL, ONCE, ROW, Access, Instr, Nest, Ref, Store
 from weft.loops.phases import settle_phases
 from weft.ops.compute import is_default, reduce_arguments
+from weft.ops.cost import body_weight
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.rules import Pointwise
 from weft.passes.alias import Aliases, dims_of, dtype_of
-from weft.passes.group import Group, Place, is_iota, is_leaf
+from weft.passes.group import Group, Place, is_leaf
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -165,7 +165,7 @@ class GroupBuilder:
         if root in self.aliases.uniform:
             return self.uniform(root, dtype)
         strides = self._strides(geometry, dims_of(value), place)
-        if root.node is not None and is_iota(root.node):
+        if root.node is not None and root.node.op.counts:
             return self._index(strides, geometry.offset)
         access = self.access(root, strides, geometry.offset)
         return self.emit(Instr("load", dtype, self.level(strides), what=access), ("load", access))
@@ -184,11 +184,8 @@ class GroupBuilder:
         return self.emit(Instr("number", dt.float64, ONCE, what=self.numbers.index(value)), ("number", self.numbers.index(value)))
 
     def _fill(self, node: Node, dtype: DType) -> int:
-        value: Any = {"aten::zeros": 0, "aten::empty": 0, "aten::ones": 1}.get(node.op.name)
-        if node.op.name == "prim::constant":
-            value = node.args[0][0]
-        if value is None:
-            value = node.args[1]
+        assert node.op.fill is not None
+        value: Any = node.op.fill(*node.args)
         if type(value) is Expr:
             return self.emit(Instr("size", dt.int64, ONCE, what=value), ("size", value))
         if type(value) is Value:

@@ -12,7 +12,7 @@ from weft.loops.nest import FULL, ONCE, ROW, Access, Instr, Nest, Picked, Ref, S
 from weft.loops.phases import settle_phases
 from weft.ops.geometry import Geometry, contiguous
 from weft.passes.alias import Aliases, dims_of, dtype_of
-from weft.passes.group import Group, is_iota
+from weft.passes.group import Group
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Dim
@@ -29,7 +29,7 @@ def copy_nest(
     strides = [tuple(0 if is_broadcast(g, d) else s for g, d, s in zip(geometry.dims, dims, geometry.strides, strict=False)), place.strides]
     sizes, joined = coalesce(axes, dims, strides)
     form = "flat" if len(sizes) == 1 else "rows"
-    is_range = root.node is not None and is_iota(root.node)
+    is_range = root.node is not None and root.node.op.counts
     nest = Nest(form, tuple(sizes[:-1]), tuple(sizes[-1:]), [] if is_range else [root], [target], nodes=(node,))
     source, result = dtype_of(root), dtype_of(target)
     assert source is not None and result is not None

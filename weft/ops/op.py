@@ -61,11 +61,22 @@ class View:
     Raises ShapeError where the request is wrong; returns None where strides cannot express it (`reshape` then copies).
     `numpy(array, *other arguments)`, if given, makes the same view faster in eager mode.
     `is_free`: the arguments name strides and an offset of their own, which may reach beyond the storage.
+    `keeps_order`: row-major, the elements are the same ones in the same order: only the dims differ.
+    `repeats`: dims of size 1 are repeated, and dims may be added in front.
+    `compiled`: the geometry in compiled code, where it is another: there the compiler chose how the source lies in memory, not the user.
     """
 
     geometry: Rule
     numpy: Rule | None = None
     is_free: bool = False
+    keeps_order: bool = False
+    repeats: bool = False
+    compiled: Rule | None = None
+
+
+def itself(*arguments: Any) -> int:
+    """The `identity` of operators that change nothing but dims, a dtype or where the elements lie."""
+    return 0
 
 
 NOT_DIFFERENTIABLE: Mapping[str, Rule] = {}
@@ -92,6 +103,11 @@ class Op:
             (ops/batching.py has the words it is written with). Follows for scalar, reduce and decompose.
         found_from: for sizes that are found while it runs, `found_from(*operands)` names for each of them, in order, what alone decides it: another
             call's size with an equal name is the same size.
+        fill: the number that every element of the result is, `fill(*arguments)`; None where there is no such number.
+        counts: whether the result is 0, 1, 2, ...: readers then know each element from its position.
+        identity: the position of the argument that the result equals if it has the same type, `identity(*arguments)` with types in place of tensors;
+            None where it does not.
+        copies, scatters: the view whose copy (whose scatter) this is.
         jvp: the tangents of the results, `rule(op, values, tangents, results)`. Follows from the vjp, for pointwise entries directly.
 
     origin is the module that holds the entry, however many functions stood between.
@@ -116,6 +132,11 @@ class Op:
     batch: Rule | None = None
     jvp: Rule | None = None
     found_from: Rule | None = None
+    fill: Rule | None = None
+    counts: bool = False
+    identity: Rule | None = None
+    copies: Op | None = None
+    scatters: Op | None = None
     how: str = field(init=False)
     name: str = field(init=False)
     origin: str = field(init=False, default="")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from weft.ir.graph import Node, Value
 from weft.ops.geometry import Geometry, contiguous
-from weft.ops.op import OPS, Op
+from weft.ops.op import Op
 from weft.support.errors import WeftError
 from weft.types import dtype as dt
 from weft.types.dims import Dim
@@ -53,10 +53,8 @@ class ProvingEnv(ShapeEnv):
 
 def view_geometries(op: Op, source: Geometry, arguments: tuple[object, ...]) -> tuple[Geometry, ...] | None:
     """Geometry of each result of a view of `source`, or None when strides cannot express it."""
-    if op.name == "aten::view":
-        op = OPS["aten::reshape"]  # it was a view of what the user saw; how the compiler lays the value out is another matter
     assert op.view is not None
-    found = op.view.geometry(source, *arguments)
+    found = (op.view.compiled or op.view.geometry)(source, *arguments)
     if found is None:
         return None
     return found if isinstance(found, tuple) else (found,)

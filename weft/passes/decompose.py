@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from weft.ir.builder import Builder
 from weft.ir.graph import Graph, Node, Operand
+from weft.ops.op import Op
 from weft.passes.rebuild import rebuild, results_of
 
 
-def decompose(graph: Graph, keep: frozenset[str] = frozenset()) -> Graph:
-    """The graph with decompositions opened (those named in `keep` stay whole)."""
+def decompose(graph: Graph, keep: Callable[[Op], bool] = lambda op: False) -> Graph:
+    """The graph with decompositions opened (operators to `keep` stay whole)."""
     while True:
-        opened = rebuild(graph, _open, lambda n: n.op.decompose is not None and n.op.name not in keep)
+        opened = rebuild(graph, _open, lambda n: n.op.decompose is not None and not keep(n.op))
         if opened is graph:
             return graph
         graph = opened

@@ -17,7 +17,6 @@ from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, value
 from weft.ir.opaque import VALIDATE
 from weft.ir.structure import IF, LOOP
 from weft.ops.backward import ARG, DIMS, RESULT, Plan, Source, apply_functional, plan_of
-from weft.ops.op import OPS
 from weft.ops.packet import aten
 from weft.passes.decompose import decompose
 from weft.passes.open_opaque import open_opaque
@@ -35,8 +34,7 @@ def differentiate(graph: Graph, of: Sequence[int] = (0,), wrt: Sequence[int] | N
     wrt: positions of parameters; default every tensor of floating point or complex dtype. A gradient has the type of its parameter, zeros where the
     results do not depend on it. Raises StateError for a result that has no derivative.
     """
-    named = frozenset(op.name for op in list(OPS.values()) if op.decompose is not None and op.vjp is not None)
-    graph = decompose(open_opaque(graph), keep=named)
+    graph = decompose(open_opaque(graph), keep=lambda op: op.vjp is not None)
     wanted = [i for i, p in enumerate(graph.params) if _is_differentiable(p)] if wrt is None else list(wrt)
     builder = Builder(graph.name, graph.env)
     env: Env = {p: builder.param(p.type, p.name) for p in graph.params}

@@ -21,9 +21,6 @@ from weft.types import shape_env
 from weft.types.dims import Dim, Expr
 
 Place = tuple[int, ...]
-_SAME_ORDER = frozenset(("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "alias", "detach", "view_as", "flatten", "unflatten"))
-_EXPAND = frozenset(("expand", "expand_as", "broadcast_to"))
-_FILLS = frozenset(("aten::full", "aten::zeros", "aten::ones", "aten::empty"))
 _ARG_REDUCTIONS = ("argmax", "argmin")
 
 
@@ -185,10 +182,11 @@ def _same(a: Dim, b: Dim) -> bool:
 
 def _rename(op: Op, place: Place, old: Sequence[Dim], new: Sequence[Dim]) -> Place | None:
     """The place of a view that only adds, removes or repeats dims of size 1; None for any other view."""
-    if op.base in _EXPAND:
+    assert op.view is not None
+    if op.view.repeats:
         lead = len(new) - len(old)
         return tuple(-1 if i < lead else place[i - lead] for i in range(len(new)))
-    if op.base not in _SAME_ORDER:
+    if not op.view.keeps_order:
         return None
     kept = [(d, a) for d, a in zip(old, place, strict=False) if not _is_one(d)]
     wanted = [d for d in new if not _is_one(d)]
@@ -200,19 +198,19 @@ def _rename(op: Op, place: Place, old: Sequence[Dim], new: Sequence[Dim]) -> Pla
 
 def is_fill(node: Node) -> bool:
     """Whether every element of the node's result is one number."""
-    if node.op.name == "prim::constant":
-        return len(node.args[0]) == 1
-    return node.op.name in _FILLS
+    return node.op.fill is not None and node.op.fill(*node.args) is not None
 
 
-def is_iota(node: Node) -> bool:
-    """Whether the result counts 0, 1, 2, ..."""
-    return node.op.name == "aten::_iota"
+def is_zeros(value: Value) -> bool:
+    """Whether every element is known to be 0."""
+    node = value.node
+    fill = None if node is None or node.op.fill is None else node.op.fill(*node.args)
+    return isinstance(fill, (bool, int)) and fill == 0
 
 
 def is_leaf(node: Node) -> bool:
     """Whether readers compute the value themselves instead of loading it."""
-    return is_fill(node) or is_iota(node)
+    return node.op.counts or is_fill(node)
 
 
 def is_fusible(node: Node) -> bool:

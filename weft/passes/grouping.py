@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from weft.ir.graph import Node, Operand, Value, values_in
+from weft.ops.cost import calls_functions
 from weft.passes.alias import Aliases, ProvingEnv, dims_of
 from weft.passes.effects import effect_order
 from weft.passes.group import Group, Item, Single, is_fill, is_fusible, is_leaf
@@ -22,7 +23,6 @@ from weft.types.tensor_type import TensorType
 
 MAX_NODES = 64  # larger kernels gain nothing and compile slowly
 MAX_DEPTH = 6  # a chain of constants longer than this is computed once
-_HEAVY = frozenset(("pow", "exp", "log", "sqrt", "sin", "cos", "tanh", "float_power"))
 
 
 @dataclass
@@ -87,7 +87,7 @@ class _Grouper:
                 return False
             depth = max(depth, self.depth.get(root, 0))
         self.depth[node.outputs[0]] = depth + 1
-        return depth < MAX_DEPTH and node.op.base not in _HEAVY
+        return depth < MAX_DEPTH and not calls_functions(node.op)
 
     def _add_view(self, node: Node, order: int) -> None:
         if any(True for a in node.args[1:] for _ in values_in(a)) or not self.aliases.add_view(node):

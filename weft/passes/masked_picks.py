@@ -10,30 +10,20 @@ from __future__ import annotations
 from typing import Any
 
 from weft.ir.builder import Builder
-from weft.ir.graph import Graph, Node, Operand, Value
+from weft.ir.graph import Node, Operand, Value
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
-from weft.passes.rebuild import rebuild, results_of
+from weft.passes.group import is_zeros
+from weft.passes.rebuild import Rewrites, results_of
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 
-_NAMES = frozenset(("aten::gather", "aten::scatter_add", "aten::scatter.src", "aten::one_hot_of"))
+masked_picks = Rewrites()
 
 
-def masked_picks(graph: Graph) -> Graph:
-    """The graph with single picks per row written as masks."""
-    return rebuild(graph, _rewrite, lambda n: n.op.name in _NAMES)
-
-
-def _rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
-    if node.op.name == "aten::gather":
-        return _gather(builder, *args[:3])
-    if node.op.name == "aten::one_hot_of":
-        return _one_hot(builder, *args)
-    return _scatter(builder, *args[:4]) if len(args) == 4 else None
-
-
-def _gather(builder: Builder, source: Value, dim: int, index: Value) -> tuple[Operand, ...] | None:
+@masked_picks.of(aten.gather)
+def _gather(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+    source, dim, index = args[:3]
     made = source.node
     if made is None or (made.op.scalar is None and made.op.reduce is None) or not _is_single(builder, source, dim, index):
         return None
@@ -45,8 +35,10 @@ def _gather(builder: Builder, source: Value, dim: int, index: Value) -> tuple[Op
     return results_of(builder, aten.sum(picked, (dim,), True))
 
 
-def _scatter(builder: Builder, base: Value, dim: int, index: Value, source: Operand) -> tuple[Operand, ...] | None:
-    if type(source) is not Value or base.node is None or base.node.op.name != "aten::zeros" or not _is_single(builder, base, dim, index):
+@masked_picks.of(aten.scatter_add, aten.scatter.src)
+def _scatter(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+    base, dim, index, source = args
+    if type(source) is not Value or not is_zeros(base) or not _is_single(builder, base, dim, index):
         return None
     if source.tensor_type.shape != index.tensor_type.shape and not _same(builder, source.tensor_type.shape, index.tensor_type.shape):
         return None
@@ -56,7 +48,9 @@ def _scatter(builder: Builder, base: Value, dim: int, index: Value, source: Oper
     return results_of(builder, aten.where(_hits(builder, base, dim, index), builder.handle(source), nothing))
 
 
-def _one_hot(builder: Builder, classes: Value, count: Dim) -> tuple[Operand, ...]:
+@masked_picks.of(aten.one_hot_of)
+def _one_hot(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...]:
+    classes, count = args
     rank = len(classes.tensor_type.shape)
     checked = aten.unsqueeze(aten.checked_index(builder.handle(classes), count), rank)
     return results_of(builder, aten._to_copy(aten.eq(numbers_along(count, rank + 1, rank), checked), dtype=dt.int64))

@@ -10,29 +10,36 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.ir.builder import Builder, Handle
-from weft.ir.graph import Graph, Node, Operand, Value
+from weft.ir.graph import Node, Operand, Value
 from weft.ops.geometry import contiguous_strides
-from weft.ops.packet import aten
+from weft.ops.packet import Packet, aten
 from weft.ops.rules import normalize_dim
 from weft.passes.masked_picks import numbers_along
-from weft.passes.rebuild import rebuild, results_of
+from weft.passes.rebuild import Rewrites, results_of
 from weft.types import dtype as dt
 from weft.types.dims import Dim, product
 
 _INTEGERS = (dt.int64, dt.int32)
 
 
-def placements(graph: Graph) -> Graph:
-    """The graph with scatters and indexed writes as writes of rows."""
-    return rebuild(graph, _rewrite, lambda n: n.op.name in _RULES)
+placements = Rewrites()
 
 
-def _rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
-    base = args[0]
-    if type(base) is not Value or not base.tensor_type.shape or base.tensor_type.dtype is None or base.tensor_type.dtype.is_complex:
-        return None
-    out = _RULES[node.op.name](builder.handle(base), *[_handled(builder, a) for a in args[1:]])
-    return None if out is None else results_of(builder, out)
+def _entered(*operators: Packet) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a rule over handles; None leaves the node as it stands."""
+
+    def enter(rule: Callable[..., Any]) -> Callable[..., Any]:
+        @placements.of(*operators)
+        def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+            base = args[0]
+            if type(base) is not Value or not base.tensor_type.shape or base.tensor_type.dtype is None or base.tensor_type.dtype.is_complex:
+                return None
+            out = rule(builder.handle(base), *[_handled(builder, a) for a in args[1:]])
+            return None if out is None else results_of(builder, out)
+
+        return rule
+
+    return enter
 
 
 def _handled(builder: Builder, operand: Operand) -> Any:
@@ -48,6 +55,7 @@ def _is_tensor(operand: Any) -> bool:
 # ---- scatter
 
 
+@_entered(aten.scatter.src, aten.scatter.value)
 def _scatter(base: Any, dim: int, index: Any, source: Any, adds: bool = False) -> Any:
     """One element for each index: rows are elements."""
     if index.ndim != base.ndim or index.dtype not in _INTEGERS:
@@ -66,9 +74,15 @@ def _scatter(base: Any, dim: int, index: Any, source: Any, adds: bool = False) -
     return _written(base, base.ndim, numbers, source, adds)
 
 
+@_entered(aten.scatter_add)
+def _scatter_add(base: Any, dim: int, index: Any, source: Any) -> Any:
+    return _scatter(base, dim, index, source, True)
+
+
 # ---- advanced indexing and slices by index
 
 
+@_entered(aten.index_put)
 def _index_put(base: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> Any:
     """Integer tensors for dims next to each other; the dims before them are walked whole. One number by a mask is a choice."""
     at = [i for i, t in enumerate(indices) if t is not None]
@@ -106,27 +120,24 @@ def _index_rows(base: Any, dim: int, index: Any, source: Any, adds: bool) -> Any
     return _written(base, axis + 1, numbers, source, adds)
 
 
+@_entered(aten.index_fill.int_Scalar)
+def _index_fill(base: Any, dim: int, index: Any, value: Any) -> Any:
+    return _index_rows(base, dim, index, value, False)
+
+
+@_entered(aten.index_add)
 def _index_add(base: Any, dim: int, index: Any, source: Any, alpha: Any) -> Any:
     if alpha == 1 and normalize_dim("index_add", dim, base.ndim) == 0:
         return None  # a write of rows as it stands
     return _index_rows(base, dim, index, source if alpha == 1 else source * alpha, True)
 
 
+@_entered(aten.index_copy)
 def _index_copy(base: Any, dim: int, index: Any, source: Any) -> Any:
     if normalize_dim("index_copy", dim, base.ndim) == 0:
         return None
     return _index_rows(base, dim, index, source, False)
 
-
-_RULES: dict[str, Callable[..., Any]] = {
-    "aten::scatter.src": _scatter,
-    "aten::scatter.value": _scatter,
-    "aten::scatter_add": lambda base, dim, index, source: _scatter(base, dim, index, source, True),
-    "aten::index_put": _index_put,
-    "aten::index_fill.int_Scalar": lambda base, dim, index, value: _index_rows(base, dim, index, value, False),
-    "aten::index_add": _index_add,
-    "aten::index_copy": _index_copy,
-}
 
 # ---- pieces
 

@@ -4,21 +4,18 @@ a sum of products, which is one loop nest."""
 from __future__ import annotations
 
 from weft.ir.builder import Builder
-from weft.ir.graph import Graph, Node, Operand, Value
+from weft.ir.graph import Node, Operand, Value
 from weft.ops.packet import aten
-from weft.passes.rebuild import rebuild, results_of
+from weft.ops.route import call
+from weft.passes.rebuild import Rewrites, results_of
 from weft.types import dtype as dt
 
 NATIVE = frozenset((dt.float32, dt.float64))
-_NAMES = frozenset(("aten::mm", "aten::bmm"))
+products = Rewrites()  # leaves matrix products in float32 or float64 only (complex ones stay as they are)
 
 
-def products(graph: Graph) -> Graph:
-    """The graph with matrix products in float32 or float64 only (complex ones stay as they are)."""
-    return rebuild(graph, _rewrite, lambda n: n.op.name in _NAMES)
-
-
-def _rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+@products.of(aten.mm, aten.bmm)
+def _product(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
     a, b = args
     assert type(a) is Value and type(b) is Value
     dtype = a.tensor_type.dtype
@@ -26,7 +23,7 @@ def _rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[O
         return None
     left, right = builder.handle(a), builder.handle(b)
     if dtype.is_floating_point:
-        wide = getattr(aten, node.op.base)(aten._to_copy(left, dtype=dt.float32), aten._to_copy(right, dtype=dt.float32))
+        wide = call(node.op, (aten._to_copy(left, dtype=dt.float32), aten._to_copy(right, dtype=dt.float32)))
         return results_of(builder, aten._to_copy(wide, dtype=dtype))
     terms = aten.unsqueeze(left, -1) * aten.unsqueeze(right, -3)
     return results_of(builder, aten._to_copy(aten.sum(terms, (-2,)), dtype=dtype))

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import weft.catalogue  # noqa: F401  # defines the operators that rules are entered for
 from weft.ir.builder import Builder
 from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand
+from weft.ops.op import Op
+from weft.ops.packet import Packet
 
 Env = dict[Value, Operand]
 # Called with (builder, node, mapped arguments); returns the operands that stand for the node's results, or None to keep the node.
@@ -90,6 +93,32 @@ def _block(
         touched = touched or any(x is not y for x, y in zip(inner.nodes, block.nodes, strict=True))
         changed[0] = before or changed[0]
         return inner.block(results) if touched else block
+
+
+class Rewrites:
+    """Rewrites of one pass by operator: a table that each rule enters itself into.
+
+        products = Rewrites()
+
+        @products.of(aten.mm, aten.bmm)
+        def _product(builder, node, args): ...
+    """
+
+    def __init__(self) -> None:
+        self._rules: dict[Op, Rewrite] = {}
+
+    def of(self, *operators: Packet) -> Callable[[Rewrite], Rewrite]:
+        """Enter a rule for operators, all of their overloads or one: `aten.add`, `aten.add.Tensor`."""
+
+        def enter(rule: Rewrite) -> Rewrite:
+            self._rules.update((op, rule) for packet in operators for op in packet.overloads)
+            return rule
+
+        return enter
+
+    def __call__(self, graph: Graph) -> Graph:
+        """The graph with the rules applied."""
+        return rebuild(graph, lambda builder, node, args: self._rules[node.op](builder, node, args), lambda n: n.op in self._rules)
 
 
 def results_of(builder: Builder, outcome: Any) -> tuple[Operand, ...]:

@@ -10,22 +10,10 @@ from collections import Counter
 
 from weft.ir.builder import Builder
 from weft.ir.graph import Graph, Node, Operand, Value
-from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.ops.route import call
+from weft.passes.group import is_zeros
 from weft.passes.rebuild import rebuild, results_of
-
-
-def twin_view(op: Op, suffix: str) -> Op | None:
-    """The view whose `_copy` or `_scatter` an operator is."""
-    if not op.base.endswith(suffix):
-        return None
-    base = f"{op.schema.namespace}::{op.base[: -len(suffix)]}"
-    for overload in (op.schema.overload, "int", "Tensor", "using_ints", ""):
-        found = OPS.get(base + (f".{overload}" if overload else ""))
-        if found is not None and found.is_view and found.type is None:
-            return found
-    return None
 
 
 def scatter_sums(graph: Graph) -> Graph:
@@ -41,20 +29,20 @@ def scatter_sums(graph: Graph) -> Graph:
                 return results_of(builder, _update(builder, total, part.node))
         return None
 
-    return rebuild(graph, rewrite, lambda n: n.op.name == "aten::add.Tensor")
+    return rebuild(graph, rewrite, lambda n: n.op is aten.add.Tensor.op)
 
 
 def _is_scatter_into_zeros(value: Value) -> bool:
     node = value.node
-    if node is None or not node.op.base.endswith("_scatter") or twin_view(node.op, "_scatter") is None:
+    if node is None or node.op.scatters is None:
         return False
     base, source = node.args[:2]
-    return base.node is not None and base.node.op.name == "aten::zeros" and source.type.dtype is base.type.dtype
+    return is_zeros(base) and source.type.dtype is base.type.dtype
 
 
 def _update(builder: Builder, total: Value, scatter: Node | None) -> object:
     assert scatter is not None
-    view = twin_view(scatter.op, "_scatter")
+    view = scatter.op.scatters
     assert view is not None
     base, rest = builder.handle(total), scatter.args[2:]
     shown = call(view, (base, *rest[1:]))[rest[0]] if view.schema.returns_list else call(view, (base, *rest))

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from weft.ir.builder import Builder
-from weft.ir.graph import Graph, Node, Operand, Value
-from weft.ops.packet import aten
+from weft.ir.graph import Node, Operand, Value
+from weft.ops.packet import Packet, aten
 from weft.ops.rules import normalize_dim
-from weft.passes.rebuild import rebuild, results_of
+from weft.passes.rebuild import Rewrites, results_of
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -23,29 +23,37 @@ from weft.types.dims import Dim, product
 Dims = Sequence[Dim]
 
 
-def windows(graph: Graph) -> Graph:
-    """The graph with convolutions and sums over windows opened."""
-    return rebuild(graph, _rewrite, lambda n: n.op.name in _RULES or n.op.name == "aten::unfold_backward")
+windows = Rewrites()
 
 
-def _rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
-    first = args[0]
-    if type(first) is not Value:
+@windows.of(aten.unfold_backward)
+def _rewrite_unfold(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+    first, sizes, dim, size, step = args
+    if type(first) is not Value or not sizes or type(size) is not int or type(step) is not int:
         return None
-    if node.op.name == "aten::unfold_backward":
-        _, sizes, dim, size, step = args
-        if not sizes or type(size) is not int or type(step) is not int:
-            return None
-        return results_of(builder, _unfold_back(builder.handle(first), sizes, normalize_dim("unfold", dim, len(sizes)), size, step))
-    dtype = first.tensor_type.dtype
-    if dtype is None or not dtype.is_floating_point:
-        return None
-    wide = dt.compute_dtype(dtype)  # half precisions are convolved in float32, as eager convolves them
-    pair = [aten._to_copy(builder.handle(a), dtype=wide) if wide is not dtype else builder.handle(a) for a in args[:2]]
-    out = _RULES[node.op.name](*pair, *args[2:])
-    return results_of(builder, out if wide is dtype else aten._to_copy(out, dtype=dtype))
+    return results_of(builder, _unfold_back(builder.handle(first), sizes, normalize_dim("unfold", dim, len(sizes)), size, step))
 
 
+def _convolution(operator: Packet) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter what one of the three operators is in terms of others; half precisions are convolved in float32, as eager convolves them."""
+
+    def enter(opened: Callable[..., Any]) -> Callable[..., Any]:
+        @windows.of(operator)
+        def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+            dtype = args[0].tensor_type.dtype if type(args[0]) is Value else None
+            if dtype is None or not dtype.is_floating_point:
+                return None
+            wide = dt.compute_dtype(dtype)
+            pair = [aten._to_copy(builder.handle(a), dtype=wide) if wide is not dtype else builder.handle(a) for a in args[:2]]
+            out = opened(*pair, *args[2:])
+            return results_of(builder, out if wide is dtype else aten._to_copy(out, dtype=dtype))
+
+        return opened
+
+    return enter
+
+
+@_convolution(aten._convolve)
 def _correlate(x: Any, w: Any, size: Dims, stride: Dims, padding: Dims, dilation: Dims, groups: int) -> Any:
     """Windows of x [n, c, ...] times w [o, c / groups, ...]: for each sample and group one product [o / groups, window] @ [window, places]."""
     n, o, kernel = x.dims[0], w.dims[0], w.dims[2:]
@@ -64,6 +72,7 @@ def _times_columns(rows: Any, shown: Any, n: Dim, size: Dims, groups: int) -> An
     return aten.reshape(aten.bmm(each, columns), (n, groups * m, *size))
 
 
+@_convolution(aten._convolve_weight)
 def _match(g: Any, x: Any, kernel: Dims, stride: Dims, padding: Dims, dilation: Dims, groups: int) -> Any:
     """Windows of x times g, summed over samples and places: for each group one product [window, n * places] @ [n * places, o / groups]."""
     n, o, c, size = g.dims[0], g.dims[1], x.dims[1], g.dims[2:]
@@ -76,6 +85,7 @@ def _match(g: Any, x: Any, kernel: Dims, stride: Dims, padding: Dims, dilation: 
     return aten.reshape(aten.transpose(found, 1, 2), (o, dm.floordiv(c, groups), *kernel))
 
 
+@_convolution(aten._convolve_input)
 def _spread(g: Any, w: Any, size: Dims, stride: Dims, padding: Dims, dilation: Dims, groups: int) -> Any:
     """What _correlate's windows receive: g padded and correlated with w turned around, its channels swapped; or folded, where windows are apart."""
     n, o, c, kernel = g.dims[0], w.dims[0], w.dims[1], w.dims[2:]
@@ -108,9 +118,6 @@ def _folded(g: Any, w: Any, size: Dims, stride: Dims, padding: Dims, groups: int
     for i, p in enumerate(padding):
         x = aten.narrow(x, 2 + i, p, size[i]) if p != 0 else x
     return x
-
-
-_RULES: dict[str, Callable[..., Any]] = {"aten::_convolve": _correlate, "aten::_convolve_input": _spread, "aten::_convolve_weight": _match}
 
 
 def _unfold_back(g: Any, sizes: Dims, at: int, size: int, step: int) -> Any:

@@ -7,9 +7,9 @@ from typing import Any
 import weft.catalogue  # noqa: F401
 from weft.ir.builder import Builder
 from weft.loops.build import build_nests
-from weft.loops.cost import FUNCTION_WEIGHT, body_weight
 from weft.loops.nest import FULL, Nest
 from weft.loops.text import nest_text
+from weft.ops.cost import FUNCTION_WEIGHT, body_weight
 from weft.ops.methods import install_methods
 from weft.ops.op import OPS
 from weft.ops.packet import aten

@@ -39,7 +39,7 @@ def dtype_of_number(value: Any, dtype: DType | None) -> DType:
 
 
 # ---- constants
-def _constant(name: str, words: str, make: Callable[..., Any]) -> Op:
+def _constant(name: str, words: str, make: Callable[..., Any], fill: int) -> Op:
     return define(
         f"aten::{name}(int[] size, *, {OPTIONS}) -> Tensor",
         f"A tensor of the given size, {words}.",
@@ -49,12 +49,13 @@ def _constant(name: str, words: str, make: Callable[..., Any]) -> Op:
         public=("weft",),
         out=True,
         reference=lambda size, dtype, device: make(size, or_default(dtype).numpy),
+        fill=lambda *arguments: fill,
     )
 
 
-zeros = _constant("zeros", "all 0", np.zeros)
-ones = _constant("ones", "all 1", np.ones)
-empty = _constant("empty", "its elements not to be relied on (they are 0)", np.zeros)
+zeros = _constant("zeros", "all 0", np.zeros, 0)
+ones = _constant("ones", "all 1", np.ones, 1)
+empty = _constant("empty", "its elements not to be relied on (they are 0)", np.zeros, 0)
 
 
 def _full_type(size: Sequence[Dim], value: Any, dtype: DType | None, device: Any) -> TensorType:
@@ -72,6 +73,7 @@ full = define(
     public=("weft",),
     out=True,
     reference=lambda size, value, dtype, device: np.full(size, value, dtype_of_number(value, dtype).numpy),
+    fill=lambda size, value, dtype, device: value,
 )
 
 scalar_tensor = define(
@@ -127,6 +129,7 @@ iota = define(
     vjp=NOT_DIFFERENTIABLE,
     public=(),
     reference=lambda size: np.arange(size),
+    counts=True,
 )
 
 

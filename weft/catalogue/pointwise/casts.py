@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import pointwise
-from weft.ops.op import define
+from weft.ops.op import define, itself
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
 from weft.ops.schema import parse_schema
@@ -39,6 +39,7 @@ to_copy = pointwise(
     public=(),
     vjp={"self": lambda g, self_dtype: aten._to_copy(g, dtype=self_dtype)},
     reference=lambda x, dtype: x.copy() if dtype is None else x.astype(dtype.numpy),
+    identity=itself,
 )
 
 clone = pointwise(
@@ -53,6 +54,7 @@ clone = pointwise(
     numbers=False,
     vjp={"self": lambda g: g},
     reference=lambda x, memory_format: np.array(x),
+    identity=itself,
 )
 
 

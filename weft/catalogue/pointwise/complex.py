@@ -29,6 +29,7 @@ conj = define(
     decompose=lambda self: aten.conj_physical(self) if getattr(dtype_of(self), "is_complex", isinstance(self, complex)) else self,
     numbers=True,
     reference=np.conjugate,
+    identity=lambda self: None if getattr(dtype_of(self), "is_complex", True) else 0,
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.catalogue.shapes.twins import view
 from weft.ops.geometry import Geometry
-from weft.ops.op import define
+from weft.ops.op import define, itself
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
 from weft.support.errors import DTypeError, ShapeError
@@ -103,7 +103,7 @@ def _imag(self: Any) -> Any:
 
 
 define("aten::real(Tensor(a) self) -> Tensor(a)", "The real part, as a view; a real tensor is returned unchanged.", decompose=_real,
-       public=("weft",))
+       public=("weft",), identity=itself)
 define("aten::imag(Tensor(a) self) -> Tensor(a)", "The imaginary part of a complex tensor, as a view.", decompose=_imag, public=("weft",))
 
 # ---- bits

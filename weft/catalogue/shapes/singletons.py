@@ -11,7 +11,7 @@ from weft.catalogue.samples import F, case, draw
 from weft.catalogue.shapes.twins import view
 from weft.catalogue.shapes.views import permuted, reshaped_back
 from weft.ops.geometry import Geometry
-from weft.ops.op import define
+from weft.ops.op import define, itself
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text, normalize_dim, normalize_dims
 from weft.support.errors import ShapeError
@@ -62,6 +62,8 @@ expand = view(
     public=("Tensor",),
     samples=draw(case(F(1, 3), (2, 3)), case(F(3, 1), (2, -1, 4)), case(F(), (2,))),
     reference=lambda x, size, implicit: np.broadcast_to(x, [x.shape[i - len(size) + x.ndim] if d == -1 else d for i, d in enumerate(size)]),
+    repeats=True,
+    identity=itself,
 )
 
 define(
@@ -91,6 +93,7 @@ unsqueeze = view(
     inverse=reshaped_back,
     samples=draw(case(F(2, 3), 1), case(F(2, 3), -1), case(F(), 0)),
     reference=np.expand_dims,
+    keeps_order=True,
 )
 
 
@@ -111,6 +114,7 @@ squeeze = view(
     inverse=reshaped_back,
     samples=draw(case(F(1, 3, 1)), case(F(2))),
     reference=np.squeeze,
+    keeps_order=True,
 )
 
 squeeze_dim = view(
@@ -120,6 +124,7 @@ squeeze_dim = view(
     inverse=reshaped_back,
     samples=draw(case(F(1, 3, 1), 0), case(F(2, 3), -1)),
     reference=lambda x, dim: np.squeeze(x, dim) if x.shape[dim] == 1 else x,
+    keeps_order=True,
 )
 
 squeeze_dims = view(
@@ -129,6 +134,7 @@ squeeze_dims = view(
     inverse=reshaped_back,
     samples=draw(case(F(1, 3, 1), (0, -1)), case(F(1, 3), (0, 1))),
     reference=lambda x, dim: np.squeeze(x, tuple(d for d in dim if x.shape[d] == 1)),
+    keeps_order=True,
 )
 
 
@@ -153,4 +159,5 @@ define(
     decompose=_sum_to_size,
     public=("Tensor",),
     samples=draw(case(F(2, 3), (1, 3)), case(F(2, 3, 4), (3, 1)), case(F(2), ())),
+    identity=itself,
 )

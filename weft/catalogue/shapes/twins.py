@@ -39,6 +39,9 @@ def view(
     vjp: Mapping[str, Rule] | Joint | None = None,
     type: Rule | None = None,
     is_free: bool = False,
+    keeps_order: bool = False,
+    repeats: bool = False,
+    compiled: Rule | None = None,
     **fields: Any,
 ) -> Op:
     """A view operator with its twins.
@@ -46,12 +49,12 @@ def view(
     inverse: the gradient's formula where it is not the scatter into zeros (a permutation's inverse, a reshape back, ...).
     vjp: all of the formulas, for views with several results.
     type: only where the dtype changes.
-    is_free: see View.
+    is_free, keeps_order, repeats, compiled: see View.
     """
     parsed = parse_schema(schema)
     twins: list[Op] = []
     formulas = vjp if vjp is not None else {"self": inverse or _scatter_into_zeros(parsed, twins)}
-    op = define(parsed, doc, view=View(geometry, numpy, is_free), vjp=formulas, type=type, **fields)
+    op = define(parsed, doc, view=View(geometry, numpy, is_free, keeps_order, repeats, compiled), vjp=formulas, type=type, **fields)
     _define_copy(op, formulas)
     twins.append(_define_scatter(op))
     return op
@@ -109,6 +112,7 @@ def _define_copy(op: Op, formulas: Mapping[str, Rule] | Joint) -> Op:
         vjp=formulas,
         public=("weft",) if op.public else (),
         out=not schema.returns_list,
+        copies=op if op.type is None else None,
         reference=op.reference,
         samples=op.samples,
     )
@@ -160,6 +164,7 @@ def _define_scatter(op: Op) -> Op:
         vjp={"self": _with_names(grad_self, ("g", "src_dims", *names)), "src": _with_names(grad_src, ("g", *names))},
         public=("weft", "Tensor") if schema.base in _PUBLIC_SCATTERS else (),
         out=schema.base in _PUBLIC_SCATTERS,
+        scatters=op if op.type is None else None,
         samples=None if op.samples is None else lambda rng: _scatter_samples(op, several, rng),
     )
     twin.append(made)

@@ -10,7 +10,7 @@ import numpy as np
 from weft.catalogue.samples import F, case, draw
 from weft.catalogue.shapes.twins import view
 from weft.ops.geometry import Geometry, merge_strides
-from weft.ops.op import define
+from weft.ops.op import define, itself
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text, normalize_dim
 from weft.support.errors import ShapeError
@@ -87,6 +87,9 @@ view_ = view(
     public=("Tensor",),
     samples=draw(case(F(2, 6), (3, 4)), case(F(2, 6), (-1,)), case(F(4), (2, 1, 2))),
     reference=lambda x, size: np.reshape(x, size),
+    keeps_order=True,
+    compiled=_reshape,
+    identity=itself,
 )
 
 reshape = view(
@@ -97,6 +100,8 @@ reshape = view(
     inverse=reshaped_back,
     samples=draw(case(F(2, 6), (3, 4)), case(F(2, 6), (-1, 2)), case(F(), (1,))),
     reference=lambda x, shape: np.reshape(x, shape),
+    keeps_order=True,
+    identity=itself,
 )
 
 define(
@@ -204,6 +209,7 @@ permute = view(
     inverse=_inverse_permute,
     samples=draw(case(F(2, 3, 4), (2, 0, 1)), case(F(2, 3), (-1, 0))),
     reference=lambda x, dims: np.transpose(x, dims),
+    identity=lambda self, dims: 0 if list(dims) == list(range(len(dims))) else None,
 )
 
 
@@ -309,4 +315,6 @@ alias = view(
     lambda g: g,
     inverse=lambda g: g,
     public=(),
+    keeps_order=True,
+    identity=itself,
 )

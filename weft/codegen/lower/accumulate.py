@@ -6,13 +6,14 @@ from __future__ import annotations
 from weft.codegen.emit import I64, PTR, Function, LType, Module, const, vec
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.lower.loops import PARAMETERS
-from weft.codegen.lower.lowering import BlockLowering
+from weft.codegen.lower.lowering import BlockLowering, lowers
 from weft.codegen.lower.values import raw_type
 from weft.codegen.scalar.element import memory_type
 from weft.codegen.target import Target
 from weft.ir.graph import Node, Value
 from weft.loops.kernel import KernelCall
 from weft.ops.geometry import contiguous, contiguous_strides
+from weft.ops.packet import aten
 from weft.passes.alias import dims_of, dtype_of
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -24,6 +25,7 @@ _SUMS = (dt.float32, dt.float64, dt.int64, dt.int32, dt.int16, dt.int8, dt.uint8
 _INTS = ("count", "rows", "columns", "row_stride", "skipped", "base_size")
 
 
+@lowers(aten.embedding_dense_backward)
 def lower_embedding_backward(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """Rows of the cotangent summed by index, over zeros."""
     grad, indices, count, padding, by_frequency = node.args
@@ -32,6 +34,7 @@ def lower_embedding_backward(block: BlockLowering, node: Node) -> list[KernelCal
     return _accumulate(block, node, None, grad, indices, count, padding if padding >= 0 else -1)
 
 
+@lowers(aten.index_add)
 def lower_index_add(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """index_add along dim 0: rows added to a copy of self."""
     base, dim, index, source, alpha = node.args
@@ -42,6 +45,7 @@ def lower_index_add(block: BlockLowering, node: Node) -> list[KernelCall] | None
     return _accumulate(block, node, base, source, index, (*dims_of(base), 1)[0], -1)
 
 
+@lowers(aten.index_copy)
 def lower_index_copy(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """index_copy along dim 0: rows put into a copy of self, the last one where an index repeats."""
     base, dim, index, source = node.args

@@ -1,9 +1,10 @@
-"""The state of a lowering: a program's functions, and a block's steps. Single nodes go to what `LOWERINGS` names (graph.py)."""
+"""The state of a lowering: a program's functions, and a block's steps. Single nodes go to the functions that `lowers` has entered."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import weft.catalogue  # noqa: F401  # defines the operators that lowerings are entered for
 from weft.codegen.emit import Module
 from weft.codegen.lower.loops import emit_nest
 from weft.codegen.lower.nest import kernel_call, lay_out, layout_key
@@ -14,6 +15,8 @@ from weft.loops.copies import copy_nest, leaf_nest
 from weft.loops.kernel import BlockStep, ForeignStep, KernelCall, LoweredGraph, Step
 from weft.loops.nest import Nest
 from weft.ops.geometry import Geometry, contiguous_strides
+from weft.ops.op import Op
+from weft.ops.packet import Packet
 from weft.passes.alias import ProvingEnv, changes_dtype, dims_of, dtype_of
 from weft.passes.group import Group, Single, is_leaf
 from weft.passes.grouping import group_nodes
@@ -93,7 +96,7 @@ class BlockLowering:
                 return None
             source: Value = node.args[0]
             return [self.copy(node.outputs[0], dims_of(source), *self.aliases.of(source), node)]
-        lower = LOWERINGS.get(node.op.name)
+        lower = LOWERINGS.get(node.op)
         if lower is not None:
             return lower(self, node)
         if node.op.how == "kernel":
@@ -141,5 +144,15 @@ def _hint(nest: Nest) -> str:
 
 
 Lowerer = Callable[[BlockLowering, Node], "list[KernelCall] | None"]
-LOWERINGS: dict[str, Lowerer] = {}  # by operator
+LOWERINGS: dict[Op, Lowerer] = {}
 GENERAL: list[Lowerer] = []  # tried in turn for kernels that the table lacks
+
+
+def lowers(*operators: Packet) -> Callable[[Lowerer], Lowerer]:
+    """Enter a lowering for operators that are kernels of their own."""
+
+    def enter(lowerer: Lowerer) -> Lowerer:
+        LOWERINGS.update((op, lowerer) for packet in operators for op in packet.overloads)
+        return lowerer
+
+    return enter

@@ -7,14 +7,14 @@ from dataclasses import replace
 from weft.codegen.emit import F64, I8, I64, PTR, const
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.lower.loops import PARAMETERS
-from weft.codegen.lower.lowering import BlockLowering
+from weft.codegen.lower.lowering import BlockLowering, lowers
 from weft.ir.graph import Node, Value
 from weft.loops.copies import copy_nest, fill_nest
 from weft.loops.kernel import KernelCall
 from weft.ops.geometry import Geometry, contiguous, contiguous_strides
+from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
 from weft.passes.alias import dims_of, dtype_of, view_geometries
-from weft.passes.scatter_sums import twin_view
 from weft.types import dims as dm
 from weft.types.dims import Dim, Expr
 from weft.types.tensor_type import TensorType
@@ -22,7 +22,7 @@ from weft.types.tensor_type import TensorType
 
 def lower_copy(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """`select_copy` and the like: a view, copied."""
-    view = twin_view(node.op, "_copy")
+    view = node.op.copies
     if view is None or len(node.outputs) != 1:
         return None
     root, source = block.aliases.of(node.args[0])
@@ -34,7 +34,7 @@ def lower_copy(block: BlockLowering, node: Node) -> list[KernelCall] | None:
 
 def lower_scatter(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """`select_scatter` and the like: the base copied (unless it is updated in place), the source written where the view shows it."""
-    view = twin_view(node.op, "_scatter")
+    view = node.op.scatters
     out = node.outputs[0]
     if view is None or not isinstance(out.type, TensorType):
         return None
@@ -86,6 +86,7 @@ def _emit_copy(block: BlockLowering, name: str) -> None:
     f.ret(const(I64, 0))
 
 
+@lowers(aten.cat)
 def lower_cat(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """One copy for each operand. Operands of other dtypes are converted on the way."""
     out = node.outputs[0]
@@ -108,6 +109,7 @@ def lower_cat(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     return [join_calls(block, calls, node)] if calls else None
 
 
+@lowers(aten.constant_pad_nd)
 def lower_pad(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """The value everywhere, then the tensor at its place."""
     x, pad, value = node.args
@@ -128,6 +130,7 @@ def lower_pad(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     return [join_calls(block, [fill, copy], node, is_ordered=True)]
 
 
+@lowers(aten.flip)
 def lower_flip(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """A copy that reads the dims from their ends."""
     x, flipped = node.args
@@ -138,6 +141,7 @@ def lower_flip(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     return [block.copy(node.outputs[0], geometry.dims, root, Geometry(geometry.dims, strides, offset), node)]
 
 
+@lowers(aten.roll)
 def lower_roll(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """Two copies along each dim: what stays in front of the end, and what comes back at the beginning."""
     x, shifts, axes = node.args
@@ -157,6 +161,7 @@ def lower_roll(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     return [join_calls(block, calls, node)]
 
 
+@lowers(aten._shift)
 def lower_shift(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """Zeros, then what is still inside, moved."""
     x, dim, by = node.args

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from weft.codegen.lower.lowering import BlockLowering
+from weft.codegen.lower.lowering import BlockLowering, lowers
 from weft.ir.graph import Node, Value
 from weft.loops.copies import Lookup, pick_nest
 from weft.loops.kernel import KernelCall
+from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
 from weft.passes.alias import dims_of, dtype_of
 from weft.types import dtype as dt
@@ -14,6 +15,7 @@ from weft.types.dims import Dim
 _INTEGERS = (dt.int64, dt.int32)
 
 
+@lowers(aten.embedding)
 def lower_embedding(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """Rows of a table."""
     table, indices = node.args[:2]
@@ -23,6 +25,7 @@ def lower_embedding(block: BlockLowering, node: Node) -> list[KernelCall] | None
     return [block.lowering.nest(pick_nest(node, block.aliases, table, (0,) * rank + (strides[1],), [lookup], False))]
 
 
+@lowers(aten.index_select)
 def lower_index_select(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """Slices along one dim."""
     source, dim, index = node.args
@@ -34,6 +37,7 @@ def lower_index_select(block: BlockLowering, node: Node) -> list[KernelCall] | N
     return [block.lowering.nest(pick_nest(node, block.aliases, source, _without(strides, axis), [lookup], False))]
 
 
+@lowers(aten.gather)
 def lower_gather(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """One element for each index."""
     source, dim, index = node.args[:3]
@@ -45,6 +49,7 @@ def lower_gather(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     return [block.lowering.nest(pick_nest(node, block.aliases, source, _without(strides, axis), [lookup], False))]
 
 
+@lowers(aten.index.Tensor)
 def lower_index(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """Advanced indexing by integer tensors for dims next to each other."""
     source, indices = node.args
@@ -72,6 +77,7 @@ def adjacent_indices(indices: tuple[Value | None, ...]) -> tuple[int, list[Value
     return at[0], tensors
 
 
+@lowers(aten.checked_index)
 def lower_checked(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """The index, looked up in nothing: only its bounds matter."""
     index, size = node.args

@@ -9,10 +9,11 @@ from weft.codegen.emit import Value as Scalar
 from weft.codegen.gemm import declare_gemm
 from weft.codegen.gemm.tiles import GemmPlan, plan_gemm
 from weft.codegen.lower.loops import PARAMETERS
-from weft.codegen.lower.lowering import BlockLowering
+from weft.codegen.lower.lowering import BlockLowering, lowers
 from weft.codegen.target import Target
 from weft.ir.graph import Node
 from weft.loops.kernel import KernelCall
+from weft.ops.packet import aten
 from weft.passes.alias import dims_of, dtype_of
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -23,6 +24,7 @@ MULTIPLY_WEIGHT = 8  # products and sums that one unit of cost stands for
 INTS = ("unit", "M", "N", "K", "offA", "rsA", "csA", "offB", "rsB", "csB", "sA", "sB")
 
 
+@lowers(aten.mm, aten.bmm)
 def lower_product(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """mm or bmm. None for dtypes without a native product."""
     out = node.outputs[0]

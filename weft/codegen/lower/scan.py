@@ -7,11 +7,12 @@ from weft.codegen.emit import F64, I64, PTR, Function, Module, const, vec
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.lower.accumulate import COLUMNS, whole_buffer
 from weft.codegen.lower.loops import PARAMETERS
-from weft.codegen.lower.lowering import BlockLowering
+from weft.codegen.lower.lowering import BlockLowering, lowers
 from weft.codegen.scalar.element import memory_type
 from weft.codegen.target import Target
 from weft.ir.graph import Node
 from weft.loops.kernel import KernelCall
+from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
 from weft.passes.alias import dims_of, dtype_of
 from weft.types import dims as dm
@@ -23,6 +24,7 @@ _FLOATS = (dt.float32, dt.float64)
 _SUMS = (*_FLOATS, dt.int64, dt.int32)
 
 
+@lowers(aten.cumsum, aten.cumprod, aten._exclusive_cumprod, aten._linear_scan)
 def lower_scan(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """cumsum, cumprod, _exclusive_cumprod, _linear_scan."""
     kind, out = node.op.base, node.outputs[0]
