@@ -482,6 +482,8 @@ class Capture(LiftedNumbers, WrapperState):
         return _Identities(slot.own)
 
     def _new_state(self, tensor: Tensor) -> StateSlot:
+        if type(tensor._data) is not ndarray:
+            raise self.refuse(f"a tensor of shape {list(tensor.shape)} on the {tensor.device} device has no values that a compiled function could read")
         array, is_flat = choose_base(tensor)
         kind = type_of_array(array)
         value = self.root.param(kind, f"state{len(self.states)}")

@@ -230,8 +230,8 @@ class Entry:
         if pattern != self.sharing:
             return Miss("arguments share memory (or are the same object) in another way than before", 3)
         for leaf in leaves:
-            if isinstance(leaf, Tensor) and id(root_of(leaf._data)) in self.outside:
-                return Miss("an argument now shares memory with state of the function", 3)
+            if isinstance(leaf, Tensor) and (id(root_of(leaf._data)) in self.outside or id(leaf) in self.outside):
+                return Miss("an argument now shares memory with state of the function, or is a tensor that it reaches elsewhere", 3)
         for slot in self.by_argument:
             leaf = leaves[slot.leaf]
             if slot.is_fixed and leaf.storage() is not slot.storage:

@@ -45,22 +45,24 @@ class Place:
 class Memory:
     """The places of a program's state. `is_in_place` is asked at each call, `follow` where it says no."""
 
-    def __init__(self, slots: Iterable[StateSlot], met: Iterable[Tensor]) -> None:
-        slots, named = list(slots), {id(t): t for t in met}
-        self.places = [place for slot in slots for place in _places(slot, named)]
+    def __init__(self, slots: Iterable[StateSlot], named: Iterable[int], met: Iterable[Tensor]) -> None:
+        """named: ids of the tensors that guards know. met: tensors that the function came upon."""
+        slots, found = list(slots), {id(t): t for t in met}
+        self.places = [place for slot in slots for place in _places(slot, found)]
         known = {id(place.tensor) for place in self.places}
-        self.places += [Place(t, t._data, None) for key, t in named.items() if type(t._data) is np.ndarray and key not in known]
+        self.places += [Place(t, t._data, None) for key, t in found.items() if type(t._data) is np.ndarray and key not in known]
         self.by_state = [slot for slot in slots if slot.leaf is None]
-        self.outside: set[int] = set()  # ids of the arrays that own the state's memory: no argument may show it
+        self.outside: set[int] = set(named)  # and ids of the arrays that own the state's memory: no argument may be the one or show the other
+        self._roots: set[int] = set()
         self._settle()
 
     def _settle(self) -> None:
         self.fixed = [(place.tensor, place.array) for place in self.places if place.getter is None]
         self.provided = [(place.getter, place.array) for place in self.places if place.getter is not None]
         outside = {id(root_of(slot.array)) for slot in self.by_state}
-        gone = self.outside - outside
-        self.outside |= outside  # (the same object: others have it)
-        self.outside -= gone
+        self.outside -= self._roots - outside  # (the same object: others have it)
+        self.outside |= outside
+        self._roots = outside
 
     def is_in_place(self) -> bool:
         """Whether all of it is where it was at the call before."""

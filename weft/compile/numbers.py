@@ -13,6 +13,7 @@ from weakref import ref
 
 import numpy as np
 
+from weft.guards.values import same
 from weft.ir.graph import Value
 from weft.ops.op import OPS
 from weft.ops.route import call
@@ -202,7 +203,7 @@ class SymFloat:
     def __float__(self) -> float:
         """The example's value, guarded: for code that cannot stay symbolic (math functions, formatting)."""
         value = self.now()
-        self._ask(lambda v: v == value)
+        self._ask(lambda v: same(v, value))
         return value
 
     __int__ = __trunc__

@@ -22,7 +22,7 @@ MOST = 16  # leaves; each is compared with each
 def quick_match(facts: Sequence[Any], sizes: Sequence[tuple[int, Sequence[tuple[int, str]]]], outside: frozenset[int]) -> Quick | None:
     """A function of the leaves: the sizes by symbol, or None for a call that must be looked at closely. None where no call is that simple.
 
-    facts: what the program depends on about each leaf. sizes: (leaf, (axis, symbol) ...). outside: ids of the roots of the program's state.
+    facts: what the program depends on about each leaf. sizes: (leaf, (axis, symbol) ...). outside: ids of the roots of the program's state, and of the tensors that it knows.
     """
     if len(facts) > MOST or not all(type(f) is TensorFacts and _is_simple(f) for f in facts):
         return None
@@ -34,7 +34,7 @@ def quick_match(facts: Sequence[Any], sizes: Sequence[tuple[int, Sequence[tuple[
             f"    d{i} = t{i}._data",
             f"    if type(d{i}) is not ndarray or d{i}.dtype is not dtype{i} or d{i}.ndim != {fact.ndim} or not d{i}.flags.c_contiguous: return None",
             f"    r{i} = d{i} if d{i}.base is None else root_of(d{i})",
-            f"    if id(r{i}) in outside: return None",
+            f"    if id(r{i}) in outside or id(t{i}) in outside: return None",
         ]
     pairs = [f"r{i} is r{j}" for i in range(len(facts)) for j in range(i)]
     if pairs:

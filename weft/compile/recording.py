@@ -107,8 +107,8 @@ def kinds(leaves: Iterable[Any] = ()) -> guards.Kinds:
         return id(leaf) in arguments or (isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload)
 
     return guards.Kinds(
-        leaves=(Tensor, Generator), optimizers=tuple(registry.opaque_classes), modules=tuple(registry.module_classes), equal=(DType, Device),
-        symbols=(SymInt, SymFloat), made=(FunctionCtx,), is_recorded=is_recorded, stands_for=STANDS_FOR, inputs=(Tensor,),
+        leaves=(Tensor, Generator), said_by_leaves=("requires_grad", "is_leaf", "grad_fn", "retains_grad"), optimizers=tuple(registry.opaque_classes), modules=tuple(registry.module_classes), equal=(DType, Device),
+        symbols=(SymInt, SymFloat), made=(FunctionCtx,), is_recorded=is_recorded, stands_for=STANDS_FOR, inputs=(Tensor,), open_packages=("weft.nn.", "weft.optim."),
     )
 
 
@@ -134,7 +134,11 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
                 if wrapper_classes or armed:
                     result = sealed(result)
                 capture.settle_grads()
-                _restart_for_sharing(owner, outcome, leaves)
+                checks = recorded.guards
+                if bound:
+                    checks = checks.without([slot for slot, _ in bound], [c for _, value in bound for c in containers_in(value)])
+                named = _tensors_in(checks.holds_on_to())
+                _restart_for_sharing(owner, outcome, leaves, named)
                 outcome.assigned = assignments(recorded.writes, owner, (args, kwargs), bound)
                 capture.refuse_histories()
                 capture.refuse_hooks()
@@ -158,10 +162,9 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
     outcome.raised = capture.raised()
     capture.restore()
     arguments = {id(leaf) for leaf in leaves}
-    memory = Memory(capture.states.values(), [t for t in recorded.leaves if isinstance(t, Tensor) and id(t) not in arguments])
+    memory = Memory(capture.states.values(), named - arguments, [t for t in recorded.leaves if isinstance(t, Tensor) and id(t) not in arguments])
     _fill_sources(outcome)
     graph = capture.builder.graph(outcome.results, outcome.writes)
-    checks = recorded.guards.without([slot for slot, _ in bound], [c for _, value in bound for c in containers_in(value)]) if bound else recorded.guards
     return Entry.build(
         owner, graph, capture, outcome, facts, leaves, spec, checks, returns, result_spec, grad_effects, number_writes, random, memory, backend,
         joint,
@@ -219,17 +222,32 @@ def _bind_argument_state(capture: Capture, leaf: Tensor, i: int, is_fixed: bool)
     slot.own.add(id(leaf))
 
 
-def _restart_for_sharing(owner: CompiledFunction, outcome: Outcome, leaves: list[Any]) -> None:
-    """State that turned out to be an argument's memory, or memory that as_strided looks at: capture again with that argument as the state it is."""
+def _restart_for_sharing(owner: CompiledFunction, outcome: Outcome, leaves: list[Any], named: set[int]) -> None:
+    """State that turned out to be an argument's memory, or memory that as_strided looks at: capture again with that argument as the state it is.
+
+    named: ids of what the function reaches elsewhere. An argument that is one of these is the same thing to the function by both names.
+    """
     roots = {id(root_of(leaf._data)): i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and leaf._data.size}
     found = {roots[id(s.storage.array)] for s in outcome.capture.states.values() if id(s.storage.array) in roots and s.leaf is None}
     found |= {source.leaf for source in map(outcome.sources.__getitem__, outcome.capture.by_memory) if isinstance(source, ArgumentSource)}
+    found |= {i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and id(leaf) in named}
     keys = {outcome.bound.key_of(leaf) for leaf in found} - owner.static
     if keys:
         raise Restart(static=keys)
     added_to = [(real, outcome.leaf_of(real)) for real in (outcome.capture.real(g.tensor) for g in outcome.capture.grads.values() if g.has is not None)]
     if shows_a_gradient(added_to, leaves, {id(root_of(slot.array)) for slot in outcome.capture.states.values()}):
         raise Restart(knows_gradients=True)
+
+
+def _tensors_in(values: Iterable[Any]) -> set[int]:
+    """The ids of the tensors among these values, and in tuples among them."""
+    found: set[int] = set()
+    for value in values:
+        if isinstance(value, Tensor):
+            found.add(id(value))
+        elif isinstance(value, tuple):
+            found |= _tensors_in(value)
+    return found
 
 
 def _shared_storages(leaves: list[Any]) -> set[int]:

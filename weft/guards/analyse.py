@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import re
 from dataclasses import replace
 from types import CodeType
 from typing import Any, Final
@@ -18,9 +19,10 @@ _PLANS: dict[
 ] = {}  # by id(code): equal code objects of different files must not share; Plan.code keeps the id alive
 _LIBRARY_PLANS: dict[int, Plan] = {}
 MATCH_ARGS: Final = "__match_args__"
-_OPENING: Final = frozenset({"__dict__", "__reduce_ex__", "__reduce__", "__getstate__"})  # what they give holds every attribute
+OPENING: Final = frozenset({"__dict__", "__reduce_ex__", "__reduce__", "__getstate__"})  # what they give holds every attribute
 _GETTERS: Final = frozenset({"attrgetter", "methodcaller"})
-_DYNAMIC: Final = frozenset({"vars", "setattr", "delattr"})
+_DYNAMIC: Final = frozenset({"vars", "dir", "setattr", "delattr"})
+_PLAIN_FORMAT: Final = re.compile(r"(?:[^{]|\{\{|\{\w*[:!}])*")  # whose fields name no attributes
 _DRAWING: Final = frozenset(str.split("next list tuple zip enumerate map filter sum set dict sorted min max any all"))
 
 
@@ -177,7 +179,7 @@ class _Walk:
     # attributes and items
     def read_step(self, base: Item, name: str, optional: bool = False) -> Item:
         self.plan.names.setdefault(name, self.line)
-        if name in _OPENING:
+        if name in OPENING:
             self.plan.everything = self.line
         if isinstance(base, Link):
             link = base.step((".", name), self.line)
@@ -189,7 +191,10 @@ class _Walk:
         return None
 
     def load_attr(self, ins: dis.Instruction) -> None:
-        self.stack.push(self.read_step(self.stack.take(), ins.argval))
+        base = self.stack.take()
+        if ins.argval in ("format", "format_map") and not (isinstance(base, Const) and _PLAIN_FORMAT.fullmatch(str(base.value))):
+            self.plan.everything = self.line
+        self.stack.push(self.read_step(base, ins.argval))
         if dis.stack_effect(ins.opcode, ins.arg) == 1:
             self.stack.push(NULL)
 

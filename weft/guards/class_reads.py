@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any, Final
 
-from weft.guards.guard import ClassGuard
+from weft.guards.guard import ClassGuard, OrderGuard
 from weft.guards.kinds import CONTAINERS, Kind, Kinds, is_changeable
 from weft.guards.origin import INTERNAL, USER
 from weft.guards.slots import NOTHING, ClassSlot, Slot, class_lookup, instance_dict
@@ -43,6 +43,7 @@ class ClassReads:
         self.classes: dict[tuple[int, str], ClassGuard] = {}
         self.absent: dict[type, dict[str, Location]] = {}
         self.keys: dict[int, tuple[Any, str, Location]] = {}  # what holds attributes whose names are made at run time
+        self.orders: dict[type, OrderGuard] = {}
         self._special: set[type] = set()
         self._overridden: set[type] = set()
 
@@ -56,11 +57,17 @@ class ClassReads:
 
     def lacks(self, cls: type, name: str, where: Location, owner: type | None = None) -> None:
         """A lookup on a class passed by everything before `owner` (None: all of it) without finding the name."""
+        self.order(cls, where)
         for each in cls.__mro__:
             if each is owner:
                 return
             if is_changeable(each):
                 self.absent.setdefault(each, {}).setdefault(name, where)
+
+    def order(self, cls: type, where: Location) -> None:
+        """What is looked up on a class of the user's is looked for in the classes that it now has as its bases."""
+        if cls not in self.orders and len(cls.__mro__) > 2 and self.kinds.origins.of_module(cls.__module__) == USER:
+            self.orders[cls] = OrderGuard(cls, where)
 
     def lacks_over_instances(self, cls: type, name: str, where: Location) -> None:
         """The object itself has the name: only a property of the user's own classes could come before it."""
@@ -117,6 +124,8 @@ class ClassReads:
         self, cls: type, name: str, path: str, where: Location, read: bool, store: Location | None
     ) -> Any:
         """An attribute read from a class itself."""
+        if name == "__annotations__":
+            getattr(cls, name, None)  # asking makes them
         owner, raw = class_lookup(cls, name)
         if read:
             self.lacks(cls, name, where, owner)
@@ -149,6 +158,9 @@ class ClassReads:
             self.classes[id(cls), name] = ClassGuard(cls, name, raw, where)
             for function in _underlying(raw):
                 self.note(function, f"{cls.__name__}.{name}", where)
+            for method in ("__get__", "__set__"):
+                if is_changeable(type(raw)) and (found := class_lookup(type(raw), method)[1]) is not MISSING:
+                    self.class_value(type(raw), method, found, where)
         return raw if isinstance(raw, FunctionType) else MISSING
 
 

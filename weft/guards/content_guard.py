@@ -80,6 +80,9 @@ class ContainerGuard(Guard):
             else:
                 self.items[i] = new
 
+    def holds_on_to(self) -> Iterator[Any]:
+        return (item for i, item in enumerate(self.items) if i not in self.ignored and i not in self.lifted)
+
     def miss(self) -> Miss | None:
         return next(iter(self.misses()), None)
 

@@ -88,6 +88,10 @@ class Guard:
         found = self.miss()
         return [] if found is None else [found]
 
+    def holds_on_to(self) -> Iterator[Any]:
+        """The values that must be in their places; those that may be others are left out."""
+        return iter(())
+
 
 class SlotGuard(Guard):
     """A slot still holds the value that was read: equal for plain values, identical for the rest, of the same kind if lifted."""
@@ -119,6 +123,9 @@ class SlotGuard(Guard):
             return False
         self.expected = self._names.namespace[self._variable] = new
         return True
+
+    def holds_on_to(self) -> Iterator[Any]:
+        return iter(() if self.lifted else (self.expected,))
 
     def miss(self) -> Miss | None:
         new = self.slot.get()
@@ -183,6 +190,21 @@ class ClassGuard(Guard):
         return None if new is self.raw else Miss(self.where, self.text, self.raw, new)
 
 
+class OrderGuard(Guard):
+    """A class still has the same classes behind it, in the same order."""
+
+    def __init__(self, cls: type, where: Location) -> None:
+        self.holder: type = cls
+        self.order, self.where, self.text = cls.__mro__, where, f"bases of {cls.__name__}"
+
+    def source(self, names: Names) -> str:
+        return f"{names.bind(self.holder)}.__mro__ is {names.bind(self.order)}"
+
+    def miss(self) -> Miss | None:
+        now = self.holder.__mro__
+        return None if now is self.order else Miss(self.where, self.text, self.order, now)
+
+
 class AbsentNamesGuard(Guard):
     """A class still defines none of the names that were looked up on it in vain, or found behind it."""
 
@@ -236,6 +258,9 @@ class FunctionGuard(Guard):
         """Whether the keyword-only defaults are unchanged."""
         now = self.holder.__kwdefaults__ or {}
         return now.keys() == self.keywords.keys() and all(same(v, now[k]) for k, v in self.keywords.items())
+
+    def holds_on_to(self) -> Iterator[Any]:
+        return iter((self.defaults, *self.keywords.values()))
 
     def miss(self) -> Miss | None:
         f = self.holder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from weft.guards.content_guard import ContainerGuard
@@ -41,6 +41,10 @@ class GuardSet:
         kept = [g for g in self.guards if id(g.holder) not in ids and _key(g) not in keys]
         kept = [g.ignoring(keys) if isinstance(g, ContainerGuard) else g for g in kept]
         return GuardSet(kept, self.epoch_source)
+
+    def holds_on_to(self) -> Iterator[Any]:
+        """The values that must be in their places for the guards to hold."""
+        return (value for guard in self.guards for value in guard.holds_on_to())
 
     def _misses(self) -> Any:
         return (m for g in self.guards for m in g.misses())

@@ -1,4 +1,4 @@
-"""Guards on what Python keeps where no attribute leads: caches, weak references, registrations of abstract classes."""
+"""Guards on what Python keeps where no attribute leads: caches, weak references, registrations of abstract classes, what a tensor says of itself."""
 
 from __future__ import annotations
 
@@ -43,6 +43,21 @@ class ReferenceGuard(Guard):
         reference: Any = self.holder
         is_alive = reference() is not None
         return None if is_alive is self.was_alive else Miss(self.where, self.text, *(("alive", "dead") if self.was_alive else ("dead", "alive")))
+
+
+class LeafGuard(Guard):
+    """What a tensor from outside says of itself is still true or still false: whether it requires grad, is a leaf, has a history."""
+
+    def __init__(self, leaf: Any, name: str, where: Location, text: str) -> None:
+        self.holder, self.name, self.where, self.text = leaf, name, where, text
+        self.before = bool(getattr(leaf, name))
+
+    def source(self, names: Names) -> str:
+        return f"{'' if self.before else 'not '}{names.bind(self.holder)}.{self.name}"
+
+    def miss(self) -> Miss | None:
+        now = bool(getattr(self.holder, self.name))
+        return None if now is self.before else Miss(self.where, self.text, self.before, now)
 
 
 class RegistrationGuard(Guard):

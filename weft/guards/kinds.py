@@ -93,15 +93,16 @@ def _never(leaf: Any) -> bool:
 class Kinds:
     """The classes that the guards must know. Everything is a tuple of classes for isinstance.
 
-    leaves: identity only, never opened (Tensor, Generator); optimizers: weft's own; modules: nn.Module; equal: compared by == (DType, Device);
+    leaves: identity only, never opened (Tensor, Generator); said_by_leaves: attributes of theirs that are true or not (requires_grad); optimizers: weft's own; modules: nn.Module; equal: compared by == (DType, Device);
     symbols: stand-ins for lifted numbers (SymInt, SymFloat); tracked: classes of which every attribute write, and every change of a Module's
     own dicts (registration, a hook's removal), bumps the epoch; made: classes whose objects the call itself makes, through weft (the context of a
     custom Function), unless a chain of reads leads to them; is_recorded: whether a leaf is the call's own, an argument's stand-in or a result; stands_for: functions that
     are in their originals' places during a capture, on this thread or another; inputs: classes whose objects a program can take anew
-    at every call (Tensor).
+    at every call (Tensor); open_packages: modules of weft whose code calls functions by names that users replace.
     """
 
     leaves: tuple[type, ...] = ()
+    said_by_leaves: tuple[str, ...] = ()
     optimizers: tuple[type, ...] = ()
     modules: tuple[type, ...] = ()
     equal: tuple[type, ...] = ()
@@ -111,6 +112,7 @@ class Kinds:
     is_recorded: Callable[[Any], bool] = _never
     stands_for: Mapping[Any, Any] = field(default_factory=dict)
     inputs: tuple[type, ...] = ()
+    open_packages: tuple[str, ...] = ()
     origins: Origins = field(default_factory=Origins)
     _known: dict[type, Kind] = field(default_factory=dict, repr=False)
 

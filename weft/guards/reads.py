@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 import gc
 from collections import ChainMap, UserDict, UserList
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ import numpy as np
 
 from weft.guards.class_reads import DESCRIPTORS, ClassReads
 from weft.guards.guard import FunctionGuard, TypeGuard
+from weft.guards.hidden_guard import LeafGuard
 from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds, is_changeable
 from weft.guards.origin import INTERNAL, USER
 from weft.guards.record_of import (
@@ -65,6 +67,7 @@ class Reads(ClassReads):
         self.caches: dict[int, tuple[Any, Location, str]] = {}
         self.registries: dict[int, tuple[Any, Location]] = {}
         self.references: dict[int, tuple[Any, bool, Location, str]] = {}
+        self.said: dict[tuple[int, str], LeafGuard] = {}
         self.weak: dict[int, Any] = {}  # the reference by which an object was found, by the object's id
         self.randoms: dict[int, RandomState] = {}
         self.drawn: dict[int, Drawn] = {}
@@ -124,8 +127,10 @@ class Reads(ClassReads):
         elif kind is Kind.CACHE:
             self.caches[id(value)] = (value, where, text)
             self.note(value.__wrapped__, text, where)
-        elif kind is Kind.CLASS and isinstance(value, abc.ABCMeta):
-            self.registries[id(value)] = (value, where)
+        elif kind is Kind.CLASS:
+            self.order(value, where)
+            if isinstance(value, abc.ABCMeta):
+                self.registries[id(value)] = (value, where)
         elif kind is Kind.ITERATOR:
             self.drawn[id(value)] = Drawn(value, position(value), where, text)
         elif kind is Kind.RANDOM:
@@ -181,6 +186,8 @@ class Reads(ClassReads):
         self.types[id(module)] = TypeGuard(module, where, text, self.kinds)
         for name in ("training", "forward"):
             self.attribute(module, name, text, where)
+        for name in ("__call__", "__getattr__"):
+            self.class_value(type(module), name, class_lookup(type(module), name)[1], where)
         internal = self.kinds.origins.of_module(type(module).__module__) == INTERNAL
         for name, value in list(instance_dict(module).items()):
             if self.kinds.of(value) is Kind.DICT and self.kinds.is_structure(name):
@@ -249,7 +256,10 @@ class Reads(ClassReads):
         if kind is Kind.NAMESPACE:
             if self.kinds.origins.of_module(obj.__name__) != USER:
                 return self.foreign(obj, name, path, where)
-            return self.entry(GlobalSlot(obj.__dict__, name, path), where, read, store)
+            found = self.entry(GlobalSlot(obj.__dict__, name, path), where, read, store)
+            if found is MISSING and read:  # the module's own __getattr__ is asked
+                self.entry(GlobalSlot(obj.__dict__, "__getattr__", path), where)
+            return found
         if kind is Kind.CLASS:
             return self.class_attribute(obj, name, path, where, read, store)
         if kind is Kind.METHOD:
@@ -298,7 +308,7 @@ class Reads(ClassReads):
                 self.stored_in_module(obj, name, store)
             return found
         if is_changeable(cls) or hasattr(obj, "__dict__"):
-            self.entry(slot, where, read, store, sure)
+            self.entry(slot, where, read, where if isinstance(raw, functools.cached_property) else store, sure)
         if raw is not MISSING and is_changeable(cls) and sure and id(obj) not in self.weak and id(obj) not in self.fresh and id(obj) not in self.types and class_lookup(cls, "__class__")[0] is object:
             self.types[id(obj)] = TypeGuard(obj, where, path.rpartition(".")[0], self.kinds)
         if raw is MISSING:
@@ -309,13 +319,24 @@ class Reads(ClassReads):
                 self.class_value(cls, "__getattr__", fallback, where)
             return MISSING
         if isinstance(raw, DESCRIPTORS) or hasattr(type(raw), "__get__"):
+            if sure and self._is_weft(cls) and id(obj) not in self.fresh:
+                self.settings(obj, path.rpartition(".")[0], where)
             return self.class_value(cls, name, raw, where)
         self.lacks(cls, name, where, owner)
         return self.entry(ClassSlot(owner, name, path), where, read) if owner and is_changeable(owner) else raw
 
+    def settings(self, obj: Any, text: str, where: Location) -> None:
+        """What an object of weft's own (a scheduler) has for its methods to go by."""
+        for name, value in list(instance_dict(obj).items()):
+            if self.kinds.of(value) in (Kind.SCALAR, Kind.TUPLE, Kind.SYMBOL):
+                self.entry(AttributeSlot(obj, name, f"{text}.{name}"), where)
+            elif self.kinds.of(value) is Kind.LIST:
+                self.entry(AttributeSlot(obj, name, f"{text}.{name}"), where)
+                self.structure(value, f"{text}.{name}", where)
+
     def of_optimizer(self, optimizer: Any, name: str, path: str, where: Location, read: bool, store: Location | None, sure: bool) -> Any:
         """An optimizer's groups where the user's code reads them, and its methods; what its step goes by it guards itself."""
-        if name == "param_groups":
+        if name in instance_dict(optimizer) and name != "state":
             return self.entry(AttributeSlot(optimizer, name, path), where, read, store, sure)
         raw = class_lookup(type(optimizer), name)[1]
         is_method = isinstance(raw, FunctionType) and store is None
@@ -327,6 +348,8 @@ class Reads(ClassReads):
         """An attribute of a tensor: what its class has is code of weft's or of the user's class, all else the user put there."""
         cls = type(leaf)
         owner, raw = class_lookup(cls, name)
+        if name in self.kinds.said_by_leaves and not self.kinds.is_recorded(leaf) and (id(leaf), name) not in self.said:
+            self.said[id(leaf), name] = LeafGuard(leaf, name, where, path)
         if owner is not None and self.is_leafs_own(owner):
             return self.class_value(owner, name, raw, where)
         if _overrides(raw):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import sys
@@ -16,7 +17,7 @@ from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds
 from weft.guards.origin import INTERNAL, STDLIB, USER
 from weft.guards.plan import Plan
 from weft.guards.reads import Reads
-from weft.guards.slots import ItemSlot, Key, instance_dict
+from weft.guards.slots import GlobalSlot, ItemSlot, Key, instance_dict
 from weft.guards.visit import Visitor
 from weft.support.locations import Location
 
@@ -25,6 +26,7 @@ _TRANSPARENT: Final = frozenset({Kind.TUPLE, Kind.LIST, Kind.DICT})
 _UNSEEN: Final = ("", "")
 _IMPORT: Final = ("imports", "")
 _ENVIRONMENT: Final = type(os.environ).__getitem__.__code__  # get(), getenv() and `in` end here too
+_CACHED_PROPERTY: Final = functools.cached_property.__get__.__code__  # what it stores is the attribute that the user's code reads
 PASS_ITEM: Final = "Draw the item outside and pass it in as an argument."
 
 
@@ -50,6 +52,7 @@ class Recorder:
         ] = {}  # by id(code); False for weft's own, None for harmless library code, True for reading os.environ
         self._codes: list[CodeType] = []  # keeps the ids in _table alive
         self._own: set[int] = set()
+        self._between = {f.__code__ for f in self.kinds.stands_for if hasattr(f, "__code__")}  # of ours, called in place of Python's own
         self._importing: FrameType | None = None
         self._seen: set[Any] = set()
         self._stored: set[Any] = set()
@@ -191,8 +194,12 @@ class Recorder:
             found = _IMPORT
         elif origin == INTERNAL:
             found = False
+            if (frame.f_globals.get("__name__") or "").startswith(self.kinds.open_packages):
+                self._replaceable(frame)
         elif code is _ENVIRONMENT:
             found = True
+        elif code is _CACHED_PROPERTY:
+            found = None
         elif origin == STDLIB:
             found = stdlib_deed(frame.f_globals.get("__name__") or "", code.co_name)
             if found is None and not code.co_filename.startswith("<"):
@@ -200,15 +207,31 @@ class Recorder:
         self._table[id(code)] = found
         return found
 
+    def _replaceable(self, frame: FrameType) -> None:
+        """Code of weft's own that calls functions by names which users replace, as nn.Linear calls F.linear: they still are what they were."""
+        code, scope = frame.f_code, frame.f_globals
+        user: FrameType | None = frame
+        while user is not None and not isinstance(self._table.get(id(user.f_code)), Plan):
+            user = user.f_back
+        where = Location(code.co_filename, code.co_firstlineno) if user is None else Location(user.f_code.co_filename, user.f_lineno)
+        for (root, name), link in plan_of(code).roots.items():
+            value = scope.get(name) if root == "global" else None
+            if self.kinds.of(value) is Kind.FUNCTION:
+                self.reads.entry(GlobalSlot(scope, name, f"{scope['__name__']}.{name}"), where)
+            elif self.kinds.of(value) is Kind.NAMESPACE:
+                for op, key in link.steps:
+                    if op == "." and self.kinds.of(vars(value).get(key)) is Kind.FUNCTION:
+                        self.reads.foreign(value, key, f"{value.__name__}.{key}", where)
+
     def _is_for_user(self, frame: FrameType) -> bool:
         """Whether a function of the standard library runs since the user's code called it: what it reads of its arguments the user's code has read."""
         caller = frame.f_back
         while caller is not None:
             plan = self._table.get(id(caller.f_code))
-            if not isinstance(plan, Plan):
-                return False
-            if not plan.is_library:
+            if isinstance(plan, Plan) and not plan.is_library:
                 return True
+            if not isinstance(plan, Plan) and caller.f_code not in self._between:
+                return False
             caller = caller.f_back
         return False
 

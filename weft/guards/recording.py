@@ -121,7 +121,7 @@ def _guards(reads: Reads, written: set[Key]) -> list[Guard]:
             found.append(SlotGuard(slot, entry.real, entry.where, kinds, lifted=True))
         elif kinds.of(entry.before) is not Kind.SYMBOL:
             found.append(SlotGuard(slot, entry.before, entry.where, kinds))
-    found += [*reads.types.values(), *reads.classes.values(), *reads.functions.values()]
+    found += [*reads.types.values(), *reads.classes.values(), *reads.functions.values(), *reads.said.values(), *reads.orders.values()]
     found += [AbsentNamesGuard(cls, names) for cls, names in reads.absent.items()]
     found += [CacheGuard(cache, where, text) for cache, where, text in reads.caches.values()]
     found += [ReferenceGuard(*each) for each in reads.references.values()]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
-from weft.guards.analyse import MATCH_ARGS
+from weft.guards.analyse import MATCH_ARGS, OPENING
 from weft.guards.kinds import BORING, CONTAINERS, Kind
 from weft.guards.plan import Link, Plan
 from weft.guards.reads import Reads
@@ -64,7 +64,7 @@ class Visitor:
         for name, line in (*plan.names.items(), *plan.operators.items()):
             for cls in self.kinds.leaves:
                 raw = class_lookup(cls, name)[1]
-                if raw is not MISSING:
+                if raw is not MISSING and name != "__annotations__":
                     self.reads.class_value(cls, name, raw, Location(plan.file, line))
 
     # roots
@@ -76,8 +76,7 @@ class Visitor:
                 store = Location(plan.file, line) if line else None
                 value = self.reads.entry(GlobalSlot(scope, name, f"global {name}"), where, link.read, store)
             return value
-        if name in frame.f_builtins:
-            self.reads.shadows.setdefault(id(scope), (scope, {}))[1].setdefault(name, where)
+        self.reads.shadows.setdefault(id(scope), (scope, {}))[1].setdefault(name, where)
         return MISSING
 
     def imported(self, frame: FrameType, name: str, where: Location) -> Any:
@@ -144,7 +143,7 @@ class Visitor:
         if kind in BORING or value is MISSING:
             return
         sure = self.reads.meet(value)
-        opened = bool(link.used or link.iterated) or (kind in CONTAINERS and any(op == "." and key != "append" for op, key in link.steps))
+        opened = bool(link.used or link.iterated or any(key in OPENING for _, key in link.steps)) or (kind in CONTAINERS and any(op == "." and key != "append" for op, key in link.steps))
         if opened and kind in CONTAINERS:
             self.structure(value, text, where)
         elif kind is Kind.LIST and sure and (".", "append") in link.steps:
@@ -172,6 +171,9 @@ class Visitor:
             if op == "." and not inner.stores:
                 path = f"{text}.{name}"
                 self.walk(inner, self.reads.of_leaf(leaf, name, path, Location(plan.file, inner.line)), path, plan, pool)
+        if link.used:
+            for name in plan.loose.keys() & set(self.kinds.said_by_leaves):
+                self.reads.of_leaf(leaf, name, f"{text}.{name}", Location(plan.file, plan.loose[name]))
 
     def step(self, value: Any, op: str, key: Any, link: Link, text: str, plan: Plan, sure: bool) -> Any:
         found = MISSING
@@ -204,7 +206,8 @@ class Visitor:
     def reach(self, pool: list[Reached], plan: Plan, names: Mapping[str, int], seen: set[int] | None = None) -> None:
         """Record the attributes of these names on every object that can be reached from the pool through containers and such attributes."""
         done: set[int] = set() if seen is None else seen
-        given = [name for name in names if not any(hasattr(leaf, name) for leaf in self.kinds.leaves)]
+        said = self.kinds.said_by_leaves
+        given = [name for name in names if name in said or not any(hasattr(leaf, name) for leaf in self.kinds.leaves)]
         while pool:
             value, text = pool.pop()
             kind = self.kinds.of(value)

@@ -196,5 +196,7 @@ class Facts(Operators):
         if inner is not None:
             self._data.materialize("data_ptr()")
             return int(inner.data_ptr())
+        if type(self._data) is not np.ndarray:
+            self._data.materialize("data_ptr()")
         storage = self.storage()
         return int(storage.address + storage.offset_of(self._data) * self.dtype.itemsize)
