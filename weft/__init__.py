@@ -31,6 +31,7 @@ from weft.support.counters import counters
 from weft.support.errors import WeftError
 from weft.support.knobs import knobs
 from weft.support.seams import native_product as _native_product
+from weft.support.seams import standalone as _standalone
 from weft.support.tracebacks import install as _install_tracebacks
 from weft.tensor import subclass as _subclass  # noqa: F401
 from weft.tensor.creation import as_tensor, from_numpy, tensor
@@ -73,6 +74,7 @@ _methods.install()
 _inplace_views.install()
 _fast.install()
 _native_product.install_from("weft.codegen.eager_product", "multiply")
+_standalone.install_from("weft.compile.standalone", "standalone")
 _install_tracebacks()
 
 float = float32

@@ -14,6 +14,7 @@ from weft.ops.compute import is_default
 from weft.ops.geometry import contiguous_strides
 from weft.ops.op import Op
 from weft.ops.quiet import SILENT, quiet, reset, set_silent
+from weft.ops.replay import LARGE
 from weft.ops.rules import Pointwise
 from weft.ops.scalar_numpy import NUMPY
 from weft.ops.steps import finish_as
@@ -84,6 +85,7 @@ _PLANS: dict[Any, PointwisePlan] = {}
 def pointwise(op: Op, args: tuple[Any, ...]) -> Array:
     """The array of a pointwise call."""
     kinds: list[Any] = [op]
+    is_large = False
     operands: list[Any] = []
     for a in args:
         if isinstance(a, Tensor):
@@ -93,12 +95,17 @@ def pointwise(op: Op, args: tuple[Any, ...]) -> Array:
             kinds.append(data.dtype)
             kinds.append(data.ndim == 0)
             operands.append(data)
+            is_large = is_large or data.size >= LARGE
         else:
             kind = type(a)
             kinds.append(kind)
             if kind not in _NUMBERS:
                 kinds.append(a)
             operands.append(a)
+    if is_large and compute.single_ufunc(op) is None:  # a body of several calls, each of which would pass over memory
+        found = replayed.run(op, args)
+        if found is not replayed.NOT_REPLAYED:
+            return found._data  # type: ignore[no-any-return]
     key = tuple(kinds)
     plan = _PLANS.get(key)
     try:

@@ -108,6 +108,7 @@ class Op:
         identity: the position of the argument that the result equals if it has the same type, `identity(*arguments)` with types in place of tensors;
             None where it does not.
         copies, scatters: the view whose copy (whose scatter) this is.
+        reads_any_strides: its native kernel takes operands as they lie, so that a copy to row-major order is lost work.
         jvp: the tangents of the results, `rule(op, values, tangents, results)`. Follows from the vjp, for pointwise entries directly.
 
     origin is the module that holds the entry, however many functions stood between.
@@ -137,6 +138,7 @@ class Op:
     identity: Rule | None = None
     copies: Op | None = None
     scatters: Op | None = None
+    reads_any_strides: bool = False
     how: str = field(init=False)
     name: str = field(init=False)
     origin: str = field(init=False, default="")

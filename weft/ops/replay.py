@@ -19,11 +19,14 @@ from weft.ops.op import Op
 from weft.ops.quiet import SILENT, reset, set_silent
 from weft.ops.route import default_route
 from weft.ops.steps import Function, step_of
+from weft.support.knobs import knobs
+from weft.support.seams import standalone
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
 ndarray = np.ndarray
 NOT_REPLAYED = object()
+LARGE = 1 << 16  # elements of an array from which on a native program is worth its call
 LIMIT = 256  # programs per rule; a rule whose arguments keep changing starts anew
 Key = tuple[Any, ...]
 Rule = Callable[..., Any]
@@ -220,7 +223,7 @@ def _type_of(value: Any) -> Any:
     return compute.type_of(_plain(value))
 
 
-_PROGRAMS: dict[Any, dict[Key, Program | None]] = {}
+_PROGRAMS: dict[Any, dict[Key, Any]] = {}
 
 
 def replay(owner: Any, rule: Rule, args: Sequence[Any]) -> Any:
@@ -239,6 +242,10 @@ def replay(owner: Any, rule: Rule, args: Sequence[Any]) -> Any:
         sign(args, listed, arrays, holders)
     except Untraceable:
         return NOT_REPLAYED
+    is_large = any([a.size >= LARGE for a in arrays]) and knobs.backend == "llvm"
+    if is_large:
+        kinds = tuple([k for k in listed if type(k) is not tuple])  # all but the shapes
+        listed.append(tuple([a.flags.c_contiguous for a in arrays]))
     key = tuple(listed)
     program: Any = programs.get(key, NOT_REPLAYED)
     if program is None:
@@ -248,6 +255,10 @@ def replay(owner: Any, rule: Rule, args: Sequence[Any]) -> Any:
             return program.outputs, program.run(arrays), holders
         if len(programs) >= LIMIT:
             programs.clear()
+        native = standalone(owner, rule, args, kinds, arrays) if is_large else None
+        if native is not None:
+            programs[key] = native
+            return native.outputs, native.run(arrays), holders
         recorder = _Recorder(arrays)
         made = programs[key] = _trace(recorder, rule, args)
         return made.outputs, recorder.registers, holders

@@ -80,6 +80,7 @@ mm = define(
     "Product of matrices: [n, k], [k, m] -> [n, m].",
     type=_mm_type,
     kernel=multiply,
+    reads_any_strides=True,
     vjp={
         "self": lambda g, mat2: aten.mm(g, conjugate(aten.t(mat2))),
         "mat2": lambda g, self: aten.mm(conjugate(aten.t(self)), g),
@@ -109,6 +110,7 @@ bmm = define(
     "Products of matrices in batches: [b, n, k], [b, k, m] -> [b, n, m].",
     type=_bmm_type,
     kernel=multiply,
+    reads_any_strides=True,
     vjp={
         "self": lambda g, mat2: aten.bmm(g, conjugate(aten.transpose(mat2, 1, 2))),
         "mat2": lambda g, self: aten.bmm(conjugate(aten.transpose(self, 1, 2)), g),
