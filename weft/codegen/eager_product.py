@@ -37,8 +37,6 @@ _SIGN = -1 << 62  # strides that run backwards are NumPy's business
 _WORDS = _LAUNCH + (len(_RECORD) + 1) // 2
 
 
-
-
 class _Product:
     """The product of one dtype: of matrices, or of batches of them."""
 
@@ -125,7 +123,28 @@ def multiply(a: Array, b: Array) -> Array | None:
     if arena.size < scratch * chunks:
         arena.reserve(scratch * chunks)
     _CALL.pack_into(
-        frame.words, 8 * _BUFFERS, address_of(a), address_of(b), address_of(out), ROWS, m, n, k, 0, ra >> shift, ca >> shift, 0, rb >> shift,
-        cb >> shift, sa >> shift, sb >> shift, arena.address, scratch, extent, chunks, product.kernel)
+        frame.words,
+        8 * _BUFFERS,
+        address_of(a),
+        address_of(b),
+        address_of(out),
+        ROWS,
+        m,
+        n,
+        k,
+        0,
+        ra >> shift,
+        ca >> shift,
+        0,
+        rb >> shift,
+        cb >> shift,
+        sa >> shift,
+        sb >> shift,
+        arena.address,
+        scratch,
+        extent,
+        chunks,
+        product.kernel,
+    )
     product.call(frame.address)
     return out

@@ -39,7 +39,9 @@ class StandaloneKernel:
 
     def run(self, arrays: list[Any]) -> list[Any]:
         """The registers after the run."""
-        return arrays + self.program.run([a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in arrays], self.sizes)
+        return arrays + self.program.run(
+            [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in arrays], self.sizes
+        )
 
 
 class _Refused(Exception):
@@ -94,7 +96,9 @@ class _Captured:
         nodes = list(graph.walk())
         if graph.env.finds_sizes or any(n.op.effect not in ("pure", "raises") for n in nodes):
             raise _Refused("an effect, or a size that only the run tells")
-        if any(n.op.reads_any_strides for n in nodes) and (len(nodes) == 1 or not all(a.flags.c_contiguous for a in arrays)):
+        if any(n.op.reads_any_strides for n in nodes) and (
+            len(nodes) == 1 or not all(a.flags.c_contiguous for a in arrays)
+        ):
             raise _Refused("an operand is read as it lies")
         if any(_root(v) in self.builder.params for v in self.results):
             raise _Refused("a result shows an argument's memory")
@@ -107,7 +111,7 @@ class _Captured:
 def _root(value: Value) -> Value:
     """The value whose memory a value shows."""
     while value.node is not None and value.node.op.view is not None:
-        value = value.node.args[0]  # type: ignore[assignment]
+        value = value.node.args[0]
     return value
 
 
@@ -123,7 +127,9 @@ class _Sizes:
 
     def __init__(self, arrays: Sequence[Array]) -> None:
         places: dict[int, int] = {}
-        self.pattern = tuple([tuple([d if d < 2 else places.setdefault(d, len(places)) + 2 for d in a.shape]) for a in arrays])
+        self.pattern = tuple(
+            [tuple([d if d < 2 else places.setdefault(d, len(places)) + 2 for d in a.shape]) for a in arrays]
+        )
         self.distinct = tuple(places)
 
 
@@ -131,7 +137,9 @@ _CAPTURED: dict[Any, dict[Any, list[_Captured] | None]] = {}  # None: what NumPy
 _lock = threading.RLock()
 
 
-def standalone(owner: Any, rule: Rule, args: Sequence[Any], key: Sequence[Any], arrays: Sequence[Array]) -> StandaloneKernel | None:
+def standalone(
+    owner: Any, rule: Rule, args: Sequence[Any], key: Sequence[Any], arrays: Sequence[Array]
+) -> StandaloneKernel | None:
     """The kernel of `rule(*args)` for arrays of these sizes; None where NumPy must do it. key: all that the rule depends on but sizes."""
     sizes = _Sizes(arrays)
     with _lock:

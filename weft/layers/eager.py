@@ -105,7 +105,7 @@ def pointwise(op: Op, args: tuple[Any, ...]) -> Array:
     if is_large and compute.single_ufunc(op) is None:  # a body of several calls, each of which would pass over memory
         found = replayed.run(op, args)
         if found is not replayed.NOT_REPLAYED:
-            return found._data  # type: ignore[no-any-return]
+            return found._data
     key = tuple(kinds)
     plan = _PLANS.get(key)
     try:

@@ -38,16 +38,31 @@ def test_values_for_every_layout(dtype: str, left: str, right: str, lead: tuple[
     a, b = as_it_lies((*lead, 37, 45), left, dtype), as_it_lies((*lead, 45, 41), right, dtype)
     found = multiply(a, b)
     assert found is not None and found.dtype == a.dtype and found.flags.c_contiguous
-    np.testing.assert_allclose(found, a.astype("float64") @ b.astype("float64"), rtol=0, atol=1e-4 if dtype == "float32" else 1e-12)
+    np.testing.assert_allclose(
+        found, a.astype("float64") @ b.astype("float64"), rtol=0, atol=1e-4 if dtype == "float32" else 1e-12
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("dims", [((64, 300), (300, 70)), ((3, 300), (300, 200)), ((300, 400), (400, 1)), ((5, 40, 50), (5, 50, 60)), ((1, 60, 50), (1, 50, 60))])
+@pytest.mark.parametrize(
+    "dims",
+    [
+        ((64, 300), (300, 70)),
+        ((3, 300), (300, 200)),
+        ((300, 400), (400, 1)),
+        ((5, 40, 50), (5, 50, 60)),
+        ((1, 60, 50), (1, 50, 60)),
+    ],
+)
 @pytest.mark.parametrize("is_turned", [False, True])
-def test_the_bits_are_those_of_a_program(dtype: str, dims: tuple[tuple[int, ...], tuple[int, ...]], is_turned: bool) -> None:
+def test_the_bits_are_those_of_a_program(
+    dtype: str, dims: tuple[tuple[int, ...], tuple[int, ...]], is_turned: bool
+) -> None:
     left, right = dims
     a = weft.tensor(draw(5, *left, dtype=dtype))
-    b = weft.tensor(draw(6, *right, dtype=dtype) if not is_turned else draw(6, *right[:-2], right[-1], right[-2], dtype=dtype))
+    b = weft.tensor(
+        draw(6, *right, dtype=dtype) if not is_turned else draw(6, *right[:-2], right[-1], right[-2], dtype=dtype)
+    )
 
     def product(a: weft.Tensor, b: weft.Tensor) -> weft.Tensor:
         return a @ (b.mT if is_turned else b)
@@ -69,8 +84,10 @@ def test_every_number_of_threads_gives_the_same_bits() -> None:
 @pytest.mark.parametrize(
     ("a", "b"),
     [
-        (np.ones((0, 3), "float32"), np.ones((3, 2), "float32")), (np.ones((2, 0), "float32"), np.ones((0, 2), "float32")),
-        (np.ones((2, 3), "float32")[::-1], np.ones((3, 2), "float32")), (np.ones((2, 3), "float32"), np.ones((3, 2), "float64")),
+        (np.ones((0, 3), "float32"), np.ones((3, 2), "float32")),
+        (np.ones((2, 0), "float32"), np.ones((0, 2), "float32")),
+        (np.ones((2, 3), "float32")[::-1], np.ones((3, 2), "float32")),
+        (np.ones((2, 3), "float32"), np.ones((3, 2), "float64")),
         (np.ones((2, 2, 2, 3), "float32"), np.ones((2, 2, 3, 2), "float32")),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from weft.support.errors import DTypeError, ShapeError, ValueProblem
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
+from weft.types.dims import Dim
 from weft.types.promotion import promote
 
 _OLD = "bool? size_average=None, bool? reduce=None"  # superseded by reduction, still accepted
@@ -159,8 +161,13 @@ _loss(
 # ---- differences
 
 
+def _are_seen_to_differ(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    """Whether two shapes differ, without asking about sizes that are symbols: in rank, or in a dim where a number stands on either side."""
+    return len(a) != len(b) or any(x != y and type(x) is int and (type(y) is int or x == 1) for x, y in (*zip(a, b, strict=True), *zip(b, a, strict=True)))
+
+
 def _pair(input: Any, target: Any) -> tuple[Any, Any]:
-    if input.dims != target.dims and all(type(d) is int for d in (*input.dims, *target.dims)):
+    if _are_seen_to_differ(input.dims, target.dims):
         warnings.warn(
             f"Using a target size ({dims_text(target.dims)}) that is different to the input size ({dims_text(input.dims)}). This will likely lead to "
             "incorrect results due to broadcasting. Please ensure they have the same size.", stacklevel=8,
