@@ -73,8 +73,8 @@ _variants.install_inplace()
 _methods.install()
 _inplace_views.install()
 _fast.install()
-_native_product.install_from("weft.codegen.eager_product", "multiply")
-_standalone.install_from("weft.compile.standalone", "standalone")
+_native_product.install_from("weft.compile.eager.products", "multiply")
+_standalone.install_from("weft.compile.eager.rules", "standalone")
 _install_tracebacks()
 
 float = float32

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.compile import standalone
+from weft.compile.eager import rules
 from weft.ops import replay
 from weft.support.counters import counters
 
@@ -100,13 +100,13 @@ def test_a_program_that_refuses_says_what_eager_mode_says() -> None:
 def test_numbers_that_keep_changing_make_no_program_each() -> None:
     x = drawn(SIDE, SIDE).detach()
     before = counters.llvm_compiles
-    for i in range(3 * standalone.VARIANTS):
+    for i in range(3 * rules.VARIANTS):
         np.testing.assert_allclose(
             F.leaky_relu(x, 0.001 * i).numpy(),
             np.where(x.numpy() > 0, x.numpy(), x.numpy() * np.float32(0.001 * i)),
             rtol=1e-6,
         )
-    assert counters.llvm_compiles - before <= standalone.VARIANTS
+    assert counters.llvm_compiles - before <= rules.VARIANTS
 
 
 def test_what_stays_with_numpy() -> None:
