@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -60,3 +61,12 @@ def run(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """A function as it is, or compiled."""
     compiles: Callable[..., Any] = weft.compile
     return compiles if request.param == "compiled" else lambda f: f
+
+
+def test_float64_down_many_rows(rng: np.random.Generator) -> None:
+    """Compiled: what one addition after the other would round away is held beside the sum."""
+    x = rng.uniform(0, 1, (1_000_003, 3)) + 1e4
+    truth = [math.fsum(column) for column in x.T]
+    np.testing.assert_allclose(weft.compile(lambda v: v.sum(0))(weft.from_numpy(x)).numpy(), truth, rtol=1e-15, atol=0)
+    x[5, 1] = np.inf
+    assert weft.compile(lambda v: v.sum(0))(weft.from_numpy(x))[1] == np.inf

@@ -2,7 +2,7 @@
 
 Along the last inner axis, accumulators add up blocks in the dtype of the computation. After each block their lanes are joined, and the block's result
 goes into what is held: sums and products of floats in float64. So a sum is as exact as its blocks are, however long it is, and costs no more; a row that
-is one block needs no float64 at all.
+is one block needs no float64 at all. What float64 sums lose between blocks is held beside them.
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ class Reduction:
         return self.combine in _ARGS
 
     @property
+    def keeps_losses(self) -> bool:
+        """Whether no wider dtype can hold what blocks add up to."""
+        return self.combine == "sum" and self.dtype is dt.float64
+
+    @property
     def held(self) -> DType:
         """The dtype of what is held between blocks."""
         return held_dtype(self.combine, self.dtype)
@@ -71,11 +76,14 @@ class Accumulators:
 
     def start(self, step: int, parts: int) -> Running:
         """What is held before the first block. The best of an argmax is held as it is accumulated, in parts."""
-        return [[self._best(r, step) for _ in range(parts)] if r.is_arg else [self._identity(r, r.held, self._held_lanes(r))] for r in self.reductions]
+        return [[self._best(r, step) for _ in range(parts)] if r.is_arg else [self._nothing(r)] for r in self.reductions]
 
     def fresh(self, held: Running, step: int, parts: int) -> Running:
         """Accumulators for a block; an argmax goes on with what is held."""
         return [h if r.is_arg else [self._identity(r, r.dtype, step)] * parts for r, h in zip(self.reductions, held, strict=True)]
+
+    def _nothing(self, r: Reduction) -> Accumulator:
+        return self._identity(r, r.held, self._held_lanes(r)) * (2 if r.keeps_losses else 1)
 
     def _held_lanes(self, r: Reduction) -> int:
         if self.is_apart:
@@ -120,15 +128,25 @@ class Accumulators:
 
     def absorb(self, held: Running, running: Running) -> Running:
         """What is held after a block."""
-        return [parts if r.is_arg else [self._absorbed(r, h[0][0], [p for (p,) in parts])]
+        return [parts if r.is_arg else [self._with_held(r, h[0], self._block(r, [p for (p,) in parts]))]
                 for r, h, parts in zip(self.reductions, held, running, strict=True)]
 
-    def _absorbed(self, r: Reduction, held: Value, parts: list[Value]) -> Accumulator:
-        return (self._with_held(r, held, self._block(r, parts)).value,)
+    def _with_held(self, r: Reduction, held: Accumulator, block: Element) -> Accumulator:
+        """The sum and, beside it, all that its additions rounded away so far."""
+        f, lanes = self.f, self._held_lanes(r)
+        block = self.v.cast(block, r.held, lanes)
+        total = self.v.combine(r.combine, Element(r.held, held[0]), block, lanes).value
+        if not r.keeps_losses:
+            return (total,)
+        added = f.fsub(total, held[0])
+        lost = f.fadd(f.fsub(held[0], f.fsub(total, added)), f.fsub(block.value, added))
+        return total, f.fadd(held[1], lost)
 
-    def _with_held(self, r: Reduction, held: Value, block: Element) -> Element:
-        lanes = self._held_lanes(r)
-        return self.v.combine(r.combine, Element(r.held, held), self.v.cast(block, r.held, lanes), lanes)
+    def _total(self, r: Reduction, held: Accumulator) -> Element:
+        if not r.keeps_losses:
+            return Element(r.held, held[0])
+        total = self.f.fadd(held[0], held[1])
+        return Element(r.held, self.f.select(self.f.fcmp("ord", total, total), total, held[0]))  # (infinity less infinity is no loss)
 
     def _block(self, r: Reduction, parts: list[Value]) -> Element:
         """A block's result, with as many lanes as are held."""
@@ -155,15 +173,15 @@ class Accumulators:
         nothing yet; None if it is known to be."""
         if self.is_nested:
             return self.absorb(held, running)
-        sums = [(r, h[0][0], self._block(r, [p for (p,) in parts])) for r, h, parts in zip(self.reductions, held, running, strict=True) if not r.is_arg]
-        if is_alone is None or all(r.held in (r.dtype, r.instr.dtype) for r, _, _ in sums):
-            results = iter([self._result(r, x if is_alone is None else self._with_held(r, h, x)) for r, h, x in sums])
+        sums = [(r, h[0], self._block(r, [p for (p,) in parts])) for r, h, parts in zip(self.reductions, held, running, strict=True) if not r.is_arg]
+        if is_alone is None or all(r.held in (r.dtype, r.instr.dtype) and not r.keeps_losses for r, _, _ in sums):
+            results = iter([self._result(r, x if is_alone is None else self._total(r, self._with_held(r, h, x))) for r, h, x in sums])
         else:
             with self.f.if_else(is_alone, "alone") as branches:
                 with branches.then:
                     branches.give(*(self._result(r, x) for r, _, x in sums))
                 with branches.otherwise:
-                    branches.give(*(self._result(r, self._with_held(r, h, x)) for r, h, x in sums))
+                    branches.give(*(self._result(r, self._total(r, self._with_held(r, h, x))) for r, h, x in sums))
             results = iter(branches.results)
         return [parts if r.is_arg else [(next(results),)] for r, parts in zip(self.reductions, running, strict=True)]
 
@@ -176,7 +194,7 @@ class Accumulators:
             return self._joined_arg(r, parts)
         if not self.is_apart and not self.is_nested:
             return Element(r.instr.dtype, parts[0][0])
-        x = Element(r.held, parts[0][0])
+        x = self._total(r, parts[0])
         return self.v.cast(x if self.is_apart else self.v.horizontal(r.combine, x, self._held_lanes(r)), r.instr.dtype, lanes)
 
     def _joined_arg(self, r: Reduction, parts: list[Accumulator]) -> Element:
