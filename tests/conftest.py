@@ -16,14 +16,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-SEED = int(os.environ.get("WEFT_TEST_SEED", "20261122"))
+FIXED = "20261122"
+SEED = int(os.environ.setdefault("WEFT_TEST_SEED", FIXED))  # the processes of one run draw from one seed
 
 # Set before weft is imported, so that a run neither reads nor fills the user's own cache.
 _cache = tempfile.TemporaryDirectory(prefix="weft-test-cache-", ignore_cleanup_errors=True)
 os.environ.setdefault("WEFT_CACHE", _cache.name)
 
 settings.register_profile(
-    "weft", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True, derandomize="WEFT_TEST_SEED" not in os.environ
+    "weft", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True, derandomize=SEED == int(FIXED)
 )
 settings.load_profile("weft")
 

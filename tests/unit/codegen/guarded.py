@@ -65,25 +65,29 @@ _places: dict[int, tuple[Any, int, int]] = {}  # by a layout's id: the layout, t
 def install() -> None:
     """Make weft's runtime take its memory from here. The arena's slots get a page between each other, and lie against its start or end."""
     import weft.codegen.program.functions as emission
-    from weft.codegen.emit import I64, const
-    from weft.codegen.program.functions import at
+    from weft.plan.sizes import Operation
     from weft.runtime import program
     from weft.runtime.frame import Frame
     from weft.runtime.segments import ARENA, TOTAL
 
     latest = (0, 0)
 
-    def spread(f: Any, words: Any, lowering: Any, word: int, sizes: Any) -> None:
+    def spread(table: Any, word: int, sizes: Any) -> None:
         nonlocal latest
         latest = (word, len(sizes))
-        offset: Any = const(I64, PAGE)
+        offset = table.word(PAGE)
         for i, size in enumerate(sizes):
-            wide = lowering.value(size)
-            room = f.and_(f.add(wide, PAGE - 1), -PAGE)
-            inside = f.and_(f.add(wide, 63), -64)  # slots start at 64 bytes
-            f.store(f.add(offset, f.sub(room, inside)) if at_end else offset, at(f, words, word + i))
-            offset = f.add(offset, f.add(room, PAGE))
-        f.store(offset, at(f, words, TOTAL))
+            wide = table.word(size)
+            room, inside = whole(table, wide, PAGE), whole(table, wide, 64)  # slots start at 64 bytes
+            gap = table.step(Operation.ADD, room, table.step(Operation.MUL, inside, table.word(-1)))
+            table.step(Operation.ADD, offset, gap if at_end else table.word(0), word + i)
+            offset = table.step(Operation.ADD, offset, table.step(Operation.ADD, room, table.word(PAGE)))
+        table.step(Operation.ADD, offset, table.word(0), TOTAL)
+
+    def whole(table: Any, size: int, unit: int) -> int:
+        """A size rounded up to a multiple."""
+        units = table.step(Operation.FLOORDIV, table.step(Operation.ADD, size, table.word(unit - 1)), table.word(unit))
+        return int(table.step(Operation.MUL, units, table.word(unit)))
 
     def reserve(frame: Any) -> None:
         size = frame.words[TOTAL]
@@ -102,12 +106,13 @@ def install() -> None:
     make = program.Program.__init__
 
     def made(self: Any, layout: Any, *args: Any, **rest: Any) -> None:
-        _places[id(layout)] = (layout, *latest)
+        _places.setdefault(id(layout), (layout, *latest))  # (programs of one text share it)
         make(self, layout, *args, **rest)
 
     program.np = _Numpy()  # type: ignore[assignment]
     program.Program.__init__ = made  # type: ignore[method-assign]
-    emission._emit_offsets = spread
+    assert hasattr(emission, "_put_offsets")
+    emission._put_offsets = spread
     Frame.reserve = reserve  # type: ignore[method-assign]
 
 

@@ -43,7 +43,10 @@ def speaks_for_itself(op: Op) -> bool:
 
 # ---- pointwise
 def pointwise(op: Op, size: Dim, flags: tuple[Any, ...], *args: Any) -> Any:
-    """Batched operands get one rank, so that the batch dims meet; the others broadcast as they are."""
+    """Batched operands get one rank, so that the batch dims meet; the others broadcast as they are, but what is written into has every example."""
+    assert isinstance(op.type, Pointwise)
+    if op.type.into_self and flags[0] is not True:
+        args, flags = (aten.expand(args[0], (size, *args[0].dims)), *args[1:]), (True, *flags[1:])
     return walk.walk(op, aligned(op, size, flags, args))
 
 
