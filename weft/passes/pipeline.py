@@ -5,14 +5,14 @@ from __future__ import annotations
 from weft.ir.graph import Graph
 from weft.passes.dce import dce
 from weft.passes.decompose import decompose
-from weft.passes.masked_picks import masked_picks
+from weft.passes.gather_as_mask import gather_as_mask
+from weft.passes.im2col import im2col
+from weft.passes.legalize_matmul import legalize_matmul
 from weft.passes.open_opaque import open_opaque
-from weft.passes.placements import placements
-from weft.passes.products import products
 from weft.passes.run import Run
+from weft.passes.scatter_rows import scatter_rows
 from weft.passes.scatter_sums import scatter_sums
 from weft.passes.simplify_views import simplify_views
-from weft.passes.windows import windows
 
 
 def optimize(graph: Graph, run: Run | None = None) -> Graph:
@@ -23,12 +23,12 @@ def optimize(graph: Graph, run: Run | None = None) -> Graph:
     graph = run.apply("open_opaque", open_opaque, graph)  # shapes are known: backward formulas become operators
     run.keep("opened", graph)
     graph = run.apply("dce", dce, graph)  # gradients that turned out unused
-    graph = run.apply("windows", windows, graph)  # convolutions as matrix products
+    graph = run.apply("im2col", im2col, graph)  # convolutions as matrix products
     graph = run.apply("decompose", decompose, graph)  # only scalar, reduce, view and kernel entries remain
-    graph = run.apply("products", products, graph)  # half precisions and integers: the native product has two dtypes
+    graph = run.apply("legalize_matmul", legalize_matmul, graph)  # half precisions and integers: the native product has two dtypes
     graph = run.apply("simplify_views", simplify_views, graph)  # decompositions leave views that change nothing
     graph = run.apply("scatter_sums", scatter_sums, graph)  # gradients of slices: updates of a part, not sums of wholes
-    graph = run.apply("masked_picks", masked_picks, graph)  # losses over classes: a pick that fuses with its rows
-    graph = run.apply("placements", placements, graph)  # other writes at computed places: rows by number
+    graph = run.apply("gather_as_mask", gather_as_mask, graph)  # losses over classes: a pick that fuses with its rows
+    graph = run.apply("scatter_rows", scatter_rows, graph)  # other writes at computed places: rows by number
     graph = run.apply("dce", dce, graph)
     return run.keep("optimized", graph)

@@ -98,9 +98,9 @@ def _block(
 class Rewrites:
     """Rewrites of one pass by operator: a table that each rule enters itself into.
 
-        products = Rewrites()
+        legalize_matmul = Rewrites()
 
-        @products.of(aten.mm, aten.bmm)
+        @legalize_matmul.of(aten.mm, aten.bmm)
         def _product(builder, node, args): ...
     """
 

@@ -1,4 +1,4 @@
-"""Kernels that add or copy rows into rows by index: embedding's gradient, index_add, index_copy along dim 0 (passes/placements.py brings other writes
+"""Kernels that add or copy rows into rows by index: embedding's gradient, index_add, index_copy along dim 0 (passes/scatter_rows.py brings other writes
 to these). Columns are dealt out, so that every element is written in the order of the index, whatever the number of threads."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""masked_picks: one element picked from each row, or put into each row of zeros, becomes a comparison with the column's number.
+"""gather_as_mask: one element picked from each row, or put into each row of zeros, becomes a comparison with the column's number.
 
 `gather` with an index of one column, as losses over classes use it, would force the rows into memory; as
 `sum(where(columns == index, rows, 0))` it fuses with what makes the rows, and its gradient with what reads it. The bounds check stays. `one_hot` is
@@ -18,10 +18,10 @@ from weft.passes.rebuild import Rewrites, results_of
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 
-masked_picks = Rewrites()
+gather_as_mask = Rewrites()
 
 
-@masked_picks.of(aten.gather)
+@gather_as_mask.of(aten.gather)
 def _gather(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
     source, dim, index = args[:3]
     made = source.node
@@ -35,7 +35,7 @@ def _gather(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Op
     return results_of(builder, aten.sum(picked, (dim,), True))
 
 
-@masked_picks.of(aten.scatter_add, aten.scatter.src)
+@gather_as_mask.of(aten.scatter_add, aten.scatter.src)
 def _scatter(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
     base, dim, index, source = args
     if type(source) is not Value or not is_zeros(base) or not _is_single(builder, base, dim, index):
@@ -48,7 +48,7 @@ def _scatter(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[O
     return results_of(builder, aten.where(_hits(builder, base, dim, index), builder.handle(source), nothing))
 
 
-@masked_picks.of(aten.one_hot_of)
+@gather_as_mask.of(aten.one_hot_of)
 def _one_hot(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...]:
     classes, count = args
     rank = len(classes.tensor_type.shape)

@@ -1,4 +1,4 @@
-"""windows: what slides over a tensor becomes matrix products and padded sums, which the back end knows.
+"""im2col: what slides over a tensor becomes matrix products and padded sums, which the back end knows.
 
 The three bilinear operators of catalogue/nn/convolution.py are matrix products over windows. Windows are strided views (`unfold`), so that the only work
 beside the product is one copy that lays them out as columns. The adjoint for the input is itself a correlation: of the gradient, spread out by the
@@ -23,10 +23,10 @@ from weft.types.dims import Dim, product
 Dims = Sequence[Dim]
 
 
-windows = Rewrites()
+im2col = Rewrites()
 
 
-@windows.of(aten.unfold_backward)
+@im2col.of(aten.unfold_backward)
 def _rewrite_unfold(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
     first, sizes, dim, size, step = args
     if type(first) is not Value or not sizes or type(size) is not int or type(step) is not int:
@@ -38,7 +38,7 @@ def _convolution(operator: Packet) -> Callable[[Callable[..., Any]], Callable[..
     """Enter what one of the three operators is in terms of others; half precisions are convolved in float32, as eager convolves them."""
 
     def enter(opened: Callable[..., Any]) -> Callable[..., Any]:
-        @windows.of(operator)
+        @im2col.of(operator)
         def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
             dtype = args[0].tensor_type.dtype if type(args[0]) is Value else None
             if dtype is None or not dtype.is_floating_point:

@@ -1,4 +1,4 @@
-"""placements: writes at computed places become writes of rows at the numbers of these rows, which the back end knows (index_add, index_copy).
+"""scatter_rows: writes at computed places become writes of rows at the numbers of these rows, which the back end knows (index_add, index_copy).
 
 A tensor is read as a table: its dims up to the last indexed one number the rows, the dims after it are the columns. `scatter` has no columns.
 Row numbers are sums of indices times strides, ordinary pointwise work. What repeats is added, or overwritten, in the order of the index.
@@ -14,7 +14,7 @@ from weft.ir.graph import Node, Operand, Value
 from weft.ops.geometry import contiguous_strides
 from weft.ops.packet import Packet, aten
 from weft.ops.rules import normalize_dim
-from weft.passes.masked_picks import numbers_along
+from weft.passes.gather_as_mask import numbers_along
 from weft.passes.rebuild import Rewrites, results_of
 from weft.types import dtype as dt
 from weft.types.dims import Dim, product
@@ -22,14 +22,14 @@ from weft.types.dims import Dim, product
 _INTEGERS = (dt.int64, dt.int32)
 
 
-placements = Rewrites()
+scatter_rows = Rewrites()
 
 
 def _entered(*operators: Packet) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter a rule over handles; None leaves the node as it stands."""
 
     def enter(rule: Callable[..., Any]) -> Callable[..., Any]:
-        @placements.of(*operators)
+        @scatter_rows.of(*operators)
         def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
             base = args[0]
             if type(base) is not Value or not base.tensor_type.shape or base.tensor_type.dtype is None or base.tensor_type.dtype.is_complex:

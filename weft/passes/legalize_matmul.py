@@ -1,4 +1,4 @@
-"""products: matrix products of dtypes that the native product lacks. Half precisions are multiplied in float32, as eager multiplies them; integers by
+"""legalize_matmul: matrix products of dtypes that the native product lacks. Half precisions are multiplied in float32, as eager multiplies them; integers by
 a sum of products, which is one loop nest."""
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from weft.passes.rebuild import Rewrites, results_of
 from weft.types import dtype as dt
 
 NATIVE = frozenset((dt.float32, dt.float64))
-products = Rewrites()  # leaves matrix products in float32 or float64 only (complex ones stay as they are)
+legalize_matmul = Rewrites()  # leaves matrix products in float32 or float64 only (complex ones stay as they are)
 
 
-@products.of(aten.mm, aten.bmm)
+@legalize_matmul.of(aten.mm, aten.bmm)
 def _product(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
     a, b = args
     assert type(a) is Value and type(b) is Value
