@@ -27,7 +27,7 @@ SUMMED_ROWS = 32  # rows that are added up column by column, one after the other
 
 def build_nests(group: Group, aliases: Aliases, stored: set[Value]) -> list[Nest]:
     """The kernels of a group, in order: the nest itself, and one more for each result that its chunks leave in parts."""
-    if group.inner is None and group.terminals:
+    if group.inner is None and group.cross_row:
         flat = GroupBuilder(group, aliases, stored, flat=True).build()
         if flat[0].form == "flat":
             return flat
@@ -49,7 +49,7 @@ class GroupBuilder:
         self.outer: list[int] = []
         self.inner: list[int] = []
         self.form = "rows"
-        self.terminal_is_row = False
+        self.is_row_total = False
 
     # ---- the whole
     def build(self) -> list[Nest]:
@@ -79,17 +79,17 @@ class GroupBuilder:
         reduces = [n for n in group.nodes if n.op.reduce is not None]
         if self._is_column_sum(reduces):
             self.outer, self.inner = self.inner, self.outer
-            self.terminal_is_row = True
-        sums_across = not self.terminal_is_row and any(n.outputs[0] in group.terminals for n in reduces)
+            self.is_row_total = True
+        sums_across = not self.is_row_total and any(n.outputs[0] in group.cross_row for n in reduces)
         if self.outer and self.inner and axes[-1] in self.outer and not sums_across:  # (columns lie side by side in a vector: nothing joins them)
             self.form = "columns"
 
     def _is_column_sum(self, reduces: Sequence[Node]) -> bool:
         """Only sums over the rows, and nothing else to store: the rows may then run innermost."""
         group = self.group
-        if any(n.outputs[0] not in group.terminals for n in reduces):
+        if any(n.outputs[0] not in group.cross_row for n in reduces):
             return False
-        if any(v in self.stored and v not in group.terminals for n in group.nodes for v in n.outputs):
+        if any(v in self.stored and v not in group.cross_row for n in group.nodes for v in n.outputs):
             return False
         return all(self._varying(n) == group.axes and self._reduced(n) == group.rows for n in reduces)
 
@@ -162,15 +162,15 @@ class GroupBuilder:
         root, geometry = self.aliases.of(value)
         dtype = dtype_of(root)
         assert dtype is not None
-        if root in self.aliases.uniform:
-            return self.uniform(root, dtype)
+        if root in self.aliases.splats:
+            return self.splat(root, dtype)
         strides = self._strides(geometry, dims_of(value), place)
         if root.node is not None and root.node.op.counts:
             return self._index(strides, geometry.offset)
         access = self.access(root, strides, geometry.offset)
         return self.emit(Instr("load", dtype, self.level(strides), what=access), ("load", access))
 
-    def uniform(self, root: Value, dtype: DType) -> int:
+    def splat(self, root: Value, dtype: DType) -> int:
         """A constant, or what a pointwise operator makes of constants."""
         if root in self.known:
             return self.known[root]
@@ -247,16 +247,16 @@ class GroupBuilder:
             row = self._row_reduce(node, combine, ref, held, compute) if inner else ref.index
             if not self.outer:
                 return row if held is dtype or self._is_flat_total() else self.cast(row, dtype)
-            return self._terminal("total", node, Ref(row), combine, held)
+            return self._cross_row("total", node, Ref(row), combine, held)
         if varies == frozenset(self.outer):
-            return self._terminal("total", node, ref, combine, held)
-        return self._terminal("column", node, ref, combine, compute)
+            return self._cross_row("total", node, ref, combine, held)
+        return self._cross_row("column", node, ref, combine, compute)
 
     def _row_reduce(self, node: Node, combine: str, ref: Ref, dtype: DType, compute: DType) -> int:
         source = self.instrs[ref.index]
         return self.emit(Instr("reduce", dtype, ROW, source.phase + 1, (ref,), combine, compute, node))
 
-    def _terminal(self, kind: str, node: Node, ref: Ref, combine: str, compute: DType) -> int:
+    def _cross_row(self, kind: str, node: Node, ref: Ref, combine: str, compute: DType) -> int:
         source = self.instrs[ref.index]
         return self.emit(Instr(kind, compute, source.level, source.phase, (ref,), combine, compute, node))
 
@@ -282,10 +282,10 @@ class GroupBuilder:
         return dm.minimum(MAX_CHUNKS, dm.maximum(1, dm.minimum(dm.floordiv(self._rows(), CHUNK_ROWS), dm.floordiv(dm.product(self.group.space), CHUNK_ELEMENTS))))
 
     def _is_flat_total(self) -> bool:
-        return bool(self.group.inner is None and self.group.terminals and not self.outer and self.inner)
+        return bool(self.group.inner is None and self.group.cross_row and not self.outer and self.inner)
 
     def _leave_partials(self, chunks: Dim | None, writes: list[Value]) -> list[Nest]:
-        """Give each terminal a buffer of partial results and a nest that combines them."""
+        """Give each cross-row reduction a buffer of partial results and a nest that combines them."""
         if chunks is None:
             return []
         followers = []

@@ -1,4 +1,4 @@
-"""Nests of single nodes: copies of views, fills, ranges, elements picked by index."""
+"""Nests of nodes that stand alone: copies of views, fills, ranges, elements gathered by index."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.ir.graph import Node, Operand, Value
 from weft.loops.build import GroupBuilder, coalesce, is_broadcast
-from weft.loops.nest import FULL, ONCE, ROW, Access, Instr, Nest, Picked, Ref, Store
+from weft.loops.nest import FULL, ONCE, ROW, Access, Gather, Instr, Nest, Ref, Store
 from weft.loops.phases import settle_phases
 from weft.ops.geometry import Geometry, contiguous
 from weft.passes.alias import Aliases, dims_of, dtype_of
@@ -23,8 +23,8 @@ def copy_nest(
 ) -> Nest:
     """The elements of a view of `root` written to target: contiguous over `dims`, or where `place` says."""
     place = place or contiguous(tuple(dims))
-    if root in aliases.uniform:
-        return _uniform_copy(target, dims, root, node, place, aliases)
+    if root in aliases.splats:
+        return _splat_copy(target, dims, root, node, place, aliases)
     axes = [i for i, d in enumerate(dims) if not (isinstance(d, int) and d == 1)]
     strides = [tuple(0 if is_broadcast(g, d) else s for g, d, s in zip(geometry.dims, dims, geometry.strides, strict=False)), place.strides]
     sizes, joined = coalesce(axes, dims, strides)
@@ -42,12 +42,12 @@ def copy_nest(
     return nest
 
 
-def _uniform_copy(target: Value, dims: Sequence[Dim], root: Value, node: Node, place: Geometry, aliases: Aliases) -> Nest:
+def _splat_copy(target: Value, dims: Sequence[Dim], root: Value, node: Node, place: Geometry, aliases: Aliases) -> Nest:
     """One number written to a place."""
     builder = GroupBuilder(Group((), 0, 0), aliases, {target})
     dtype, result = dtype_of(root), dtype_of(target)
     assert dtype is not None and result is not None
-    value = builder.uniform(root, dtype)
+    value = builder.splat(root, dtype)
     axes = [i for i, d in enumerate(dims) if not (isinstance(d, int) and d == 1)]
     sizes, joined = coalesce(axes, dims, [place.strides])
     nest = Nest("flat" if len(sizes) == 1 else "rows", tuple(sizes[:-1]), tuple(sizes[-1:]), list(builder.roots), [target], nodes=(node,))
@@ -70,7 +70,7 @@ def fill_nest(target: Value, value: Any, node: Node) -> Nest:
     return nest
 
 
-def pick_nest(node: Node, aliases: Aliases, base: Operand, walked: Sequence[Dim], lookups: Sequence[Lookup], wraps: bool) -> Nest:
+def gather_nest(node: Node, aliases: Aliases, base: Operand, walked: Sequence[Dim], lookups: Sequence[Lookup], wraps: bool) -> Nest:
     """out[i] = base at strides `walked` over i, moved by each lookup's index times its stride."""
     out = node.outputs[0]
     builder = GroupBuilder(Group(dims_of(out), 0, 0), aliases, {out})
@@ -88,12 +88,12 @@ def pick_nest(node: Node, aliases: Aliases, base: Operand, walked: Sequence[Dim]
     access = builder.access(root, strides, geometry.offset)
     looked_up = {a for x in lookups for a in x.axes}
     count = dm.product(d for a, d in enumerate(dims_of(out)) if a in looked_up)
-    picked = Picked(access, tuple(x.stride for x in lookups), tuple(x.size for x in lookups), wraps, count)
+    gather = Gather(access, tuple(x.stride for x in lookups), tuple(x.size for x in lookups), wraps, count)
     level = max(builder.instrs[r.index].level for r in refs)
     if level == FULL:
-        value = builder.emit(Instr("pick", dtype, FULL, args=tuple(refs), what=picked, weight=4))
+        value = builder.emit(Instr("gather", dtype, FULL, args=tuple(refs), what=gather, weight=4))
     else:
-        builder.emit(Instr("seek", dt.int64, level, args=tuple(refs), what=picked))
+        builder.emit(Instr("offset", dt.int64, level, args=tuple(refs), what=gather))
         value = builder.emit(Instr("load", dtype, max(level, builder.level(strides)), what=access))
     builder.known[out] = value
     builder.store_value(out)
@@ -111,7 +111,7 @@ class Lookup:
 
 
 def leaf_nest(node: Node, aliases: Aliases) -> Nest:
-    """The kernel that writes a fill, a range or another uniform value to memory."""
+    """The kernel that writes a fill, a range or another splat to memory."""
     target = node.outputs[0]
     group = Group(dims_of(target), 0, 0)
     builder = GroupBuilder(group, aliases, {target})

@@ -37,8 +37,8 @@ class Instr:
     """One instruction; its number in the nest's list is its name.
 
     kind      "load" (access), "literal" (value), "number" (index into numbers), "size" (a dim), "index" (access-like linear index), "cast",
-              "apply" (op), "reduce", "column", "total" (combine); "seek" moves an access to where its operands say (Picked), "pick" loads
-              each element from where its operands say (Picked)
+              "apply" (op), "reduce", "column", "total" (combine); "offset" moves an access to where its operands say (Gather), "gather" loads
+              each element from where its operands say (Gather)
     args      operands: `Ref(i)`, or immediates
     """
 
@@ -62,7 +62,7 @@ class Ref:
 
 
 @dataclass(frozen=True)
-class Picked:
+class Gather:
     """Dims of an access that are not walked but looked up: for each the element stride and the size. An index outside of the size fails the
     kernel's check; `wraps` lets negative ones count from the end. `count`: how many indices there are. Where there are none nothing is looked up,
     though an index that is the same everywhere is looked at before the loops begin."""

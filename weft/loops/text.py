@@ -38,7 +38,7 @@ def _instr_text(nest: Nest, instr: Instr) -> str:
     kept = "  # kept" if instr.kept else ""
     if instr.kind in ("load", "index"):
         return f"{instr.kind} {_access_text(nest, nest.accesses[instr.what])}"
-    if instr.kind in ("seek", "pick"):
+    if instr.kind in ("offset", "gather"):
         where = ", ".join(f"%{a.index}*{s}" for a, s in zip(instr.args, instr.what.strides, strict=False))
         return f"{instr.kind} {_access_text(nest, nest.accesses[instr.what.access])} at {where}"
     args = ", ".join(_argument_text(a) for a in instr.args)

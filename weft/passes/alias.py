@@ -75,7 +75,7 @@ class Aliases:
 
     def __init__(self) -> None:
         self.geometry: dict[Value, tuple[Value, Geometry]] = {}
-        self.uniform: set[Value] = set()  # roots that are one number everywhere, cheap enough for every reader to compute anew
+        self.splats: set[Value] = set()  # roots that are one number everywhere, cheap enough for every reader to compute anew
 
     def of(self, value: Value) -> tuple[Value, Geometry]:
         """The buffer a value lies in, and how."""

@@ -2,7 +2,7 @@
 
 A group has an iteration `space` (dims). Every value computed in it has a place: for each of its dims the axis of the space that it follows, or -1 where it
 does not vary. `inner` is the set of axes that row reductions sum over; the other axes are the rows. A value varies over the whole space, or over
-rows only. A reduction over the rows, or over everything, is terminal: it is complete only after the last row, so nobody in the group reads it.
+rows only. A reduction over the rows, or over everything, is a cross-row reduction: it is complete only after the last row, so nobody in the group reads it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ARG_REDUCTIONS = ("argmax", "argmin")
 
 
 @dataclass(eq=False)
-class Single:
+class StandaloneKernel:
     """A node that is a kernel (or foreign step) of its own; also a view that needs a copy, and a leaf that someone wants in memory."""
 
     node: Node
@@ -47,7 +47,7 @@ class Group:
     inner: frozenset[int] | None = None
     nodes: list[Node] = field(default_factory=list)
     places: dict[Value, Place | None] = field(default_factory=dict)
-    terminals: set[Value] = field(default_factory=set)
+    cross_row: set[Value] = field(default_factory=set)
     axes: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
@@ -71,11 +71,11 @@ class Group:
             self.places[value] = place
         return place
 
-    def is_terminal(self, value: Value) -> bool:
-        """Whether a value (or the source of a view) is a terminal of this group."""
+    def is_cross_row(self, value: Value) -> bool:
+        """Whether a value (or the source of a view) is a cross-row reduction of this group."""
         while value.node is not None and value.node.op.is_view:
             value = value.node.args[0]
-        return value in self.terminals
+        return value in self.cross_row
 
     def accept(self, node: Node) -> bool:
         """Add the node if it fits; its inputs' stages have been checked already."""
@@ -98,7 +98,7 @@ class Group:
             known = self.place_of(value)
             if known is None:
                 continue
-            if self.is_terminal(value):
+            if self.is_cross_row(value):
                 return None
             lead = len(dims) - len(known)
             sizes = dims_of(value)
@@ -129,22 +129,22 @@ class Group:
         place = self.place_of(source)
         if place is None:
             place = self._align([-1] * len(dims_of(source)), dims_of(source))
-        if place is None or self.is_terminal(source):
+        if place is None or self.is_cross_row(source):
             return False
         over = normalize_dims(node.op.base, dim, len(place)) if place else ()
         if any(axis < 0 and not _is_one(size) for axis, size in zip(place, dims_of(source), strict=True)):
             return False  # repeated along a dim: the group holds one copy of it
         is_row = keepdim or len(over) < len(place)  # one row only: its readers will want the result in the same pass
-        terminal = self._role(node, frozenset(place) - {-1}, frozenset(place[i] for i in over) - {-1}, is_row)
-        if terminal is None:
+        crosses = self._role(node, frozenset(place) - {-1}, frozenset(place[i] for i in over) - {-1}, is_row)
+        if crosses is None:
             return False
         self._add(node, tuple(-1 if i in over else a for i, a in enumerate(place) if keepdim or i not in over))
-        if terminal:
-            self.terminals.add(node.outputs[0])
+        if crosses:
+            self.cross_row.add(node.outputs[0])
         return True
 
     def _role(self, node: Node, varies: frozenset[int], over: frozenset[int], is_row: bool) -> bool | None:
-        """Whether a reduction of these axes is terminal; None when the group cannot hold it. Settles `inner`."""
+        """Whether a reduction of these axes crosses rows; None when the group cannot hold it. Settles `inner`."""
         assert node.op.reduce is not None
         is_arg = node.op.reduce.combine in _ARG_REDUCTIONS
         if varies != self.axes:
@@ -169,7 +169,7 @@ class Group:
         self.places[node.outputs[0]] = place
 
 
-Item = Group | Single
+Item = Group | StandaloneKernel
 
 
 def _is_one(d: Dim) -> bool:

@@ -1,7 +1,8 @@
 """Grouping: which nodes become one kernel. Linear in the number of nodes.
 
-Items (groups and single nodes) carry a stage, and what flows from one item to another always goes to a higher stage; so joining a group whose stage
-exceeds that of every other input can never close a cycle. Where a stage is in the way, the group may be put off (raised) with all that waits for it.
+Items (groups, and nodes that stand alone) carry a stage, and what flows from one item to another always goes to a higher stage; so joining a group
+whose stage exceeds that of every other input can never close a cycle. Where a stage is in the way, the group may be put off (raised) with all that
+waits for it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from weft.ir.graph import Node, Operand, Value, values_in
 from weft.ops.cost import calls_functions
 from weft.passes.alias import Aliases, ProvingEnv, dims_of
 from weft.passes.effects import effect_order
-from weft.passes.group import Group, Item, Single, is_fill, is_fusible, is_leaf
+from weft.passes.group import Group, Item, StandaloneKernel, is_fill, is_fusible, is_leaf
 from weft.passes.run_time_sizes import RunTimeSizes
 from weft.passes.stages import Stages
 from weft.support.progress import progress
@@ -50,7 +51,7 @@ def group_nodes(nodes: Iterable[Node], results: Sequence[Operand], env: ProvingE
 class _Grouper:
     def __init__(self, sizes: RunTimeSizes, follows: dict[Node, tuple[Node, ...]]) -> None:
         self.sizes, self.follows = sizes, follows
-        self.single_of: dict[Node, Item] = {}  # of nodes that stand alone, as those with effects do, where any must follow another
+        self.standalone_of: dict[Node, Item] = {}  # of nodes that stand alone, as those with effects do, where any must follow another
         self.aliases = Aliases()
         self.items: list[Item] = []
         self.item_of: dict[Value, Item] = {}  # of roots; leaves and parameters have none
@@ -66,16 +67,16 @@ class _Grouper:
             self._add_view(node, order)
         elif is_leaf(node):
             if is_fill(node):
-                self.aliases.uniform.add(node.outputs[0])
+                self.aliases.splats.add(node.outputs[0])
         elif not is_fusible(node):
-            self._add_single(node, order)
-        elif self._is_uniform(node):
-            self.aliases.uniform.add(node.outputs[0])
+            self._add_standalone(node, order)
+        elif self._is_splat(node):
+            self.aliases.splats.add(node.outputs[0])
         else:
             self.order[node] = order
             self._add_fusible(node, order)
 
-    def _is_uniform(self, node: Node) -> bool:
+    def _is_splat(self, node: Node) -> bool:
         """Whether readers had better compute a pointwise node of constants and numbers themselves."""
         if node.op.scalar is None:
             return False
@@ -83,7 +84,7 @@ class _Grouper:
         for value in node.inputs():
             root = self._root(value)
             is_number = value.node is None and not isinstance(value.type, TensorType)
-            if root not in self.aliases.uniform and not is_number:
+            if root not in self.aliases.splats and not is_number:
                 return False
             depth = max(depth, self.depth.get(root, 0))
         self.depth[node.outputs[0]] = depth + 1
@@ -91,18 +92,18 @@ class _Grouper:
 
     def _add_view(self, node: Node, order: int) -> None:
         if any(True for a in node.args[1:] for _ in values_in(a)) or not self.aliases.add_view(node):
-            self._add_single(node, order)
+            self._add_standalone(node, order)
 
-    def _add_single(self, node: Node, order: int) -> None:
+    def _add_standalone(self, node: Node, order: int) -> None:
         reads = [*node.reads(), *self.sizes.awaited(node, self.aliases)]
-        before = [self.single_of[n] for n in self.follows.get(node, ())]
-        item = Single(node, 1 + max([self._stage(reads), *(i.stage for i in before)]), order)
+        before = [self.standalone_of[n] for n in self.follows.get(node, ())]
+        item = StandaloneKernel(node, 1 + max([self._stage(reads), *(i.stage for i in before)]), order)
         for value in reads:
             self.stages.note(self.item_of.get(self._root(value)), item)
         for earlier in before:
             self.stages.note(earlier, item)
         if self.follows:
-            self.single_of[node] = item
+            self.standalone_of[node] = item
         self._register(item, node.outputs)
 
     def _register(self, item: Item, outputs: Iterable[Value]) -> None:
@@ -131,7 +132,7 @@ class _Grouper:
         else:
             group = Group(space, 1 + self._stage(reads), order)
             if not group.accept(node):
-                self._add_single(node, order)
+                self._add_standalone(node, order)
                 return
         self._register(group, node.outputs)
         for _, root in roots:
@@ -191,7 +192,7 @@ class _Grouper:
             if item is None:
                 continue
             if item is group:
-                if group.place_of(value) is None or group.is_terminal(value):
+                if group.place_of(value) is None or group.is_cross_row(value):
                     return False
                 continue
             if not may_wait:
@@ -206,8 +207,8 @@ class _Grouper:
         live = [i for i in self.items if i.nodes]
         stored, deps = self._flows(live, results)
         for node in nodes:
-            if (is_leaf(node) or node.outputs[0] in self.aliases.uniform) and node.outputs[0] in stored:
-                live.append(Single(node, 0, -1))
+            if (is_leaf(node) or node.outputs[0] in self.aliases.splats) and node.outputs[0] in stored:
+                live.append(StandaloneKernel(node, 0, -1))
                 self.item_of[node.outputs[0]] = live[-1]
         stored, deps = self._flows(live, results)
         return Plan(_in_order(live, deps), self.aliases, stored)
@@ -219,13 +220,13 @@ class _Grouper:
         for item in items:
             waits = deps.setdefault(id(item), [])
             for node in item.nodes:
-                waits += [self.single_of[n] for n in self.follows.get(node, ())]
+                waits += [self.standalone_of[n] for n in self.follows.get(node, ())]
                 for value in (*node.reads(), *self.sizes.awaited(node, self.aliases)):
                     root = self._root(value)
                     source = self.item_of.get(root)
                     if source is item and isinstance(item, Group):
                         continue
-                    if isinstance(item, Single) or source is not None:
+                    if isinstance(item, StandaloneKernel) or source is not None:
                         stored.add(root)
                     if source is not None and source is not item:
                         waits.append(source)
@@ -246,7 +247,7 @@ def sink_groups(items: list[Item], item_of: dict[Value, Item], root_of: Callable
                     sources.setdefault(id(item), set()).add(id(source))
     for item in sorted(items, key=lambda i: -i.stage):
         targets = readers.get(id(item), set())
-        if not isinstance(item, Group) or not item.nodes or item.terminals or len(targets) != 1:
+        if not isinstance(item, Group) or not item.nodes or item.cross_row or len(targets) != 1:
             continue
         (target,) = (by_id[t] for t in targets)
         if not isinstance(target, Group) or len(target.nodes) + len(item.nodes) > MAX_NODES:
@@ -268,12 +269,12 @@ def _take_over(target: Group, nodes: Sequence[Node], other: Group) -> bool:
         merged = Group(space, target.stage, min(other.order, target.order))
         if not all(merged.accept(node) for node in nodes) or _is_misread(merged):
             continue
-        if merged.terminals != target.terminals | other.terminals:
+        if merged.cross_row != target.cross_row | other.cross_row:
             continue
         if (merged.inner != target.inner and target.inner is not None) or (merged.inner != other.inner and other.inner is not None):
             continue
         target.space, target.inner, target.nodes, target.axes = merged.space, merged.inner, merged.nodes, merged.axes
-        target.places, target.terminals, target.order = merged.places, merged.terminals, merged.order
+        target.places, target.cross_row, target.order = merged.places, merged.cross_row, merged.order
         return True
     return False
 

@@ -82,7 +82,7 @@ def _accumulate(
 def whole_buffer(block: BlockLowering, value: Value, node: Node, dtype: DType | None = None) -> tuple[Value, KernelCall | None]:
     """A buffer that holds the value contiguously (converted to a dtype, if one is given), and the copy that makes it if there is none."""
     root, geometry = block.aliases.of(value)
-    is_leaf = root in block.aliases.uniform
+    is_leaf = root in block.aliases.splats
     is_same = dtype is None or dtype_of(value) is dtype
     if is_same and not is_leaf and geometry.offset == 0 and geometry.strides == contiguous_strides(geometry.dims) and (
         dm.product(dims_of(root)) == dm.product(geometry.dims)

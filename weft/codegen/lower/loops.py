@@ -58,7 +58,7 @@ class NestEmitter:
     def _leave_if_nothing_is_looked_up(self) -> None:
         """No indices, no elements: what is the same everywhere would be looked up all the same."""
         for i, instr in enumerate(self.nest.instrs):
-            if instr.kind != "seek":
+            if instr.kind != "offset":
                 continue
             count = self.dim("count", i)
             if isinstance(count, Value) or count == 0:
@@ -118,32 +118,32 @@ class NestEmitter:
         if instr.kind == "index":
             return self._range(instr.what, spot)
         args = [known[i] for i in operands(instr)]
-        if instr.kind in ("seek", "pick"):
+        if instr.kind in ("offset", "gather"):
             return self._look_up(i, args, spot)
         if instr.kind == "cast":
             return self.v.cast(args[0], instr.dtype, spot.lanes)
         return self.v.apply(instr, args, spot.lanes)
 
     def _look_up(self, i: int, indices: list[Element], spot: Spot) -> Element:
-        """Elements from where the indices say; for a seek, the access's pointer is moved there instead."""
+        """Elements from where the indices say; for an offset, the access's pointer is moved there instead."""
         f, instr = self.f, self.nest.instrs[i]
-        picked, lanes = instr.what, spot.lanes
+        gather, lanes = instr.what, spot.lanes
         offset: Value = const(indices[0].value.type, 0)
         for k, x in enumerate(indices):
             stride, size = self.lookups[i, k]
             at, limit = x.value, f.splat(size, lanes)
-            if picked.wraps:
+            if gather.wraps:
                 at = f.select(f.icmp("slt", at, 0), f.add(at, limit), at)
             self._fail_where(f.icmp("uge", at, limit), spot)
             offset = f.add(offset, f.mul(at, f.splat(stride, lanes)))
-        access = self.nest.accesses[picked.access]
-        if instr.kind == "seek":
-            spot.pointers[picked.access] = f.gep(raw_type(access.dtype, 1), spot.pointers[picked.access], offset)
+        access = self.nest.accesses[gather.access]
+        if instr.kind == "offset":
+            spot.pointers[gather.access] = f.gep(raw_type(access.dtype, 1), spot.pointers[gather.access], offset)
             return indices[0]
-        lane_stride = self._lane_stride(picked.access)
+        lane_stride = self._lane_stride(gather.access)
         if lane_stride != 0:
             offset = f.add(offset, self.v.lane_indices(lane_stride, spot))
-        return self.v.gather(access.dtype, spot.pointers[picked.access], offset, spot)
+        return self.v.gather(access.dtype, spot.pointers[gather.access], offset, spot)
 
     def _fail_where(self, bad: Value, spot: Spot) -> None:
         """Leave the kernel with its check's number if any (unmasked) lane is bad."""

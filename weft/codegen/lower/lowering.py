@@ -1,4 +1,4 @@
-"""The state of a lowering: a program's functions, and a block's steps. Single nodes go to the functions that `lowers` has entered."""
+"""The state of a lowering: a program's functions, and a block's steps. Nodes that stand alone go to the functions that `lowers` has entered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weft.ops.geometry import Geometry, contiguous_strides
 from weft.ops.op import Op
 from weft.ops.packet import Packet
 from weft.passes.alias import ProvingEnv, changes_dtype, dims_of, dtype_of
-from weft.passes.group import Group, Single, is_leaf
+from weft.passes.group import Group, StandaloneKernel, is_leaf
 from weft.passes.grouping import group_nodes
 from weft.support.progress import progress
 from weft.types import shape_env
@@ -72,23 +72,23 @@ class BlockLowering:
             if isinstance(item, Group):
                 self.steps += [self.lowering.nest(n) for n in build_nests(item, plan.aliases, plan.stored)]
             else:
-                self._single(item)
+                self._standalone(item)
         results = tuple(self._result(r) for r in self.block.results)
         return LoweredGraph(self.lowering.graph, self.block.params, results, self.steps, plan.aliases.geometry)
 
-    def _single(self, item: Single) -> None:
+    def _standalone(self, item: StandaloneKernel) -> None:
         node = item.node
         inputs = tuple(dict.fromkeys(v for v in node.inputs()))
         if node.blocks:
             blocks = tuple(BlockLowering(self.lowering, b).run() for b in node.blocks)
             self.steps.append(BlockStep(node, inputs, node.outputs, blocks))
-        elif (is_leaf(node) or node.outputs[0] in self.aliases.uniform) and _is_native(node.outputs[0]):
+        elif (is_leaf(node) or node.outputs[0] in self.aliases.splats) and _is_native(node.outputs[0]):
             self.steps.append(self.lowering.nest(leaf_nest(node, self.aliases)))
         else:
             self.steps += self._lowered(node) or [ForeignStep(node, inputs, node.outputs)]
 
     def _lowered(self, node: Node) -> list[KernelCall] | None:
-        """The kernels of a single node, or None when only NumPy knows how."""
+        """The kernels of a node that stands alone, or None when only NumPy knows how."""
         if not all(_is_native(v) for v in (*node.outputs, *node.inputs())):
             return None
         if node.op.is_view:

@@ -128,7 +128,7 @@ def _place_dims(layout: Layout) -> None:
         if instr.kind == "size":
             layout.slots["number", i] = len(layout.ints)
             layout.ints.append(instr.what)
-        if instr.kind in ("seek", "pick"):
+        if instr.kind in ("offset", "gather"):
             layout.place(("count", i), instr.what.count)
             for k, (stride, size) in enumerate(zip(instr.what.strides, instr.what.sizes, strict=False)):
                 layout.slots["looked up", i, k] = len(layout.ints)
@@ -213,7 +213,7 @@ def _instr_key(instr: Instr) -> tuple[Any, ...]:
         what = what.name
     elif instr.kind == "size":
         what = None
-    elif instr.kind in ("seek", "pick"):
+    elif instr.kind in ("offset", "gather"):
         what = (what.access, len(what.strides), what.wraps)
     elif instr.kind == "literal":
         what = (type(what), repr(what))
@@ -231,7 +231,7 @@ def kernel_call(layout: Layout, function: str, with_text: bool = False) -> Kerne
     """The call of the nest's function with its tables (and its loops as text)."""
     nest = layout.nest
     weight = sum(i.weight or 1 for i in nest.instrs)
-    raises = (0,) if any(i.kind in ("seek", "pick") for i in nest.instrs) else ()
+    raises = (0,) if any(i.kind in ("offset", "gather") for i in nest.instrs) else ()
     return KernelCall(
         function, (*nest.reads, *nest.writes), len(nest.writes), tuple(layout.ints), tuple(nest.numbers), layout.extent,
         dm.product(nest.axes) * weight, layout.scratch_bytes, in_place_pairs(nest), nest.nodes, raises, nest_text(nest, function) if with_text else "")
@@ -259,7 +259,7 @@ class _BufferUses:
     """For each buffer read: the one access that it is read through (if there is one only), and the last pass that reads it."""
 
     def __init__(self, nest: Nest) -> None:
-        moved = {i.what.access for i in nest.instrs if i.kind in ("seek", "pick")}
+        moved = {i.what.access for i in nest.instrs if i.kind in ("offset", "gather")}
         self.only_access: dict[int, Access | None] = {}
         for number, access in enumerate(nest.accesses):
             is_first = access.buffer not in self.only_access

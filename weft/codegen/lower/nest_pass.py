@@ -102,7 +102,7 @@ class Pass:
 
     def _accesses(self) -> list[int]:
         numbers = {self.nest.instrs[i].what for i in self.used if self.nest.instrs[i].kind in ("load", "index") and not self._is_fetched(i)}
-        numbers |= {self.nest.instrs[i].what.access for i in self.used if self.nest.instrs[i].kind == "pick"}
+        numbers |= {self.nest.instrs[i].what.access for i in self.used if self.nest.instrs[i].kind == "gather"}
         numbers |= {self.e.access_number[id(s.access)] for s in self.stores}
         numbers |= {self.e.access_number[id(s.access)] for _, _, s in self.columns}
         numbers |= {self._home(i) for i in (*self.kept, *(i for i in self.used if self._is_fetched(i)))}

@@ -1,10 +1,10 @@
-"""Kernels that pick elements by index: embedding, index_select, gather, advanced indexing by integers. Bounds are checked as they run."""
+"""Kernels that gather elements by index: embedding, index_select, gather, advanced indexing by integers. Bounds are checked as they run."""
 
 from __future__ import annotations
 
 from weft.codegen.lower.lowering import BlockLowering, lowers
 from weft.ir.graph import Node, Value
-from weft.loops.copies import Lookup, pick_nest
+from weft.loops.copies import Lookup, gather_nest
 from weft.loops.kernel import KernelCall
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
@@ -22,7 +22,7 @@ def lower_embedding(block: BlockLowering, node: Node) -> list[KernelCall] | None
     rank = len(dims_of(indices))
     strides = block.aliases.of(table)[1].strides
     lookup = Lookup(indices, tuple(range(rank)), strides[0], dims_of(table)[0])
-    return [block.lowering.nest(pick_nest(node, block.aliases, table, (0,) * rank + (strides[1],), [lookup], False))]
+    return [block.lowering.nest(gather_nest(node, block.aliases, table, (0,) * rank + (strides[1],), [lookup], False))]
 
 
 @lowers(aten.index_select)
@@ -34,7 +34,7 @@ def lower_index_select(block: BlockLowering, node: Node) -> list[KernelCall] | N
     axis = normalize_dim("index_select", dim, len(dims_of(source)))
     strides = block.aliases.of(source)[1].strides
     lookup = Lookup(index, (axis,), strides[axis], dims_of(source)[axis])
-    return [block.lowering.nest(pick_nest(node, block.aliases, source, _without(strides, axis), [lookup], False))]
+    return [block.lowering.nest(gather_nest(node, block.aliases, source, _without(strides, axis), [lookup], False))]
 
 
 @lowers(aten.gather)
@@ -46,7 +46,7 @@ def lower_gather(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     axis = normalize_dim("gather", dim, len(dims_of(source)))
     strides = block.aliases.of(source)[1].strides
     lookup = Lookup(index, tuple(range(len(strides))), strides[axis], dims_of(source)[axis])
-    return [block.lowering.nest(pick_nest(node, block.aliases, source, _without(strides, axis), [lookup], False))]
+    return [block.lowering.nest(gather_nest(node, block.aliases, source, _without(strides, axis), [lookup], False))]
 
 
 @lowers(aten.index.Tensor)
@@ -65,7 +65,7 @@ def lower_index(block: BlockLowering, node: Node) -> list[KernelCall] | None:
         axes = tuple(first + lead + i for i in range(len(dims_of(t))))
         lookups.append(Lookup(t, axes, strides[first + k], dims_of(source)[first + k]))
     walked = (*strides[:first], *(0,) * rank, *strides[first + len(tensors) :])
-    return [block.lowering.nest(pick_nest(node, block.aliases, source, walked, lookups, True))]
+    return [block.lowering.nest(gather_nest(node, block.aliases, source, walked, lookups, True))]
 
 
 def adjacent_indices(indices: tuple[Value | None, ...]) -> tuple[int, list[Value]] | None:
@@ -82,7 +82,7 @@ def lower_checked(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """The index, looked up in nothing: only its bounds matter."""
     index, size = node.args
     lookup = Lookup(index, tuple(range(len(dims_of(index)))), 0, size)
-    return [block.lowering.nest(pick_nest(node, block.aliases, index, block.aliases.of(index)[1].strides, [lookup], False))]
+    return [block.lowering.nest(gather_nest(node, block.aliases, index, block.aliases.of(index)[1].strides, [lookup], False))]
 
 
 def _without(strides: tuple[Dim, ...], axis: int) -> tuple[Dim, ...]:
