@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from weft.ir.graph import Block, Node, Operand, Value, values_in
@@ -232,6 +232,29 @@ def event_writes(event: Event | BlockItem) -> tuple[Value, ...]:
     if isinstance(event, Leave):
         return event.block.node.outputs if event.block.is_if and event.arm == 0 else ()
     return event.node.outputs
+
+
+def early_numbers(run: Sequence[Item]) -> tuple[list[NumberStep], set[Value]]:
+    """The numbers of a native segment that can be computed before its kernels, so that the kernels between them are one table; and the numbers that
+    kernels, control flow or what waits for these leave."""
+    waiting = {v for item in run if not isinstance(item, NumberStep) for v in _late_numbers(item)}
+    early: list[NumberStep] = []
+    for item in run:
+        if isinstance(item, NumberStep):
+            if any(v in waiting for v in event_reads(item)):
+                waiting.add(item.node.output)
+            else:
+                early.append(item)
+    return early, waiting
+
+
+def _late_numbers(item: Item) -> Iterator[Value]:
+    """Numbers that a kernel or control flow leaves: what hangs on them cannot be computed before."""
+    events = flat_events([item])
+    values = [v for e in events for v in event_writes(e)]
+    if isinstance(item, BlockItem):
+        values += item.node.outputs
+    yield from (v for v in values if is_number(v))
 
 
 def can_raise(event: Event) -> bool:

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from weft.codegen.emit import F64, I1, I8, I32, I64, PTR, Module, const
 from weft.codegen.emit import Value as Scalar
-from weft.codegen.program.launch import SERVICES, Launch, at
+from weft.codegen.program.launch import SERVICES, at
 from weft.codegen.program.numbers import emit_number
 from weft.ir.graph import Node, Operand, Value
 from weft.loops.kernel import KernelCall
+from weft.plan.frame import Launch
 from weft.plan.numbers import is_number
 from weft.plan.sizes import Operation, SizeTable
 from weft.plan.storage import Copy, Storage

@@ -6,11 +6,10 @@ loader supplies them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from weft.codegen.emit import I8, I32, I64, PTR, VOID, Function, LType, Module, Signature, const
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.program.sizes import emit_calculate
+from weft.plan.frame import Launch
 from weft.runtime.segments import ARENA, HEADER, PARALLEL, POOL
 
 # name -> (result, parameters); the first parameter is the frame, the last a count
@@ -23,21 +22,6 @@ SERVICES: dict[str, tuple[LType, tuple[LType, ...]]] = {
 }
 # What a part of a parallel region is told: function, tables, scratch, bytes of scratch for each part, extent, lowest failing status.
 _FUNCTION, _BUFFERS, _INTS, _NUMBERS, _SCRATCH, _STRIDE, _EXTENT, _STATUS, _JOB_WORDS = range(9)
-
-
-class Launch(NamedTuple):
-    """One call of a kernel, by words: function, tables (buffers, ints, numbers), scratch address, bytes of scratch for each part, extent, parts;
-    and the number of its first check."""
-
-    function: int
-    buffers: int
-    ints: int
-    numbers: int
-    scratch: int
-    stride: int
-    extent: int
-    chunks: int
-    check: int
 
 
 def at(f: Function, frame: Scalar, word: int, name: str = "at") -> Scalar:
