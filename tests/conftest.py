@@ -24,7 +24,7 @@ _cache = tempfile.TemporaryDirectory(prefix="weft-test-cache-", ignore_cleanup_e
 os.environ.setdefault("WEFT_CACHE", _cache.name)
 
 settings.register_profile(
-    "weft", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True, derandomize=SEED == int(FIXED)
+    "weft", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True, derandomize=int(FIXED) == SEED
 )
 settings.load_profile("weft")
 
