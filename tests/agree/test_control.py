@@ -10,6 +10,7 @@ import pytest
 
 import weft  # noqa: F401  (defines the operators)
 from tests.agree.control import ControlProgram, draw_control
+from weft.compile.differentiate import differentiate
 from weft.compile.executable import make_executable
 from weft.ir.compare import difference
 from weft.ir.graph import Graph
@@ -17,7 +18,6 @@ from weft.ir.interpreter import interpret
 from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify
 from weft.passes.dce import dce
-from weft.passes.differentiate import differentiate
 from weft.passes.pipeline import optimize
 
 TIMES = int(os.environ.get("WEFT_AGREE", "1"))
@@ -78,6 +78,28 @@ def test_gradients_of_random_control_flow(rng: np.random.Generator) -> None:
         expected = [_slopes(program, sizes, inputs, k) for k in range(len(program.params))]
         for name, stage in (("differentiated", found), ("optimized", swept)):
             expect(program, name, interpret(stage, inputs, sizes)[results:], expected, 1e-5)
+
+
+def test_second_derivatives_of_random_control_flow(rng: np.random.Generator) -> None:
+    """Along a random direction: the gradient of the gradients' sum against the central difference of that sum."""
+    for _ in range(4 * TIMES):
+        program = draw_control(rng, 6)
+        graph = parse_graph(program.text)
+        results, wrt = len(graph.results), range(len(program.params))
+        once = optimize(differentiate(graph, of=range(results)))
+        twice = reparsed(optimize(verify(differentiate(once, range(results, len(once.results)), wrt))))
+        sizes = sizes_of(rng)
+        inputs = program.arguments(rng, sizes)
+        ways = [rng.standard_normal(np.shape(inputs[k])) for k in wrt]
+        ends = []
+        for sign in (1e-6, -1e-6):
+            moved = [x + sign * way for x, way in zip(inputs, ways, strict=False)] + inputs[len(ways) :]
+            ends.append(sum(float(np.sum(g)) for g in interpret(once, moved, sizes)[results:]))
+        slopes = interpret(twice, inputs, sizes)[len(once.results) :]
+        found = sum(float(np.sum(s * way)) for s, way in zip(slopes, ways, strict=True))
+        expect(program, "second order", [found], [(ends[0] - ends[1]) / 2e-6], 1e-4)
+        native = make_executable(twice, "llvm").run([x.copy() for x in inputs], sizes)[len(once.results) :]
+        expect(program, "second order, native", native, slopes)
 
 
 def _slopes(program: ControlProgram, sizes: dict[str, int], inputs: list[Array], k: int) -> Array:

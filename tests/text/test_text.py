@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import weft  # noqa: F401  (defines the operators)
+from weft.compile.differentiate import differentiate
 from weft.ir.compare import difference
 from weft.ir.parser import parse_graphs
 from weft.ir.printer import print_graph
 from weft.ir.verifier import verify
 from weft.passes.dce import dce
 from weft.passes.decompose import decompose
-from weft.passes.differentiate import differentiate
 from weft.passes.open_opaque import open_opaque
 from weft.passes.pipeline import optimize
 from weft.passes.simplify_views import simplify_views

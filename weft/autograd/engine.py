@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -111,6 +111,14 @@ def run_backward(
     return out
 
 
+def run_between(roots: Sequence[Edge], seeds: Sequence[Any], wanted: Sequence[Edge], border: Collection[Edge]) -> tuple[Any, ...]:
+    """Walk from the roots up to a border, whose nodes do not run: the gradients that arrive at `wanted` edges of it (None where none does).
+
+    What was saved is kept, and the walk is itself recorded if grad mode is on.
+    """
+    return _run(_Walk(list(roots), list(seeds), True, modes.grad, list(wanted), False, border)) if roots else (None,) * len(wanted)
+
+
 _CYCLE = (
     "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can cause a memory leak. We "
     "recommend using autograd.grad when creating the graph to avoid this. If you have to use this function, make sure to reset the .grad fields of your "
@@ -192,14 +200,16 @@ class _Walk:
     """One backward call: dependencies, buffers, queue."""
 
     def __init__(
-        self, roots: list[Edge], seeds: list[Any], keep: bool, create_graph: bool, wanted: list[Edge] | None, accumulate: bool
+        self, roots: list[Edge], seeds: list[Any], keep: bool, create_graph: bool, wanted: list[Edge] | None, accumulate: bool,
+        border: Collection[Edge] = (),
     ) -> None:
+        self.border = border  # edges that gradients arrive at and do not flow through
         self.roots, self.seeds, self.keep, self.create_graph = roots, seeds, keep, create_graph
         self.wanted, self.accumulate = wanted, accumulate
         self.buffers: dict[Node, list[Any]] = {}
         self.queue: list[tuple[int, int, Node]] = []
         self.captured: dict[Edge, Any] = {}
-        self.dependencies = _count_dependencies([n for n, _ in roots])
+        self.dependencies = _count_dependencies([n for n, _ in roots], border)
         self.needed = None if wanted is None else _reaching({n for n, _ in wanted}, self.dependencies)
         self.evaluator = _local.evaluators[-1]
         self.ticket = 0
@@ -218,7 +228,7 @@ class _Walk:
             metadata = node.metadata_of_inputs[index] if index < len(node.metadata_of_inputs) else None
             checked = seed if metadata is None else validate("root", index, seed, metadata)
             self._deliver(node, index, checked)
-        for node in dict.fromkeys(n for n, _ in self.roots):
+        for node in dict.fromkeys(edge[0] for edge in self.roots if edge not in self.border):
             if self.dependencies.get(node, 0) == 0:
                 self._push(node)
         step = self.evaluator.stepper(self._step)
@@ -233,6 +243,10 @@ class _Walk:
         heapq.heappush(self.queue, (-node.sequence, self.ticket, node))
 
     def _deliver(self, node: Node, index: int, gradient: Any) -> None:
+        if (node, index) in self.border:
+            present = self.captured.get((node, index))
+            self.captured[node, index] = gradient if present is None else present if gradient is None else self.evaluator.add(present, gradient)
+            return
         buffer = self.buffers.get(node)
         if buffer is None:
             buffer = self.buffers[node] = [None] * max(len(node.metadata_of_inputs), index + 1)
@@ -250,6 +264,8 @@ class _Walk:
             target, index = edge
             if out is not None:
                 self._deliver(target, index, self._checked(node, i, out[i], target, index))
+            if edge in self.border:
+                continue
             left = self.dependencies[target] - 1
             self.dependencies[target] = left
             if left == 0:
@@ -317,13 +333,13 @@ def _runs_on_nothing(node: Node) -> bool:
     return bool(getattr(node, "runs_on_nothing", False))
 
 
-def _count_dependencies(roots: list[Node]) -> dict[Node, int]:
+def _count_dependencies(roots: list[Node], border: Collection[Edge]) -> dict[Node, int]:
     counts: dict[Node, int] = {node: 0 for node in roots}
     stack = list(dict.fromkeys(roots))
     seen = set(stack)
     while stack:
         for edge in stack.pop().edges:
-            if edge is None:
+            if edge is None or edge in border:
                 continue
             target = edge[0]
             counts[target] = counts.get(target, 0) + 1

@@ -27,7 +27,7 @@ from weft.compile.state import StateSlot, choose_base, type_of_array
 from weft.compile.symbolic import Order, Path, SymbolicPayload, SymbolicStorage
 from weft.compile.wrapper_state import WrapperState
 from weft.ir.builder import Builder, Handle
-from weft.ir.graph import Value
+from weft.ir.graph import Operand, Value
 from weft.ops.geometry import Geometry, contiguous, within
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
@@ -38,6 +38,7 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dims, shape_env
 from weft.types import dtype as dt
+from weft.types.dims import Dim
 from weft.types.shape_env import ShapeEnv
 from weft.types.sym import SymInt, wrap
 from weft.types.tensor_type import TensorType, tensor_type
@@ -80,7 +81,9 @@ class Capture(LiftedNumbers, WrapperState):
         self.builder = Builder(name, self.env)
         self.builder.track_locations = True
         self.root = self.builder  # has the parameters; `builder` is that of the innermost open block
-        self.reads: list[dict[Value, Tensor]] = []  # for each open block, what it reads from outside that requires grad
+        self.depth = 0  # how many blocks are open
+        self.values: dict[Value, Operand] = {}  # in the backward of a block: what stands for the values of the forward one
+        self.lengths: dict[Value, Dim] = {}  # by the number of steps of a loop: how many rows it stacks
         self.states: dict[int, StateSlot] = {}
         self.wants_grad: dict[int, tuple[Tensor, bool, Location | None]] = {}
         self.stand_ins: dict[int, Tensor] = {}
@@ -148,18 +151,27 @@ class Capture(LiftedNumbers, WrapperState):
         self._undo.append(undo)
 
     @contextmanager
-    def block(self) -> Iterator[tuple[Builder, dict[Value, Tensor]]]:
-        """Record into a nested block: its builder, and what it reads from outside that requires grad."""
-        outer = self.builder
+    def block(self) -> Iterator[Builder]:
+        """Record into a nested block."""
+        outer, values = self.builder, self.values
         with outer.inner() as inner:
-            inner.track_locations = True
+            inner.track_locations = outer.track_locations
             self.builder = inner
-            self.reads.append({})
+            self.depth += 1
             try:
-                yield inner, self.reads[-1]
+                yield inner
             finally:
-                self.builder = outer
-                self.reads.pop()
+                self.builder, self.values = outer, values
+                self.depth -= 1
+
+    def length_of(self, trip: Operand) -> Dim:
+        """How many rows a loop of so many steps stacks."""
+        if not isinstance(trip, Value):
+            return trip  # type: ignore[no-any-return]
+        found = self.lengths.get(trip)
+        if found is None:
+            found = self.lengths[trip] = self.env.fresh("u")
+        return found
 
     # ---- operators
     def run(self, op: Op, args: tuple[Any, ...]) -> Any:
@@ -218,19 +230,14 @@ class Capture(LiftedNumbers, WrapperState):
     def operand(self, value: Any) -> Any:
         """The operand of a Python argument."""
         if isinstance(value, Tensor):
-            payload = self.payload_of(value)
-            found = payload.read()
-            if self.reads and value.requires_grad:
-                for reads in self.reads[payload.storage.depth :]:
-                    reads[found] = value
-            return found
+            return self.payload_of(value).read()
         kind = type(value)
         if kind is tuple or kind is list:
             return tuple([self.operand(v) for v in value])
         if kind is SymFloat or kind is SymInt:
             return operand_of(value)
         if kind is Handle:
-            return value.value
+            return self.values.get(value.value, value.value)
         if kind is ndarray:
             return self.builder.constant(value)
         return value
@@ -364,7 +371,7 @@ class Capture(LiftedNumbers, WrapperState):
     def store(self, target: Tensor, payload: SymbolicPayload, value: Value) -> None:
         """Put a value where a tensor lies."""
         storage = payload.storage
-        if storage.depth != len(self.reads):
+        if storage.depth != self.depth:
             raise self.refuse("a branch or loop body writes a tensor that was made outside of it; return the new value from it instead")
         with self.builder.active():
             new = Handle(value, self.builder)

@@ -32,7 +32,7 @@ class OpaqueEvaluator(Evaluator):
 
     def stepper(self, step: Callable[[Node], None]) -> Callable[[Node], None]:
         """A step that calls nothing of the user's is not watched (half of a backward's cost would be the profile hook's), and stands at the line of the call."""
-        where = user_location()
+        where = user_location() if self.capture.builder.track_locations else None
 
         def take(node: Node) -> None:
             if _calls_users(node):
@@ -62,8 +62,10 @@ class OpaqueEvaluator(Evaluator):
         needed = node.needs_per_argument(needs)
         counts = node.argument_counts
         total = sum(c for c, n in zip(counts, needed, strict=True) if n)
+        builder = capture.builder
         args = (capture.operand(grads), needed, capture.operand(node.unpack()))
-        made = capture.builder.emit_raw(opaque_op(node.plan.op), args, (TENSOR,) * total, where=node.where or capture.builder.where or user_location(2))
+        where = node.where or builder.where or (user_location(2) if builder.track_locations else None)
+        made = builder.emit_raw(opaque_op(node.plan.op), args, (TENSOR,) * total, where=where)
         results = iter(made.outputs)
         out: list[Any] = []
         for count, wanted in zip(counts, needed, strict=True):

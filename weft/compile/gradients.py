@@ -51,7 +51,7 @@ class Gradients:
     """The part of a capture that knows `.grad` of leaves."""
 
     builder: Builder
-    reads: list[dict[Value, Tensor]]
+    depth: int
     stand_ins: dict[int, Tensor]
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class Gradients:
 
     def accumulate(self, variable: Tensor, gradient: Tensor) -> None:
         """AccumulateGrad inside the function."""
-        if self.reads:
+        if self.depth:
             raise self.refuse("backward() inside of a branch or loop body; call it on what weft.cond or weft.while_loop returns")
         if not self.real(variable).is_leaf:
             raise self.refuse(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from weft.ir.graph import Value
+from weft.ir.graph import Value, map_operand, values_in
 from weft.ops.geometry import Geometry, contiguous
 from weft.support.errors import CaptureError
 from weft.support.locations import user_location
@@ -14,6 +14,7 @@ from weft.types.tensor_type import TensorType
 
 if TYPE_CHECKING:
     from weft.compile.capture import Capture
+    from weft.ir.builder import Builder
     from weft.ops.op import Op
 
 Path = tuple[tuple["Op", tuple[Any, ...], int], ...]
@@ -47,7 +48,7 @@ class SymbolicStorage:
 
     def __init__(self, capture: Capture, value: Value, type: TensorType, geometry: Geometry | None = None) -> None:
         self.capture, self.value, self.type = capture, value, type
-        self.builder, self.depth = capture.builder, len(capture.reads)  # the block that the storage belongs to
+        self.builder, self.depth = capture.builder, capture.depth  # the block that the storage belongs to
         self.is_row_major = geometry is None
         self.geometry = geometry if geometry is not None or not type.is_complete else contiguous(type.shape)
         self.order: Order | None = None
@@ -127,15 +128,20 @@ class SymbolicPayload(Payload):
     def read(self) -> Value:
         """The graph value now."""
         storage = self.storage
+        again = storage.capture.values
+        if again and (storage.value in again or any(v in again for _, args, _ in self.path for v in values_in(args))):
+            return self._replayed(map_operand(storage.value, again), storage.capture.builder, again)
         if not self.path:
             return storage.value
         if self._generation != storage.generation or self._memo is None:
-            value = storage.value
-            builder = storage.builder  # views are replayed where the base lives, so that every block that sees the base sees them
-            for op, args, index in self.path:
-                value = builder.emit(op, (value, *args)).outputs[index]
-            self._memo, self._generation = value, storage.generation
+            # views are replayed where the base lives, so that every block that sees the base sees them
+            self._memo, self._generation = self._replayed(storage.value, storage.builder, {}), storage.generation
         return self._memo
+
+    def _replayed(self, value: Value, builder: Builder, values: dict[Value, Any]) -> Value:
+        for op, args, index in self.path:
+            value = builder.emit(op, (value, *map_operand(args, values))).outputs[index]
+        return value
 
     def item(self) -> Any:
         """Refused: there is no value yet."""

@@ -1,0 +1,392 @@
+"""Blocks of a graph with their histories: how branches and loop bodies are recorded, and how the engine goes backward through them.
+
+A block is recorded with the autograd graph that its operators made. The backward of a branch is a branch, that of a loop a loop the other way over
+what the forward one found at each step; in their blocks the nodes of the forward block are emitted once more, and the ordinary engine walks the graph
+that was made in it, up to its border. Being recorded by the same two functions (`choose` and `repeat`), they have a backward too, at every order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.autograd import engine
+from weft.autograd.accumulate import AccumulateGrad
+from weft.autograd.node import Edge, InputMetadata, Node, sequence_numbers
+from weft.autograd.record import gradient_edge
+from weft.ir.builder import Builder, Handle
+from weft.ir.graph import Block, Operand, Value, map_operand
+from weft.ir.structure import IF, LOOP
+from weft.ops.packet import aten
+from weft.support.errors import CaptureError, Unsupported
+from weft.support.locations import Location
+from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
+from weft.types.tensor_type import INT, TensorType, Type, tensor_type
+
+if TYPE_CHECKING:
+    from weft.compile.capture import Capture
+    from weft.compile.symbolic import Order
+
+ENDLESS = 2**62  # trip count of a loop that only its condition stops
+Spans = tuple[range, ...]
+Outcome = tuple[Any, Sequence[Any], Sequence[Any]]  # of a step: whether to go on, the carried values, a row of each ys
+
+
+@dataclass(eq=False)
+class Recorded:
+    """A block and the autograd graph made in it: where each result's gradient flows.
+
+    spans: the numbers of the nodes that belong to it. values: what stood for values of blocks recorded earlier when this one was.
+    """
+
+    block: Block
+    ends: tuple[Edge | None, ...]
+    spans: Spans
+    values: dict[Value, Operand]
+
+    @property
+    def results(self) -> tuple[Operand, ...]:
+        return self.block.results
+
+    def border(self, ends: Sequence[Edge | None] | None = None) -> dict[Edge, None]:
+        """The edges that lead out of the block's own graph, from some of its ends (default: all)."""
+        found: dict[Edge, None] = {}
+        stack = [e for e in (self.ends if ends is None else ends) if e is not None]
+        seen: set[Node] = set()
+        while stack:
+            node, index = stack.pop()
+            if not self._has(node):
+                found[node, index] = None
+            elif node not in seen:
+                seen.add(node)
+                stack.extend(e for e in reversed(node.edges) if e is not None)
+        return found
+
+    def _has(self, node: Node) -> bool:
+        return not isinstance(node, AccumulateGrad) and any(node.sequence in span for span in self.spans)
+
+    def rerun(self, capture: Capture, params: Sequence[Operand] = ()) -> None:
+        """Emit the block's nodes once more into the open block. From there on, tensors of the block are their new values."""
+        values = {**capture.values, **dict(zip(self.block.params, params, strict=True))}
+        _copy_nodes(capture.builder, self.block, values)
+        values.update([(old, map_operand(new, values)) for old, new in self.values.items()])
+        for old in capture.lengths.keys() & values.keys():  # types stay: what has as many rows goes on saying so
+            capture.lengths.setdefault(values[old], capture.lengths[old])
+        capture.values = values
+
+    def tensors(self, capture: Capture) -> list[Any]:
+        """The block's results after it was run again, with their histories."""
+        return [tensor_of(capture, map_operand(r, capture.values), end) for r, end in zip(self.results, self.ends, strict=True)]
+
+    def pull_back(self, capture: Capture, params: Sequence[Operand], grads: Sequence[Any], wanted: Sequence[Edge]) -> list[Tensor]:
+        """In an open block: run again, and the gradients of edges of the border for gradients of the results; zeros where none arrives."""
+        self.rerun(capture, params)
+        seeded = [(end, g) for end, g in zip(self.ends, grads, strict=True) if end is not None and g is not None]
+        found = engine.run_between([end for end, _ in seeded], [g for _, g in seeded], wanted, self.border())
+        return [zeros_at(capture, edge) if g is None else g for edge, g in zip(wanted, found, strict=True)]
+
+
+def record(capture: Capture, body: Callable[[Builder], Sequence[Any]], spans: Spans = ()) -> Recorded:
+    """What `body` does, as a block with the results that it returns. spans: of blocks recorded earlier that it goes back through."""
+    first = next(sequence_numbers)
+    with capture.block() as inner:
+        results = body(inner)
+        block = inner.block([capture.operand(r) for r in results])
+        ends = tuple([_end(r) for r in results])
+        return Recorded(block, ends, (*spans, range(first, next(sequence_numbers))), capture.values)
+
+
+def _end(result: Any) -> Edge | None:
+    return gradient_edge(result) if modes.grad and isinstance(result, Tensor) and result.dtype.is_differentiable else None
+
+
+def _copy_nodes(builder: Builder, block: Block, values: dict[Value, Operand]) -> None:
+    for node in block.nodes:
+        args = tuple([map_operand(a, values) for a in node.args])
+        if node.blocks:
+            types = tuple([v.type for v in node.outputs])
+            made = builder.emit_raw(node.op, args, types, tuple([_copy(builder, b, values) for b in node.blocks]), node.where)
+        else:
+            made = builder.emit_like(node, args)
+        values.update(zip(node.outputs, made.outputs, strict=True))
+
+
+def _copy(builder: Builder, block: Block, values: dict[Value, Operand]) -> Block:
+    with builder.inner() as inner:
+        scope = {**values, **{p: inner.param(p.type, p.name) for p in block.params}}
+        _copy_nodes(inner, block, scope)
+        return inner.block([map_operand(r, scope) for r in block.results])
+
+
+def tensor_of(capture: Capture, value: Operand, edge: Edge | None = None) -> Any:
+    """A tensor around a value, whose gradient flows into `edge`; a handle of a number; what is no value as it is."""
+    if not isinstance(value, Value):
+        return value
+    if not isinstance(value.type, TensorType):
+        return Handle(value, capture.builder)
+    out = capture.fresh(value)
+    if edge is not None:
+        out._autograd = AutogradState(False, *edge)
+    return out
+
+
+def zeros_at(capture: Capture, edge: Edge) -> Tensor:
+    """The gradient of what nothing flowed into."""
+    metadata = edge[0].metadata_of_inputs[edge[1]]
+    assert metadata is not None
+    with capture.builder.active():
+        return capture.fresh(aten.zeros(metadata.dims, dtype=metadata.dtype).value)
+
+
+# ---- histories
+class ControlBackward(Node):
+    """The history of what a branch or a loop gave: its edges are those over which its blocks' graphs are left."""
+
+    def __init__(self, capture: Capture, edges: tuple[Edge | None, ...]) -> None:
+        super().__init__(edges)
+        self.capture = capture
+
+    def attach(self, outputs: Sequence[Tensor], flows: Sequence[bool]) -> None:
+        """Make this the history of the results that have one."""
+        for i, (out, has_one) in enumerate(zip(outputs, flows, strict=True)):
+            self.metadata_of_inputs.append(InputMetadata(out.dims, out.dtype))
+            if has_one:
+                out._autograd = AutogradState(False, self, i)
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        """One gradient per edge."""
+        if modes.capture is not self.capture:
+            raise CaptureError(f"{self.name()}: the function that recorded this branch or loop is over")
+        found = iter(self.pull_back(grads, needs))
+        return tuple([next(found) if wanted else None for wanted in needs])
+
+    def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:
+        """The gradients of the edges that need one."""
+        raise NotImplementedError
+
+
+# ---- branches
+def choose(
+    capture: Capture, condition: Any, branches: tuple[Recorded, Recorded], orders: Sequence[Order | None] | None = None, where: Location | None = None
+) -> list[Tensor]:
+    """The results of one of two recorded blocks, as the condition says when the program runs."""
+    types = tuple([r.type for r in branches[0].results])
+    test = capture.operand(condition)
+    node = capture.builder.emit_raw(IF, (test,), types, tuple([b.block for b in branches]), where)
+    outputs = [capture.fresh(v, o) for v, o in zip(node.outputs, orders or (None,) * len(types), strict=True)]
+    border = {**branches[0].border(), **branches[1].border()}
+    if border:
+        flows = [any(b.ends[i] is not None for b in branches) for i in range(len(types))]
+        CondBackward(capture, tuple(border), test, branches).attach(outputs, flows)
+    return outputs
+
+
+class CondBackward(ControlBackward):
+    """The history of weft.cond."""
+
+    def __init__(self, capture: Capture, edges: tuple[Edge, ...], condition: Operand, branches: tuple[Recorded, Recorded]) -> None:
+        super().__init__(capture, edges)
+        self.condition, self.branches = condition, branches
+
+    def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:
+        capture = self.capture
+        wanted = [e for e, is_wanted in zip(self.edges, needs, strict=True) if e is not None and is_wanted]
+
+        def backward(branch: Recorded) -> Recorded:
+            return record(capture, lambda _: branch.pull_back(capture, (), grads, wanted), branch.spans)
+
+        condition = tensor_of(capture, map_operand(self.condition, capture.values))
+        return choose(capture, condition, (backward(self.branches[0]), backward(self.branches[1])))
+
+
+# ---- loops
+@dataclass(eq=False)
+class Loop:
+    """A prim::Loop that was recorded. entries: where gradients of the block's carried values and slices flow; start: the same of what they were given."""
+
+    trip: Operand
+    condition: Operand
+    carried: tuple[Operand, ...]
+    xs: tuple[Operand, ...]
+    reverse: bool
+    body: Recorded
+    entries: tuple[Edge | None, ...]
+    start: tuple[Edge | None, ...]
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether a condition may end it before its trip count does."""
+        return self.condition is not True or self.body.results[0] is not True
+
+
+class LoopEntry(Node):
+    """Where the history of a loop's body begins, at a carried value or a slice."""
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        return ()
+
+
+def repeat(
+    capture: Capture, trip: Any, condition: Any, carried: Sequence[Tensor], xs: Sequence[Tensor], reverse: bool,
+    body: Callable[[Builder, Value, list[Tensor], list[Tensor]], Outcome], *,
+    entries: Sequence[Edge | None] = (), spans: Spans = (), where: Location | None = None, counter: int | None = None,
+) -> list[Tensor]:
+    """The carried values at the end of a loop over `body(builder, index, carried, slices)`, and its stacked ys.
+
+    entries: where the histories of carried values and slices begin if a graph made earlier says so. counter: which carried value counts the steps.
+    """
+    given = tuple([capture.operand(v) for v in (*carried, *xs)])
+    count = len(carried)
+    kinds = [_type_of(v) for v in given[:count]] + [_row(v) for v in given[count:]]
+    begins = tuple([known or _entry(kind) for known, kind in zip((*entries, *(None,) * (len(kinds) - len(entries))), kinds, strict=True)])
+
+    def step(inner: Builder) -> list[Any]:
+        index = inner.param(INT, "step" if counter is not None else "")
+        params = [tensor_of(capture, inner.param(kind), edge) for kind, edge in zip(kinds, begins, strict=True)]
+        following, values, rows = body(inner, index, params[:count], params[count:])
+        return [following, *values, *rows]
+
+    start = tuple([_end(v) for v in (*carried, *xs)])
+    recorded = record(capture, step, spans)
+    steps, test = capture.operand(trip), capture.operand(condition)
+    made = Loop(steps, test, given[:count], given[count:], reverse, recorded, begins, start)
+    rows = recorded.results[1 + count :]
+    length = capture.length_of(steps) if rows else 0
+    types = (*kinds[:count], *(tensor_type(r.tensor_type.dtype, (length, *r.tensor_type.shape)) for r in rows))
+    node = capture.builder.emit_raw(LOOP, (steps, test, made.carried, made.xs, reverse), types, (recorded.block,), where)
+    outputs = [capture.fresh(v) for v in node.outputs]
+    flows = _flows(made)
+    if any(flows):
+        if counter is not None:  # known by now: run again, it is a loop of so many steps
+            made = _counted(made, node.outputs[counter])
+        WhileLoopBackward(capture, made, flows).attach(outputs, flows)
+    return outputs
+
+
+def _counted(loop: Loop, steps: Value) -> Loop:
+    body = replace(loop.body, block=Block(loop.body.block.params, loop.body.block.nodes, (True, *loop.body.results[1:])))
+    return replace(loop, trip=steps, condition=True, body=body)
+
+
+def _type_of(value: Operand) -> Type:
+    if not isinstance(value, Value) or not isinstance(value.type, TensorType):
+        raise Unsupported(f"a loop carries a number of type {getattr(value, 'type', type(value).__name__)}; make it a 0-dim tensor")
+    return value.type
+
+
+def _row(value: Value) -> TensorType:
+    kind = value.tensor_type
+    return tensor_type(kind.dtype, kind.shape[1:])
+
+
+def _entry(kind: Type) -> Edge | None:
+    if not modes.grad or not isinstance(kind, TensorType) or kind.dtype is None or not kind.dtype.is_differentiable:
+        return None
+    node = LoopEntry(())
+    node.metadata_of_inputs.append(InputMetadata(kind.shape, kind.dtype))
+    return node, 0
+
+
+def _flows(loop: Loop) -> list[bool]:
+    """Which results have a history: they depend on something outside that has one, perhaps over several steps."""
+    ends = loop.body.ends[1:]
+    reached = [loop.body.border([e]) for e in ends]
+    entries = {e: i for i, e in enumerate(loop.entries) if e is not None}
+    count = len(loop.carried)
+    flows = [i < count and loop.start[i] is not None for i in range(len(ends))]
+    before: list[bool] = []
+    while before != flows:
+        before = list(flows)
+        for i, edges in enumerate(reached):
+            flows[i] = flows[i] or any(e not in entries or _has_history(loop, entries[e], flows) for e in edges)
+    return [has_one and (end is not None or i < count) for i, (has_one, end) in enumerate(zip(flows, ends, strict=True))]
+
+
+def _has_history(loop: Loop, entry: int, flows: list[bool]) -> bool:
+    return flows[entry] if entry < len(loop.carried) else loop.start[entry] is not None
+
+
+class WhileLoopBackward(ControlBackward):
+    """The history of weft.while_loop, and of the loops that its backward makes."""
+
+    def __init__(self, capture: Capture, loop: Loop, flows: list[bool]) -> None:
+        self.loop = loop
+        self.states = [i for i in range(len(loop.carried)) if flows[i]]
+        own = {e for e in loop.entries if e is not None}
+        self.outer = tuple(e for e in loop.body.border() if e not in own)
+        super().__init__(capture, (*loop.start, *self.outer))
+
+    def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:
+        capture, loop = self.capture, self.loop
+        count, given = len(loop.carried), len(loop.start)
+        outer = [e for e, wanted in zip(self.outer, needs[given:], strict=True) if wanted]
+        slices = [i for i in range(count, given) if needs[i]]
+        rows = [i for i in range(count, len(grads)) if grads[i] is not None]
+        stacks = self._stacks()
+        flows = [zeros_at(capture, (self, i)) if grads[i] is None else grads[i] for i in self.states]
+        sums = [zeros_at(capture, e) for e in outer]
+        entries = [loop.entries[i] for i in (*self.states, *slices)]
+        wanted = [*(e for e in entries if e is not None), *outer]
+
+        def step(inner: Builder, index: Value, carried: list[Tensor], seen: list[Tensor]) -> Outcome:
+            states, totals = carried[: len(self.states)], carried[len(self.states) :]
+            taken = (*seen[:count], *seen[len(stacks) : len(stacks) + given - count])
+            params = (index, *(capture.operand(s) for s in taken))
+            cotangents: list[Any] = [None] * len(loop.body.ends)
+            for i, g in (*zip(self.states, states, strict=True), *zip(rows, seen[len(stacks) + given - count :], strict=True)):
+                cotangents[1 + i] = g
+
+            def back(_: Builder) -> list[Tensor]:
+                found = loop.body.pull_back(capture, params, cotangents, wanted)
+                through = len(found) - len(outer)
+                return [*found[: len(states)], *map(aten.add, totals, found[through:]), *found[len(states) : through]]
+
+            def stay(_: Builder) -> list[Tensor]:
+                return [*carried, *(zeros_at(capture, e) for e in wanted[len(states) : len(wanted) - len(outer)])]
+
+            if len(stacks) == count:
+                made = back(inner)
+            else:  # a step that was not made changes nothing
+                made = choose(capture, seen[count], (record(capture, back, loop.body.spans), record(capture, stay)))
+            return True, made[: len(carried)], made[len(carried) :]
+
+        known = [*loop.entries[:count], *(None,) * (len(stacks) - count), *loop.entries[count:]]
+        over = [*stacks, *(self._again(i) for i in range(count, given)), *(grads[i] for i in rows)]
+        found = repeat(
+            capture, self._now(loop.trip), True, [*flows, *sums], over, not loop.reverse, step,
+            entries=[*(None,) * (len(flows) + len(sums)), *known], spans=loop.body.spans,
+        )
+        by_edge = {**dict(zip(self.states, found, strict=False)), **dict(zip(slices, found[len(flows) + len(sums) :], strict=True))}
+        return [*(by_edge[i] for i in range(given) if needs[i]), *found[len(flows) : len(flows) + len(sums)]]
+
+    def _now(self, operand: Operand) -> Any:
+        return tensor_of(self.capture, map_operand(operand, self.capture.values))
+
+    def _again(self, i: int) -> Tensor:
+        """A value that the loop was given, with its history."""
+        value = (*self.loop.carried, *self.loop.xs)[i]
+        return tensor_of(self.capture, map_operand(value, self.capture.values), self.loop.start[i])  # type: ignore[no-any-return]
+
+    def _stacks(self) -> list[Tensor]:
+        """The loop once more, for what each step found in the carried values; behind them whether the step was made, where that is not certain."""
+        capture, loop = self.capture, self.loop
+        count = len(loop.carried)
+
+        def step(inner: Builder, index: Value, carried: list[Tensor], slices: list[Tensor]) -> Outcome:
+            loop.body.rerun(capture, (index, *(capture.operand(v) for v in (*carried, *slices))))
+            following, *values = loop.body.tensors(capture)[: 1 + count]
+            made = [capture.fresh(inner.constant(np.array(True, dt.bool_.numpy)))] if loop.may_stop else []
+            return following, values, [*carried, *made]
+
+        given = [self._again(i) for i in range(len(loop.start))]
+        found = repeat(
+            capture, self._now(loop.trip), self._now(loop.condition), given[:count], given[count:], loop.reverse, step,
+            entries=loop.entries, spans=loop.body.spans,
+        )
+        return found[count:]

@@ -1,0 +1,112 @@
+"""differentiate: a graph that also gives gradients of its results. The graph is run with symbolic tensors, and the ordinary engine walks back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.autograd.engine import run_between
+from weft.autograd.record import gradient_edge
+from weft.compile.blocks import Outcome, choose, record, repeat, tensor_of, zeros_at
+from weft.compile.capture import Capture
+from weft.ir.builder import Builder, Handle
+from weft.ir.graph import Block, Graph, Node, Operand, Value
+from weft.ir.structure import IF, LOOP
+from weft.ops.packet import aten
+from weft.ops.route import call
+from weft.passes.open_opaque import open_opaque
+from weft.support.errors import StateError
+from weft.tensor.modes import modes, no_grad
+from weft.tensor.tensor import Tensor
+from weft.types.tensor_type import TensorType
+
+Env = dict[Value, Any]
+
+
+def differentiate(graph: Graph, of: Sequence[int] = (0,), wrt: Sequence[int] | None = None) -> Graph:
+    """The graph with gradients behind its results: of the sum of all elements of the results `of`, for each parameter in `wrt`.
+
+    wrt: positions of parameters; default every tensor of floating point or complex dtype. A gradient has the type of its parameter, zeros where the
+    results do not depend on it. Raises StateError for a result that has no derivative.
+    """
+    graph = open_opaque(graph)
+    wanted = [i for i, p in enumerate(graph.params) if _is_differentiable(p)] if wrt is None else list(wrt)
+    for position in of:
+        if not _is_differentiable(graph.results[position]):
+            raise StateError(f"result {position} of @{graph.name} has no derivative: it is {graph.results[position]!r}")
+    capture = Capture(graph.name, graph.env)
+    builder = capture.builder
+    builder.track_locations = False
+    with capture.active():
+        env: Env = {p: tensor_of(capture, builder.param(p.type, p.name)) for p in graph.params}
+        for i in wanted:
+            env[graph.params[i]].requires_grad_()
+        _run(capture, graph.nodes, env)
+        results = tuple([_at(env, r) for r in graph.results])
+        receivers = [gradient_edge(env[graph.params[i]]) for i in wanted]
+        seeds = [(gradient_edge(results[i]), aten.ones_like(results[i].detach())) for i in of]
+        roots = [(edge, seed) for edge, seed in seeds if edge is not None]
+        edges = [edge for edge in receivers if edge is not None]
+        with no_grad():
+            found = run_between([edge for edge, _ in roots], [seed for _, seed in roots], edges, edges)
+        gradients = [zeros_at(capture, edge) if g is None else g for edge, g in zip(edges, found, strict=True)]
+        made = builder.graph(capture.operand((*results, *gradients)), graph.writes)
+    return open_opaque(made)
+
+
+def _is_differentiable(operand: Operand) -> bool:
+    kind = operand.type if isinstance(operand, Value) else None
+    return isinstance(kind, TensorType) and kind.dtype is not None and kind.dtype.is_differentiable
+
+
+def _at(env: Env, operand: Operand) -> Any:
+    if isinstance(operand, Value):
+        return env[operand]
+    return tuple([_at(env, part) for part in operand]) if type(operand) is tuple else operand
+
+
+def _run(capture: Capture, nodes: Sequence[Node], env: Env) -> None:
+    """Run nodes with symbolic tensors, as the program that was recorded would: `env` holds what stands for their values."""
+    for node in nodes:
+        before, capture.builder.where = capture.builder.where, node.where
+        results = _results(capture, node, tuple([_at(env, a) for a in node.args]), env)
+        capture.builder.where = before
+        for value, result in zip(node.outputs, results, strict=True):
+            env[value] = result
+            if isinstance(result, Tensor):
+                capture.operand(result).name = value.name
+
+
+def _results(capture: Capture, node: Node, args: tuple[Any, ...], env: Env) -> Sequence[Any]:
+    if node.op is IF:
+        true, false = (record(capture, lambda _, b=b: _run_block(capture, b, env)) for b in node.blocks)  # type: ignore[misc]
+        return choose(capture, args[0], (true, false), where=node.where)
+    if node.op is LOOP:
+        return _loop(capture, node, args, env)
+    if modes.grad and node.op.is_differentiable and any(_wants_grad(a) for a in args):
+        out = call(node.op, args)
+        return out if isinstance(out, (tuple, list)) else (out,)
+    made = capture.builder.emit_raw(node.op, capture.operand(args), tuple([v.type for v in node.outputs]))
+    return [tensor_of(capture, v) for v in made.outputs]
+
+
+def _wants_grad(value: Any) -> bool:
+    return any(map(_wants_grad, value)) if type(value) is tuple else isinstance(value, Tensor) and value.requires_grad
+
+
+def _run_block(capture: Capture, block: Block, env: Env) -> list[Any]:
+    inner = dict(env)
+    _run(capture, block.nodes, inner)
+    return [_at(inner, r) for r in block.results]
+
+
+def _loop(capture: Capture, node: Node, args: tuple[Any, ...], env: Env) -> list[Tensor]:
+    (block,) = node.blocks
+    trip, condition, carried, xs, reverse = args
+
+    def body(inner: Builder, index: Value, states: list[Tensor], slices: list[Tensor]) -> Outcome:
+        given = dict(zip(block.params, (Handle(index, inner), *states, *slices), strict=True))
+        following, *results = _run_block(capture, block, {**env, **given})
+        return following, results[: len(carried)], results[len(carried) :]
+
+    return repeat(capture, trip, condition, carried, xs, reverse, body, where=node.where)
