@@ -48,8 +48,8 @@ set_default_dtype = _as_set_default_dtype
 from weft.func.mapping import vmap as vmap
 from weft.compile.api import compile as compile
 from weft.compile.api import explain as explain
-from weft.compile.control import cond as cond
-from weft.compile.control import while_loop as while_loop
+from weft.compile.blocks.control import cond as cond
+from weft.compile.blocks.control import while_loop as while_loop
 from weft.random import manual_seed as manual_seed
 from weft.runtime.generator import Generator as Generator
 from weft.random import default_generator as default_generator

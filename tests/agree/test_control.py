@@ -10,7 +10,7 @@ import pytest
 
 import weft  # noqa: F401  (defines the operators)
 from tests.agree.control import ControlProgram, draw_control
-from weft.compile.differentiate import differentiate
+from weft.compile.blocks.differentiate import differentiate
 from weft.compile.executable import make_executable
 from weft.ir.compare import difference
 from weft.ir.graph import Graph

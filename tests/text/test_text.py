@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import weft  # noqa: F401  (defines the operators)
-from weft.compile.differentiate import differentiate
+from weft.compile.blocks.differentiate import differentiate
 from weft.ir.compare import difference
 from weft.ir.parser import parse_graphs
 from weft.ir.printer import print_graph

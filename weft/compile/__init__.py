@@ -3,6 +3,7 @@
 symbolic.py   tensors whose value is a graph value: storage, path, functional writes     capture.py   the mode that records
 state.py      concrete storages as inputs                                              gradients.py  .grad while capturing
 lifted.py     numbers as inputs, numbers.py their arithmetic                            recording.py one capture from start to end
+blocks/        cond, while_loop, and gradients through them
 eager/         large arrays in eager mode by native programs
 driver.py     weft.compile: entries and calls; entry.py one program with its guards     executable.py running a graph on a back end
 methods.py    programs of an instance; live_programs.py code that captures share        caches.py    what lru_cache must not keep

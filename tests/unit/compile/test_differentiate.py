@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.compile.differentiate import differentiate
+from weft.compile.blocks.differentiate import differentiate
 from weft.ir.interpreter import interpret
 from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify

@@ -7,7 +7,9 @@ from typing import Any
 
 from weft.autograd.engine import run_between
 from weft.autograd.record import gradient_edge
-from weft.compile.blocks import Outcome, choose, record, repeat, tensor_of, zeros_at
+from weft.compile.blocks.branches import choose
+from weft.compile.blocks.loops import Outcome, repeat
+from weft.compile.blocks.recorded import record, tensor_of, zeros_at
 from weft.compile.capture import Capture
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Block, Graph, Node, Operand, Value

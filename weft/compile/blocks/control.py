@@ -1,7 +1,7 @@
 """weft.cond and weft.while_loop: choices and loops that hang on values. Outside of a capture they are Python's; inside they become prim::If and prim::Loop.
 
 A branch or body is recorded into a block of its own. It may read any tensor (arguments, closures, state); it may not write tensors made outside.
-compile/blocks.py says how their backward is recorded.
+recorded.py says how their backward is recorded.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.compile.blocks import ENDLESS, Outcome, Recorded, choose, record, repeat
+from weft.compile.blocks.branches import choose
+from weft.compile.blocks.loops import ENDLESS, Outcome, repeat
+from weft.compile.blocks.recorded import Recorded, record
 from weft.compile.random_state import go_to, places
 from weft.layers.transforms.level import top
 from weft.ops.packet import aten

@@ -1,9 +1,4 @@
-"""Blocks of a graph with their histories: how branches and loop bodies are recorded, and how the engine goes backward through them.
-
-A block is recorded with the autograd graph that its operators made. The backward of a branch is a branch, that of a loop a loop the other way over
-what the forward one found at each step; in their blocks the nodes of the forward block are emitted once more, and the ordinary engine walks the graph
-that was made in it, up to its border. Being recorded by the same two functions (`choose` and `repeat`), they have a backward too, at every order.
-"""
+"""Loops: a recorded body as a prim::Loop, with its history: what the backward needs of each step is stacked by running the loop again."""
 
 from __future__ import annotations
 
@@ -13,17 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.autograd import engine
-from weft.autograd.accumulate import AccumulateGrad
-from weft.autograd.node import Edge, InputMetadata, Node, sequence_numbers
-from weft.autograd.record import gradient_edge
-from weft.ir.builder import Builder, Handle
+from weft.autograd.node import Edge, InputMetadata, Node
+from weft.compile.blocks.branches import choose
+from weft.compile.blocks.recorded import ControlBackward, Recorded, Spans, end_of, record, tensor_of, zeros_at
+from weft.ir.builder import Builder
 from weft.ir.graph import Block, Operand, Value, map_operand
-from weft.ir.structure import IF, LOOP
+from weft.ir.structure import LOOP
 from weft.ops.packet import aten
-from weft.support.errors import CaptureError, Unsupported
+from weft.support.errors import Unsupported
 from weft.support.locations import Location
-from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -31,181 +24,11 @@ from weft.types.tensor_type import INT, TensorType, Type, tensor_type
 
 if TYPE_CHECKING:
     from weft.compile.capture import Capture
-    from weft.compile.symbolic import Order
 
 ENDLESS = 2**62  # trip count of a loop that only its condition stops
-Spans = tuple[range, ...]
 Outcome = tuple[Any, Sequence[Any], Sequence[Any]]  # of a step: whether to go on, the carried values, a row of each ys
 
 
-@dataclass(eq=False)
-class Recorded:
-    """A block and the autograd graph made in it: where each result's gradient flows.
-
-    spans: the numbers of the nodes that belong to it. values: what stood for values of blocks recorded earlier when this one was.
-    """
-
-    block: Block
-    ends: tuple[Edge | None, ...]
-    spans: Spans
-    values: dict[Value, Operand]
-
-    @property
-    def results(self) -> tuple[Operand, ...]:
-        return self.block.results
-
-    def border(self, ends: Sequence[Edge | None] | None = None) -> dict[Edge, None]:
-        """The edges that lead out of the block's own graph, from some of its ends (default: all)."""
-        found: dict[Edge, None] = {}
-        stack = [e for e in (self.ends if ends is None else ends) if e is not None]
-        seen: set[Node] = set()
-        while stack:
-            node, index = stack.pop()
-            if not self._has(node):
-                found[node, index] = None
-            elif node not in seen:
-                seen.add(node)
-                stack.extend(e for e in reversed(node.edges) if e is not None)
-        return found
-
-    def _has(self, node: Node) -> bool:
-        return not isinstance(node, AccumulateGrad) and any(node.sequence in span for span in self.spans)
-
-    def rerun(self, capture: Capture, params: Sequence[Operand] = ()) -> None:
-        """Emit the block's nodes once more into the open block. From there on, tensors of the block are their new values."""
-        values = {**capture.values, **dict(zip(self.block.params, params, strict=True))}
-        _copy_nodes(capture.builder, self.block, values)
-        values.update([(old, map_operand(new, values)) for old, new in self.values.items()])
-        for old in capture.lengths.keys() & values.keys():  # types stay: what has as many rows goes on saying so
-            capture.lengths.setdefault(values[old], capture.lengths[old])
-        capture.values = values
-
-    def tensors(self, capture: Capture) -> list[Any]:
-        """The block's results after it was run again, with their histories."""
-        return [tensor_of(capture, map_operand(r, capture.values), end) for r, end in zip(self.results, self.ends, strict=True)]
-
-    def pull_back(self, capture: Capture, params: Sequence[Operand], grads: Sequence[Any], wanted: Sequence[Edge]) -> list[Tensor]:
-        """In an open block: run again, and the gradients of edges of the border for gradients of the results; zeros where none arrives."""
-        self.rerun(capture, params)
-        seeded = [(end, g) for end, g in zip(self.ends, grads, strict=True) if end is not None and g is not None]
-        found = engine.run_between([end for end, _ in seeded], [g for _, g in seeded], wanted, self.border())
-        return [zeros_at(capture, edge) if g is None else g for edge, g in zip(wanted, found, strict=True)]
-
-
-def record(capture: Capture, body: Callable[[Builder], Sequence[Any]], spans: Spans = ()) -> Recorded:
-    """What `body` does, as a block with the results that it returns. spans: of blocks recorded earlier that it goes back through."""
-    first = next(sequence_numbers)
-    with capture.block() as inner:
-        results = body(inner)
-        block = inner.block([capture.operand(r) for r in results])
-        ends = tuple([_end(r) for r in results])
-        return Recorded(block, ends, (*spans, range(first, next(sequence_numbers))), capture.values)
-
-
-def _end(result: Any) -> Edge | None:
-    return gradient_edge(result) if modes.grad and isinstance(result, Tensor) and result.dtype.is_differentiable else None
-
-
-def _copy_nodes(builder: Builder, block: Block, values: dict[Value, Operand]) -> None:
-    for node in block.nodes:
-        args = tuple([map_operand(a, values) for a in node.args])
-        if node.blocks:
-            types = tuple([v.type for v in node.outputs])
-            made = builder.emit_raw(node.op, args, types, tuple([_copy(builder, b, values) for b in node.blocks]), node.where)
-        else:
-            made = builder.emit_like(node, args)
-        values.update(zip(node.outputs, made.outputs, strict=True))
-
-
-def _copy(builder: Builder, block: Block, values: dict[Value, Operand]) -> Block:
-    with builder.inner() as inner:
-        scope = {**values, **{p: inner.param(p.type, p.name) for p in block.params}}
-        _copy_nodes(inner, block, scope)
-        return inner.block([map_operand(r, scope) for r in block.results])
-
-
-def tensor_of(capture: Capture, value: Operand, edge: Edge | None = None) -> Any:
-    """A tensor around a value, whose gradient flows into `edge`; a handle of a number; what is no value as it is."""
-    if not isinstance(value, Value):
-        return value
-    if not isinstance(value.type, TensorType):
-        return Handle(value, capture.builder)
-    out = capture.fresh(value)
-    if edge is not None:
-        out._autograd = AutogradState(False, *edge)
-    return out
-
-
-def zeros_at(capture: Capture, edge: Edge) -> Tensor:
-    """The gradient of what nothing flowed into."""
-    metadata = edge[0].metadata_of_inputs[edge[1]]
-    assert metadata is not None
-    with capture.builder.active():
-        return capture.fresh(aten.zeros(metadata.dims, dtype=metadata.dtype).value)
-
-
-# ---- histories
-class ControlBackward(Node):
-    """The history of what a branch or a loop gave: its edges are those over which its blocks' graphs are left."""
-
-    def __init__(self, capture: Capture, edges: tuple[Edge | None, ...]) -> None:
-        super().__init__(edges)
-        self.capture = capture
-
-    def attach(self, outputs: Sequence[Tensor], flows: Sequence[bool]) -> None:
-        """Make this the history of the results that have one."""
-        for i, (out, has_one) in enumerate(zip(outputs, flows, strict=True)):
-            self.metadata_of_inputs.append(InputMetadata(out.dims, out.dtype))
-            if has_one:
-                out._autograd = AutogradState(False, self, i)
-
-    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
-        """One gradient per edge."""
-        if modes.capture is not self.capture:
-            raise CaptureError(f"{self.name()}: the function that recorded this branch or loop is over")
-        found = iter(self.pull_back(grads, needs))
-        return tuple([next(found) if wanted else None for wanted in needs])
-
-    def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:
-        """The gradients of the edges that need one."""
-        raise NotImplementedError
-
-
-# ---- branches
-def choose(
-    capture: Capture, condition: Any, branches: tuple[Recorded, Recorded], orders: Sequence[Order | None] | None = None, where: Location | None = None
-) -> list[Tensor]:
-    """The results of one of two recorded blocks, as the condition says when the program runs."""
-    types = tuple([r.type for r in branches[0].results])
-    test = capture.operand(condition)
-    node = capture.builder.emit_raw(IF, (test,), types, tuple([b.block for b in branches]), where)
-    outputs = [capture.fresh(v, o) for v, o in zip(node.outputs, orders or (None,) * len(types), strict=True)]
-    border = {**branches[0].border(), **branches[1].border()}
-    if border:
-        flows = [any(b.ends[i] is not None for b in branches) for i in range(len(types))]
-        CondBackward(capture, tuple(border), test, branches).attach(outputs, flows)
-    return outputs
-
-
-class CondBackward(ControlBackward):
-    """The history of weft.cond."""
-
-    def __init__(self, capture: Capture, edges: tuple[Edge, ...], condition: Operand, branches: tuple[Recorded, Recorded]) -> None:
-        super().__init__(capture, edges)
-        self.condition, self.branches = condition, branches
-
-    def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:
-        capture = self.capture
-        wanted = [e for e, is_wanted in zip(self.edges, needs, strict=True) if e is not None and is_wanted]
-
-        def backward(branch: Recorded) -> Recorded:
-            return record(capture, lambda _: branch.pull_back(capture, (), grads, wanted), branch.spans)
-
-        condition = tensor_of(capture, map_operand(self.condition, capture.values))
-        return choose(capture, condition, (backward(self.branches[0]), backward(self.branches[1])))
-
-
-# ---- loops
 @dataclass(eq=False)
 class Loop:
     """A prim::Loop that was recorded. entries: where gradients of the block's carried values and slices flow; start: the same of what they were given."""
@@ -252,7 +75,7 @@ def repeat(
         following, values, rows = body(inner, index, params[:count], params[count:])
         return [following, *values, *rows]
 
-    start = tuple([_end(v) for v in (*carried, *xs)])
+    start = tuple([end_of(v) for v in (*carried, *xs)])
     recorded = record(capture, step, spans)
     steps, test = capture.operand(trip), capture.operand(condition)
     made = Loop(steps, test, given[:count], given[count:], reverse, recorded, begins, start)

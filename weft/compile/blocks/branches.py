@@ -1,0 +1,50 @@
+"""Branches: two recorded blocks as one prim::If, with its history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from weft.autograd.node import Edge
+from weft.compile.blocks.recorded import ControlBackward, Recorded, record, tensor_of
+from weft.ir.graph import Operand, map_operand
+from weft.ir.structure import IF
+from weft.support.locations import Location
+from weft.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from weft.compile.capture import Capture
+    from weft.compile.symbolic import Order
+
+
+def choose(
+    capture: Capture, condition: Any, branches: tuple[Recorded, Recorded], orders: Sequence[Order | None] | None = None, where: Location | None = None
+) -> list[Tensor]:
+    """The results of one of two recorded blocks, as the condition says when the program runs."""
+    types = tuple([r.type for r in branches[0].results])
+    test = capture.operand(condition)
+    node = capture.builder.emit_raw(IF, (test,), types, tuple([b.block for b in branches]), where)
+    outputs = [capture.fresh(v, o) for v, o in zip(node.outputs, orders or (None,) * len(types), strict=True)]
+    border = {**branches[0].border(), **branches[1].border()}
+    if border:
+        flows = [any(b.ends[i] is not None for b in branches) for i in range(len(types))]
+        CondBackward(capture, tuple(border), test, branches).attach(outputs, flows)
+    return outputs
+
+
+class CondBackward(ControlBackward):
+    """The history of weft.cond."""
+
+    def __init__(self, capture: Capture, edges: tuple[Edge, ...], condition: Operand, branches: tuple[Recorded, Recorded]) -> None:
+        super().__init__(capture, edges)
+        self.condition, self.branches = condition, branches
+
+    def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:
+        capture = self.capture
+        wanted = [e for e, is_wanted in zip(self.edges, needs, strict=True) if e is not None and is_wanted]
+
+        def backward(branch: Recorded) -> Recorded:
+            return record(capture, lambda _: branch.pull_back(capture, (), grads, wanted), branch.spans)
+
+        condition = tensor_of(capture, map_operand(self.condition, capture.values))
+        return choose(capture, condition, (backward(self.branches[0]), backward(self.branches[1])))

@@ -1,0 +1,164 @@
+"""Blocks of a graph with their histories: how a branch or a loop body is recorded, and how the engine goes backward through it.
+
+A block is recorded with the autograd graph that its operators made. The backward of a branch is a branch, that of a loop a loop the other way over
+what the forward one found at each step; in their blocks the nodes of the forward block are emitted once more, and the ordinary engine walks the graph
+that was made in it, up to its border. Being recorded by the same two functions (`choose` and `repeat`), they have a backward too, at every order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from weft.autograd import engine
+from weft.autograd.accumulate import AccumulateGrad
+from weft.autograd.node import Edge, InputMetadata, Node, sequence_numbers
+from weft.autograd.record import gradient_edge
+from weft.ir.builder import Builder, Handle
+from weft.ir.graph import Block, Operand, Value, map_operand
+from weft.ops.packet import aten
+from weft.support.errors import CaptureError
+from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.types.tensor_type import TensorType
+
+if TYPE_CHECKING:
+    from weft.compile.capture import Capture
+
+Spans = tuple[range, ...]
+
+
+@dataclass(eq=False)
+class Recorded:
+    """A block and the autograd graph made in it: where each result's gradient flows.
+
+    spans: the numbers of the nodes that belong to it. values: what stood for values of blocks recorded earlier when this one was.
+    """
+
+    block: Block
+    ends: tuple[Edge | None, ...]
+    spans: Spans
+    values: dict[Value, Operand]
+
+    @property
+    def results(self) -> tuple[Operand, ...]:
+        return self.block.results
+
+    def border(self, ends: Sequence[Edge | None] | None = None) -> dict[Edge, None]:
+        """The edges that lead out of the block's own graph, from some of its ends (default: all)."""
+        found: dict[Edge, None] = {}
+        stack = [e for e in (self.ends if ends is None else ends) if e is not None]
+        seen: set[Node] = set()
+        while stack:
+            node, index = stack.pop()
+            if not self._has(node):
+                found[node, index] = None
+            elif node not in seen:
+                seen.add(node)
+                stack.extend(e for e in reversed(node.edges) if e is not None)
+        return found
+
+    def _has(self, node: Node) -> bool:
+        return not isinstance(node, AccumulateGrad) and any(node.sequence in span for span in self.spans)
+
+    def rerun(self, capture: Capture, params: Sequence[Operand] = ()) -> None:
+        """Emit the block's nodes once more into the open block. From there on, tensors of the block are their new values."""
+        values = {**capture.values, **dict(zip(self.block.params, params, strict=True))}
+        _copy_nodes(capture.builder, self.block, values)
+        values.update([(old, map_operand(new, values)) for old, new in self.values.items()])
+        for old in capture.lengths.keys() & values.keys():  # types stay: what has as many rows goes on saying so
+            capture.lengths.setdefault(values[old], capture.lengths[old])
+        capture.values = values
+
+    def tensors(self, capture: Capture) -> list[Any]:
+        """The block's results after it was run again, with their histories."""
+        return [tensor_of(capture, map_operand(r, capture.values), end) for r, end in zip(self.results, self.ends, strict=True)]
+
+    def pull_back(self, capture: Capture, params: Sequence[Operand], grads: Sequence[Any], wanted: Sequence[Edge]) -> list[Tensor]:
+        """In an open block: run again, and the gradients of edges of the border for gradients of the results; zeros where none arrives."""
+        self.rerun(capture, params)
+        seeded = [(end, g) for end, g in zip(self.ends, grads, strict=True) if end is not None and g is not None]
+        found = engine.run_between([end for end, _ in seeded], [g for _, g in seeded], wanted, self.border())
+        return [zeros_at(capture, edge) if g is None else g for edge, g in zip(wanted, found, strict=True)]
+
+
+def record(capture: Capture, body: Callable[[Builder], Sequence[Any]], spans: Spans = ()) -> Recorded:
+    """What `body` does, as a block with the results that it returns. spans: of blocks recorded earlier that it goes back through."""
+    first = next(sequence_numbers)
+    with capture.block() as inner:
+        results = body(inner)
+        block = inner.block([capture.operand(r) for r in results])
+        ends = tuple([end_of(r) for r in results])
+        return Recorded(block, ends, (*spans, range(first, next(sequence_numbers))), capture.values)
+
+
+def end_of(result: Any) -> Edge | None:
+    """Where the gradient of a result flows, if it has a history."""
+    return gradient_edge(result) if modes.grad and isinstance(result, Tensor) and result.dtype.is_differentiable else None
+
+
+def _copy_nodes(builder: Builder, block: Block, values: dict[Value, Operand]) -> None:
+    for node in block.nodes:
+        args = tuple([map_operand(a, values) for a in node.args])
+        if node.blocks:
+            types = tuple([v.type for v in node.outputs])
+            made = builder.emit_raw(node.op, args, types, tuple([_copy(builder, b, values) for b in node.blocks]), node.where)
+        else:
+            made = builder.emit_like(node, args)
+        values.update(zip(node.outputs, made.outputs, strict=True))
+
+
+def _copy(builder: Builder, block: Block, values: dict[Value, Operand]) -> Block:
+    with builder.inner() as inner:
+        scope = {**values, **{p: inner.param(p.type, p.name) for p in block.params}}
+        _copy_nodes(inner, block, scope)
+        return inner.block([map_operand(r, scope) for r in block.results])
+
+
+def tensor_of(capture: Capture, value: Operand, edge: Edge | None = None) -> Any:
+    """A tensor around a value, whose gradient flows into `edge`; a handle of a number; what is no value as it is."""
+    if not isinstance(value, Value):
+        return value
+    if not isinstance(value.type, TensorType):
+        return Handle(value, capture.builder)
+    out = capture.fresh(value)
+    if edge is not None:
+        out._autograd = AutogradState(False, *edge)
+    return out
+
+
+def zeros_at(capture: Capture, edge: Edge) -> Tensor:
+    """The gradient of what nothing flowed into."""
+    metadata = edge[0].metadata_of_inputs[edge[1]]
+    assert metadata is not None
+    with capture.builder.active():
+        return capture.fresh(aten.zeros(metadata.dims, dtype=metadata.dtype).value)
+
+
+# ---- histories
+class ControlBackward(Node):
+    """The history of what a branch or a loop gave: its edges are those over which its blocks' graphs are left."""
+
+    def __init__(self, capture: Capture, edges: tuple[Edge | None, ...]) -> None:
+        super().__init__(edges)
+        self.capture = capture
+
+    def attach(self, outputs: Sequence[Tensor], flows: Sequence[bool]) -> None:
+        """Make this the history of the results that have one."""
+        for i, (out, has_one) in enumerate(zip(outputs, flows, strict=True)):
+            self.metadata_of_inputs.append(InputMetadata(out.dims, out.dtype))
+            if has_one:
+                out._autograd = AutogradState(False, self, i)
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        """One gradient per edge."""
+        if modes.capture is not self.capture:
+            raise CaptureError(f"{self.name()}: the function that recorded this branch or loop is over")
+        found = iter(self.pull_back(grads, needs))
+        return tuple([next(found) if wanted else None for wanted in needs])
+
+    def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:
+        """The gradients of the edges that need one."""
+        raise NotImplementedError
