@@ -528,6 +528,36 @@ def test_unwatched_state(rng: RNG) -> None:
     assert weft.equal(named(x), x * 2) and held(x)[0].item() == first
 
 
+def test_what_things_say_about_themselves(rng: RNG) -> None:
+    class Named:
+        pass
+
+    x, held = weft.ones(3), weft.ones(3)
+    name = weft.compile(lambda x: x * len(Named.__name__))
+    version = weft.compile(lambda x: x * held._version)
+    seed, anomalies = weft.compile(lambda x: x * (weft.initial_seed() % 100)), weft.compile(lambda x: x * weft.is_anomaly_enabled())
+    flat = weft.compile(weft.nn.Flatten(0))
+    calls = [name, version, seed, anomalies, flat]
+    before = [call(x).tolist() for call in calls]
+    Named.__name__ = "Renamed"
+    held.add_(1)
+    weft.manual_seed(weft.initial_seed() + 1)
+    flatten = weft.Tensor.flatten
+    try:
+        weft.Tensor.flatten = lambda self, *a: self * 5  # type: ignore[method-assign]
+        with weft.autograd.detect_anomaly(check_nan=False):
+            assert [call(x).tolist() for call in calls] == before
+    finally:
+        weft.Tensor.flatten = flatten  # type: ignore[method-assign]
+
+
+def test_histories_begin_at_the_call(rng: RNG) -> None:
+    w = parameter(rng, 3)
+    compiled = weft.compile(lambda x: x * 2 if x.is_leaf and x.grad_fn is None else x * 3)
+    compiled(w * 1).sum().backward()
+    assert w.grad is not None and w.grad.tolist() == [2.0] * 3
+
+
 def test_a_changed_number(rng: RNG) -> None:
     holder, p = Holder(), parameter(rng, 3)
     optimizer = weft.optim.SGD([p], lr=0.5)

@@ -17,6 +17,7 @@ import weft
 from weft import Tensor, nn
 from weft.compile.driver import CompiledFunction
 from weft.nn import functional as F
+from weft.support.errors import CaptureError
 
 Change = Callable[[], Any]
 Case = tuple[Callable[[Tensor], Any], Change, Change]
@@ -213,3 +214,26 @@ def test_a_protocol_may_be_asked_for_in_a_step() -> None:
     assert compiled(weft.ones(2)).tolist() == [1.0, 1.0]
     Plain.size_of = lambda self: 1  # type: ignore[attr-defined]
     assert compiled(weft.ones(2)).tolist() == [2.0, 2.0]
+
+
+def test_a_name_that_setattr_makes_is_new_in_the_first_call_only() -> None:
+    class Model:
+        hidden = 0.0
+
+    model = Model()
+
+    def step(x: Tensor) -> Tensor:
+        setattr(model, "hidden", getattr(model, "hidden") + x)  # noqa: B009, B010
+        return model.hidden * 2
+
+    compiled = CompiledFunction(step, backend="interpret")
+    assert [compiled(weft.ones(1)).item() for _ in range(4)] == [2.0, 4.0, 6.0, 8.0]
+
+
+def test_a_tensor_without_memory_is_refused_by_name() -> None:
+    held = weft.ones(4)
+    compiled = CompiledFunction(lambda x: x * (held.data_ptr() > 0), backend="interpret")
+    compiled(weft.ones(2))
+    held = weft.ones(4)
+    with pytest.raises(CaptureError, match="data_ptr"):
+        compiled(weft.ones(2))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any, Final
 
+from weft.guards.content_guard import KeysGuard
 from weft.guards.guard import ClassGuard, OrderGuard
 from weft.guards.kinds import CONTAINERS, Kind, Kinds, is_changeable
 from weft.guards.origin import INTERNAL, USER
@@ -42,7 +43,7 @@ class ClassReads:
     def __init__(self) -> None:
         self.classes: dict[tuple[int, str], ClassGuard] = {}
         self.absent: dict[type, dict[str, Location]] = {}
-        self.keys: dict[int, tuple[Any, str, Location]] = {}  # what holds attributes whose names are made at run time
+        self.keys: dict[int, KeysGuard] = {}  # what holds attributes whose names are made at run time
         self.orders: dict[type, OrderGuard] = {}
         self._special: set[type] = set()
         self._overridden: set[type] = set()
@@ -113,11 +114,14 @@ class ClassReads:
             return
         held = instance_dict(value)
         if kind is not Kind.CLASS and held is not NOTHING:
-            self.keys.setdefault(id(value), (value, text, where))
+            if id(value) not in self.keys:
+                self.keys[id(value)] = KeysGuard(value, where, text)
             yield from list(held)
         for cls in (value if kind is Kind.CLASS else type(value)).__mro__:
             if self.kinds.origins.of_module(cls.__module__) == USER:
-                self.keys.setdefault(id(cls), (cls, cls.__name__, where))
+                if id(cls) not in self.keys:
+                    getattr(cls, "__annotations__", None)  # asking makes them
+                    self.keys[id(cls)] = KeysGuard(cls, where, cls.__name__)
                 yield from [n for n in cls.__dict__ if not (n.startswith("__") and n.endswith("__"))]
 
     def class_attribute(

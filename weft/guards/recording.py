@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from weft.guards.content_guard import ArrayGuard, BufferGuard, ContainerGuard, KeysGuard
+from weft.guards.content_guard import ArrayGuard, BufferGuard, ContainerGuard
 from weft.guards.guard import AbsentGuard, AbsentNamesGuard, Guard, ShadowGuard, SlotGuard
 from weft.guards.guard_set import GuardSet
 from weft.guards.hidden_guard import CacheGuard, ReferenceGuard, RegistrationGuard
@@ -86,13 +86,14 @@ def record(
             raise recorder.refusal
         drop_fresh(recorder.reads, result, recorder.kinds)
         writes = writes_of(recorder.reads, recorder.visitor, recorder.kinds)
+        recording = Recording(recorder.reads, writes, epoch_source)  # (within: an interrupt may come here too)
     except BaseException:
         _rollback(recorder.reads)
         raise
     finally:
         if at_end is not None:
             at_end([*recorder.reads.known.values(), *(guard.raw for guard in recorder.reads.classes.values())])
-    return result, Recording(recorder.reads, writes, epoch_source)
+    return result, recording
 
 
 def _rollback(reads: Reads) -> None:
@@ -126,7 +127,7 @@ def _guards(reads: Reads, written: set[Key]) -> list[Guard]:
     found += [CacheGuard(cache, where, text) for cache, where, text in reads.caches.values()]
     found += [ReferenceGuard(*each) for each in reads.references.values()]
     found += [RegistrationGuard(*each) for each in reads.registries.values()]
-    found += [KeysGuard(obj, where, text) for obj, text, where in reads.keys.values()]
+    found += reads.keys.values()
     found += [ShadowGuard(scope, names) for scope, names in reads.shadows.values()]
     for held in reads.containers.values():
         if held.guarded:
