@@ -351,6 +351,17 @@ class Entry:
         """Run the program on a call that fits."""
         inputs, grads = self.inputs.gather(leaves, symbols)
         results = self.executable.run(inputs, symbols)
+        kept_up: list[ObjectWrite] = []
+        try:
+            return self._finish(leaves, inputs, results, symbols, grads, kept_up)
+        except KeyboardInterrupt:  # the program has written its state: what belongs to that follows, and the step has been made
+            self._finish(leaves, inputs, results, symbols, grads, kept_up)
+            raise
+
+    def _finish(
+        self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: dict[int, Tensor | None], kept_up: list[ObjectWrite]
+    ) -> Any:
+        """Everything behind the program's run. It may be done twice, but for the assignments that are `kept_up` already."""
         for position in self._shared(results, inputs) if self.shared is None else self.shared:
             results[position] = results[position].copy(order="C")
         for name, position in self.late:
@@ -371,8 +382,10 @@ class Entry:
         for i in self.spent:
             SpentBackward.mark(made[i])
         result, values = pytree.unflatten(made, self.result_spec)
-        for write, value in zip(self.assigned, opened(values) if wrapper_classes or armed else values, strict=True):
-            write.target.put(value)
+        values = opened(values) if wrapper_classes or armed else values
+        for at in range(len(kept_up), len(self.assigned)):
+            self.assigned[at].target.put(values[at])
+            kept_up.append(self.assigned[at])
         return result
 
     def _follow(self, made: list[Any], symbols: Symbols) -> None:

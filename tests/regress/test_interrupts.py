@@ -1,0 +1,89 @@
+"""An interrupt that comes once a program has run: the step has been made, with all that it keeps up in Python, or none of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft import Tensor, nn
+from weft.compile import entry
+from weft.compile.driver import CompiledFunction
+from weft.guards import recording
+from weft.support import pytree
+
+
+class Trainer:
+    """A step with state of every kind."""
+
+    def __init__(self) -> None:
+        weft.manual_seed(5)
+        self.model = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 2))
+        self.opt = weft.optim.Adam(self.model.parameters(), lr=0.1)
+        self.hidden, self.count = weft.zeros(2), 0
+        self.log: list[Tensor] = []
+        self.compiled = CompiledFunction(self.step)
+
+    def step(self, x: Tensor) -> Tensor:
+        self.opt.zero_grad()
+        out = self.model(x)
+        loss = out.pow(2).mean()
+        loss.backward()
+        self.opt.step()
+        self.count += 1
+        self.hidden = (self.hidden * 0.5 + out.sum(0)).detach()
+        self.log.append(loss.detach())
+        return loss.detach()
+
+    def state(self) -> list[Any]:
+        moments = [v for s in self.opt.state.values() for v in s.values()]
+        return [self.count, len(self.log), *[t.detach().numpy().copy() for t in (self.hidden, *self.model.parameters(), *moments)]]
+
+
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("place", ["effects", "tree", "put"])
+def test_a_step_is_made_whole(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, found, x = Trainer(), Trainer(), weft.linspace(-1, 1, 12).reshape(4, 3)
+    weft.manual_seed(7)
+    for _ in range(4):
+        expected.compiled(x)
+    weft.manual_seed(7)
+    found.compiled(x)
+    found.compiled(x)
+    holder, name = {"effects": (entry.Effects, "apply"), "tree": (pytree, "unflatten"), "put": (entry.ObjectWrite, "target")}[place]
+    pending = [True]
+    real = getattr(holder, name) if place != "put" else None
+
+    def once(*args: Any) -> Any:
+        made = real(*args) if real is not None else args[0].__dict__["target"]
+        if pending and pending.pop():
+            raise KeyboardInterrupt
+        return made
+
+    with monkeypatch.context() as patch:
+        if place == "put":
+            patch.setattr(holder, name, property(once), raising=False)
+        else:
+            patch.setattr(holder, name, once)
+        with pytest.raises(KeyboardInterrupt):
+            found.compiled(x)
+    assert not pending
+    found.compiled(x)
+    for a, b in zip(found.state(), expected.state(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_one_while_guards_are_put_together_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer, x = Trainer(), weft.ones(2, 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(recording, "_guards", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            trainer.compiled(x)
+    assert trainer.count == 0 and trainer.hidden.tolist() == [0.0, 0.0] and not trainer.log
+    trainer.compiled(x)
+    assert trainer.count == 1
