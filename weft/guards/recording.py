@@ -79,6 +79,10 @@ def record(
     recorder.start(fn, args, named)
     if substitution is not None:
         recorder.exempt(substitution.stand_ins)
+    def end() -> None:
+        if at_end is not None:
+            at_end([*recorder.reads.known.values(), *(guard.raw for guard in recorder.reads.classes.values())])
+
     try:
         with recorder:
             result = fn(*args, **named)
@@ -86,13 +90,12 @@ def record(
             raise recorder.refusal
         drop_fresh(recorder.reads, result, recorder.kinds)
         writes = writes_of(recorder.reads, recorder.visitor, recorder.kinds)
+        end()
         recording = Recording(recorder.reads, writes, epoch_source)  # (within: an interrupt may come here too)
     except BaseException:
         _rollback(recorder.reads)
+        end()
         raise
-    finally:
-        if at_end is not None:
-            at_end([*recorder.reads.known.values(), *(guard.raw for guard in recorder.reads.classes.values())])
     return result, recording
 
 
