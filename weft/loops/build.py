@@ -13,7 +13,7 @@ from weft.ops.cost import body_weight
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.rules import Pointwise
 from weft.passes.alias import Aliases, dims_of, dtype_of
-from weft.passes.group import Group, Place, is_leaf
+from weft.passes.group import AxisMap, Group, is_leaf
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -94,16 +94,16 @@ class GroupBuilder:
         return all(self._varying(n) == group.axes and self._reduced(n) == group.rows for n in reduces)
 
     def _varying(self, node: Node) -> frozenset[int]:
-        return frozenset(self._source_place(node)) - {-1}
+        return frozenset(self._source_axis_map(node)) - {-1}
 
     def _reduced(self, node: Node) -> frozenset[int]:
-        return self._varying(node) - frozenset(self.group.places[node.outputs[0]] or ())
+        return self._varying(node) - frozenset(self.group.axis_maps[node.outputs[0]] or ())
 
-    def _source_place(self, node: Node) -> Place:
+    def _source_axis_map(self, node: Node) -> AxisMap:
         source = node.args[0]
-        place = self.group.place_of(source)
-        if place is not None:
-            return place
+        axis_map = self.group.axis_map_of(source)
+        if axis_map is not None:
+            return axis_map
         shift = len(self.group.space) - len(dims_of(source))
         return tuple(i + shift if i + shift in self.group.axes else -1 for i in range(len(dims_of(source))))
 
@@ -124,7 +124,7 @@ class GroupBuilder:
 
     def _apply(self, node: Node) -> int:
         op, rule = node.op, node.op.type
-        place = self.group.places.get(node.outputs[0]) or (-1,) * len(dims_of(node.outputs[0]))
+        axis_map = self.group.axis_maps.get(node.outputs[0]) or (-1,) * len(dims_of(node.outputs[0]))
         types = tuple([_type_of(a) for a in node.args])
         compute = rule.operand_dtype(types) if isinstance(rule, Pointwise) else None
         keep = rule.keep if isinstance(rule, Pointwise) else ()
@@ -134,7 +134,7 @@ class GroupBuilder:
                 args.append(None)
             elif argument.kind in ("Tensor", "Scalar", "float", "int", "bool") and (type(value) is Value or type(value) is Expr):
                 cast = compute is not None and argument.name not in keep
-                args.append((self._operand(value, place), cast and argument.kind in ("Tensor", "Scalar")))
+                args.append((self._operand(value, axis_map), cast and argument.kind in ("Tensor", "Scalar")))
             elif argument.kind in ("Tensor", "Scalar") and value is not None and compute is not None:
                 args.append(("const", value))
             else:
@@ -145,18 +145,18 @@ class GroupBuilder:
         assert dtype is not None
         return self.emit(Instr("apply", dtype, level, phase, tuple(args), op, compute, node, body_weight(op, compute)))
 
-    def _operand(self, value: Operand, place: Place) -> Ref:
+    def _operand(self, value: Operand, axis_map: AxisMap) -> Ref:
         if type(value) is Expr:
             return Ref(self.emit(Instr("size", dt.int64, ONCE, what=value), ("size", value)))
         source: Value = value
-        while source not in self.known and source.node is not None and source.node.op.is_view and self.group.place_of(source) is not None:
+        while source not in self.known and source.node is not None and source.node.op.is_view and self.group.axis_map_of(source) is not None:
             source = source.node.args[0]
         if source in self.known:
             return Ref(self.known[source])
-        return Ref(self.outside(value, place))
+        return Ref(self.outside(value, axis_map))
 
-    def outside(self, value: Value, place: Place) -> int:
-        """Read a value from outside the group at the point that `place` says."""
+    def outside(self, value: Value, axis_map: AxisMap) -> int:
+        """Read a value from outside the group at the point that `axis_map` says."""
         if value.node is None and not isinstance(value.type, TensorType) and dtype_of(value) is dt.float64:
             return self._number(value)
         root, geometry = self.aliases.of(value)
@@ -164,7 +164,7 @@ class GroupBuilder:
         assert dtype is not None
         if root in self.aliases.splats:
             return self.splat(root, dtype)
-        strides = self._strides(geometry, dims_of(value), place)
+        strides = self._strides(geometry, dims_of(value), axis_map)
         if root.node is not None and root.node.op.counts:
             return self._index(strides, geometry.offset)
         access = self.access(root, strides, geometry.offset)
@@ -201,11 +201,11 @@ class GroupBuilder:
         access = self.access(None, strides, offset)
         return self.emit(Instr("index", dt.int64, self.level(strides), what=access, weight=1), ("index", access))
 
-    def _strides(self, geometry: Geometry, dims: Sequence[Dim], place: Place) -> tuple[Dim, ...]:
+    def _strides(self, geometry: Geometry, dims: Sequence[Dim], axis_map: AxisMap) -> tuple[Dim, ...]:
         strides: list[Dim] = [0] * len(self.group.space)
-        lead = len(place) - len(dims)
+        lead = len(axis_map) - len(dims)
         for i, (d, stride) in enumerate(zip(dims, geometry.strides, strict=False)):
-            axis = place[i + lead]
+            axis = axis_map[i + lead]
             if axis >= 0 and not is_broadcast(d, self.group.space[axis]):
                 strides[axis] = stride
         return tuple(strides)
@@ -228,8 +228,8 @@ class GroupBuilder:
     def _reduce(self, node: Node) -> int:
         assert node.op.reduce is not None
         source, _, _ = reduce_arguments(node.op, node.args)
-        place = self._source_place(node)
-        ref = self._operand(source, place)
+        axis_map = self._source_axis_map(node)
+        ref = self._operand(source, axis_map)
         dtype = dtype_of(node.outputs[0])
         assert dtype is not None
         combine = node.op.reduce.combine
@@ -263,9 +263,9 @@ class GroupBuilder:
     # ---- results
     def store_value(self, value: Value) -> None:
         dims = dims_of(value)
-        place = self.group.places[value]
-        assert place is not None
-        strides = self._strides(contiguous(dims), dims, place)
+        axis_map = self.group.axis_maps[value]
+        assert axis_map is not None
+        strides = self._strides(contiguous(dims), dims, axis_map)
         self.stores.append((self.known[value], self.access(value, strides, 0)))
 
     def _rows(self) -> Dim:
@@ -305,9 +305,9 @@ class GroupBuilder:
             writes.append(target)
             strides: tuple[Dim, ...] = (0,) * len(self.group.space)
             if instr.kind == "column":
-                place = self.group.places[result]
-                assert place is not None
-                strides = self._strides(contiguous(dims_of(result)), dims_of(result), place)
+                axis_map = self.group.axis_maps[result]
+                assert axis_map is not None
+                strides = self._strides(contiguous(dims_of(result)), dims_of(result), axis_map)
             self.stores.append((i, self.access(target, strides, 0)))
             if not is_direct:
                 followers.append(combining_nest(target, result, str(instr.what), chunks, width, instr.node))

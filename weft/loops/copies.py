@@ -76,7 +76,7 @@ def gather_nest(node: Node, aliases: Aliases, base: Operand, walked: Sequence[Di
     builder = GroupBuilder(Group(dims_of(out), 0, 0), aliases, {out})
     builder.choose_axes()
     place = tuple(i if i in builder.group.axes else -1 for i in range(len(dims_of(out))))
-    builder.group.places[out] = place
+    builder.group.axis_maps[out] = place
     refs = []
     for lookup in lookups:
         index = builder.outside(lookup.index, tuple(place[a] for a in lookup.axes))
@@ -117,7 +117,7 @@ def leaf_nest(node: Node, aliases: Aliases) -> Nest:
     builder = GroupBuilder(group, aliases, {target})
     builder.choose_axes()
     place = tuple(i if i in group.axes else -1 for i in range(len(group.space)))
-    builder.group.places[target] = place
+    builder.group.axis_maps[target] = place
     builder.known[target] = builder.outside(target, place)
     builder.store_value(target)
     return replace(builder.finish([target], None), nodes=(node,))

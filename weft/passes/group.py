@@ -1,6 +1,6 @@
 """Group: nodes that run as one kernel, and which nodes fit.
 
-A group has an iteration `space` (dims). Every value computed in it has a place: for each of its dims the axis of the space that it follows, or -1 where it
+A group has an iteration `space` (dims). Every value computed in it has an axis map: for each of its dims the axis of the space that it follows, or -1 where it
 does not vary. `inner` is the set of axes that row reductions sum over; the other axes are the rows. A value varies over the whole space, or over
 rows only. A reduction over the rows, or over everything, is a cross-row reduction: it is complete only after the last row, so nobody in the group reads it.
 """
@@ -20,7 +20,7 @@ from weft.passes.effects import KEPT
 from weft.types import shape_env
 from weft.types.dims import Dim, Expr
 
-Place = tuple[int, ...]
+AxisMap = tuple[int, ...]
 _ARG_REDUCTIONS = ("argmax", "argmin")
 
 
@@ -46,7 +46,7 @@ class Group:
     order: int
     inner: frozenset[int] | None = None
     nodes: list[Node] = field(default_factory=list)
-    places: dict[Value, Place | None] = field(default_factory=dict)
+    axis_maps: dict[Value, AxisMap | None] = field(default_factory=dict)
     cross_row: set[Value] = field(default_factory=set)
     axes: frozenset[int] = frozenset()
 
@@ -58,18 +58,18 @@ class Group:
         """The axes that are not inner."""
         return self.axes - (self.inner or frozenset())
 
-    def place_of(self, value: Value) -> Place | None:
-        """The place of a value computed in the group, through views that only rename axes; None for values from outside."""
-        if value in self.places:
-            return self.places[value]
+    def axis_map_of(self, value: Value) -> AxisMap | None:
+        """The axis map of a value computed in the group, through views that only rename axes; None for values from outside."""
+        if value in self.axis_maps:
+            return self.axis_maps[value]
         node = value.node
         if node is None or not node.op.is_view:
             return None
-        source = self.place_of(node.args[0])
-        place = None if source is None else _rename(node.op, source, dims_of(node.args[0]), dims_of(value))
+        source = self.axis_map_of(node.args[0])
+        axis_map = None if source is None else _rename(node.op, source, dims_of(node.args[0]), dims_of(value))
         if source is not None:
-            self.places[value] = place
-        return place
+            self.axis_maps[value] = axis_map
+        return axis_map
 
     def is_cross_row(self, value: Value) -> bool:
         """Whether a value (or the source of a view) is a cross-row reduction of this group."""
@@ -82,20 +82,20 @@ class Group:
         return self._accept_reduce(node) if node.op.reduce is not None else self._accept_pointwise(node)
 
     def _accept_pointwise(self, node: Node) -> bool:
-        place = self._joint_place(node)
-        if place is None:
+        axis_map = self._joint_axis_map(node)
+        if axis_map is None:
             return False
-        varies = frozenset(a for a in place if a >= 0)
+        varies = frozenset(a for a in axis_map if a >= 0)
         if varies != self.axes and (self.inner is None or varies != self.rows):
             return False
-        self._add(node, place)
+        self._add(node, axis_map)
         return True
 
-    def _joint_place(self, node: Node) -> Place | None:
+    def _joint_axis_map(self, node: Node) -> AxisMap | None:
         dims = dims_of(node.outputs[0])
-        place = [-1] * len(dims)
+        axis_map = [-1] * len(dims)
         for value in node.inputs():
-            known = self.place_of(value)
+            known = self.axis_map_of(value)
             if known is None:
                 continue
             if self.is_cross_row(value):
@@ -104,41 +104,41 @@ class Group:
             sizes = dims_of(value)
             for i, axis in enumerate(known):
                 if axis >= 0 and _same(sizes[i], dims[i + lead]):  # else a symbol that is 1 here, which broadcasts
-                    if place[i + lead] not in (-1, axis):
+                    if axis_map[i + lead] not in (-1, axis):
                         return None
-                    place[i + lead] = axis
-        return self._align(place, dims)
+                    axis_map[i + lead] = axis
+        return self._align(axis_map, dims)
 
-    def _align(self, place: list[int], dims: Sequence[Dim]) -> Place | None:
+    def _align(self, axis_map: list[int], dims: Sequence[Dim]) -> AxisMap | None:
         """Give the dims that no inner value fixed the axis at the same distance from the end."""
-        used = {a for a in place if a >= 0}
+        used = {a for a in axis_map if a >= 0}
         shift = len(self.space) - len(dims)
-        for i, axis in enumerate(place):
+        for i, axis in enumerate(axis_map):
             if axis >= 0 or _is_one(dims[i]):
                 continue
             axis = i + shift
             if axis < 0 or axis in used or not _same(dims[i], self.space[axis]):
                 return None
-            place[i] = axis
+            axis_map[i] = axis
             used.add(axis)
-        following = [a for a in place if a >= 0]
-        return tuple(place) if all(a < b for a, b in itertools.pairwise(following)) else None
+        following = [a for a in axis_map if a >= 0]
+        return tuple(axis_map) if all(a < b for a, b in itertools.pairwise(following)) else None
 
     def _accept_reduce(self, node: Node) -> bool:
         source, dim, keepdim = reduce_arguments(node.op, node.args)
-        place = self.place_of(source)
-        if place is None:
-            place = self._align([-1] * len(dims_of(source)), dims_of(source))
-        if place is None or self.is_cross_row(source):
+        axis_map = self.axis_map_of(source)
+        if axis_map is None:
+            axis_map = self._align([-1] * len(dims_of(source)), dims_of(source))
+        if axis_map is None or self.is_cross_row(source):
             return False
-        over = normalize_dims(node.op.base, dim, len(place)) if place else ()
-        if any(axis < 0 and not _is_one(size) for axis, size in zip(place, dims_of(source), strict=True)):
+        over = normalize_dims(node.op.base, dim, len(axis_map)) if axis_map else ()
+        if any(axis < 0 and not _is_one(size) for axis, size in zip(axis_map, dims_of(source), strict=True)):
             return False  # repeated along a dim: the group holds one copy of it
-        is_row = keepdim or len(over) < len(place)  # one row only: its readers will want the result in the same pass
-        crosses = self._role(node, frozenset(place) - {-1}, frozenset(place[i] for i in over) - {-1}, is_row)
+        is_row = keepdim or len(over) < len(axis_map)  # one row only: its readers will want the result in the same pass
+        crosses = self._role(node, frozenset(axis_map) - {-1}, frozenset(axis_map[i] for i in over) - {-1}, is_row)
         if crosses is None:
             return False
-        self._add(node, tuple(-1 if i in over else a for i, a in enumerate(place) if keepdim or i not in over))
+        self._add(node, tuple(-1 if i in over else a for i, a in enumerate(axis_map) if keepdim or i not in over))
         if crosses:
             self.cross_row.add(node.outputs[0])
         return True
@@ -164,9 +164,9 @@ class Group:
             return False
         return True if over == self.rows and not is_arg else None
 
-    def _add(self, node: Node, place: Place) -> None:
+    def _add(self, node: Node, axis_map: AxisMap) -> None:
         self.nodes.append(node)
-        self.places[node.outputs[0]] = place
+        self.axis_maps[node.outputs[0]] = axis_map
 
 
 Item = Group | StandaloneKernel
@@ -180,15 +180,15 @@ def _same(a: Dim, b: Dim) -> bool:
     return a == b or shape_env.equal(a, b)
 
 
-def _rename(op: Op, place: Place, old: Sequence[Dim], new: Sequence[Dim]) -> Place | None:
-    """The place of a view that only adds, removes or repeats dims of size 1; None for any other view."""
+def _rename(op: Op, axis_map: AxisMap, old: Sequence[Dim], new: Sequence[Dim]) -> AxisMap | None:
+    """The axis map of a view that only adds, removes or repeats dims of size 1; None for any other view."""
     assert op.view is not None
     if op.view.repeats:
         lead = len(new) - len(old)
-        return tuple(-1 if i < lead else place[i - lead] for i in range(len(new)))
+        return tuple(-1 if i < lead else axis_map[i - lead] for i in range(len(new)))
     if not op.view.keeps_order:
         return None
-    kept = [(d, a) for d, a in zip(old, place, strict=False) if not _is_one(d)]
+    kept = [(d, a) for d, a in zip(old, axis_map, strict=False) if not _is_one(d)]
     wanted = [d for d in new if not _is_one(d)]
     if [d for d, _ in kept] != wanted:
         return None

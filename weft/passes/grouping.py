@@ -192,7 +192,7 @@ class _Grouper:
             if item is None:
                 continue
             if item is group:
-                if group.place_of(value) is None or group.is_cross_row(value):
+                if group.axis_map_of(value) is None or group.is_cross_row(value):
                     return False
                 continue
             if not may_wait:
@@ -274,7 +274,7 @@ def _take_over(target: Group, nodes: Sequence[Node], other: Group) -> bool:
         if (merged.inner != target.inner and target.inner is not None) or (merged.inner != other.inner and other.inner is not None):
             continue
         target.space, target.inner, target.nodes, target.axes = merged.space, merged.inner, merged.nodes, merged.axes
-        target.places, target.cross_row, target.order = merged.places, merged.cross_row, merged.order
+        target.axis_maps, target.cross_row, target.order = merged.axis_maps, merged.cross_row, merged.order
         return True
     return False
 
@@ -282,7 +282,7 @@ def _take_over(target: Group, nodes: Sequence[Node], other: Group) -> bool:
 def _is_misread(group: Group) -> bool:
     """Whether a node reads a value of its own group in a way that the group cannot follow."""
     inside = {v for n in group.nodes for v in n.outputs}
-    return any(_source_in(v, inside) and group.place_of(v) is None for n in group.nodes for v in n.inputs())
+    return any(_source_in(v, inside) and group.axis_map_of(v) is None for n in group.nodes for v in n.inputs())
 
 
 def _source_in(value: Value, inside: set[Value]) -> bool:

@@ -133,18 +133,11 @@ class Frame:
     # ---- what Python touches
     def params(self) -> tuple[Slot, ...]:
         """The slots of the parameters."""
-        return tuple(self._param(i, v) for i, v in enumerate(self.lowered.params))
+        return tuple(map(self.slot, self.lowered.params))
 
     def results(self) -> tuple[Result, ...]:
         """Where the results are found."""
         return tuple(self._result(i, o) for i, o in enumerate(self.lowered.results))
-
-    def _param(self, index: int, value: Value) -> Slot:
-        if is_number(value):
-            return NumberSlot(self.word_of[self.storage.owner(value)], KINDS[value.type])  # type: ignore[index]
-        if isinstance(value.type, TensorType):
-            return TensorSlot(index, _dtype_name(value))
-        return ObjectSlot(index)
 
     def slot(self, value: Value) -> Slot:
         """How Python reaches a value."""
@@ -171,7 +164,7 @@ class Frame:
             return self._immediate(operand)
         given = self._given_to.get(index, self._given_to.get(operand))
         if given is not None:
-            return Result("given", self._param(given, self.lowered.params[given]))
+            return Result("given", self.slot(self.lowered.params[given]))
         if is_number(operand):
             return Result("number", self.slot(operand))
         fresh = self._fresh.get(operand)

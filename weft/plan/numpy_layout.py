@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weft.ir.graph import Graph, Node, Operand, Value, values_in
+from weft.plan.numbers import KINDS, is_number
 from weft.runtime.segments import (
     HEADER,
     Bind,
@@ -19,9 +20,7 @@ from weft.runtime.segments import (
 )
 from weft.types import dims as dm
 from weft.types.dims import Expr
-from weft.types.tensor_type import BOOL, FLOAT, INT, TensorType
-
-_KINDS = {FLOAT: "float", INT: "int", BOOL: "bool"}
+from weft.types.tensor_type import TensorType
 
 
 def numpy_layout(graph: Graph) -> Layout:
@@ -98,9 +97,9 @@ class _Plan:
         if isinstance(value.type, TensorType):
             dtype = value.type.dtype
             return TensorSlot(root, dtype.name if dtype is not None else "")
-        if value.type in _KINDS:
+        if is_number(value):
             self.words += 1
-            return NumberSlot(self.words - 1, _KINDS[value.type])
+            return NumberSlot(self.words - 1, KINDS[value.type])  # type: ignore[index]
         return ObjectSlot(root)
 
     def layout(self) -> Layout:

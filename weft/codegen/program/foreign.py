@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.ir.graph import Node, Operand, Value
-from weft.ir.interpreter import run_node
+from weft.ir.graph import Node, Value
+from weft.ir.interpreter import resolve, run_node
 from weft.ops import array as _rule_runner  # noqa: F401  # lets evaluate run decompositions
 from weft.ops.compute import evaluate, is_default
 from weft.ops.op import Op
@@ -16,8 +16,6 @@ from weft.ops.rules import Pointwise
 from weft.ops.scalar_numpy import NUMPY
 from weft.plan.numbers import number_compute_dtype
 from weft.runtime.program import ForeignFunction
-from weft.types import dims as dm
-from weft.types.dims import Expr
 
 NUMBERS = (int, float, bool)
 
@@ -27,11 +25,10 @@ def foreign_function(node: Node) -> ForeignFunction:
     inputs = node.needs()
     if node.blocks:
         return _block_function(node, inputs)
-    places = {value: i for i, value in enumerate(inputs)}
 
     def run(values: Sequence[Any], symbols: Mapping[str, int]) -> Sequence[Any]:
-        args = tuple([_resolved(a, places, values, symbols) for a in node.args])
-        result = evaluate_node(node.op, args)
+        scope = dict(zip(inputs, values, strict=True))
+        result = evaluate_node(node.op, tuple([resolve(a, scope, symbols) for a in node.args]))
         return result if isinstance(result, (tuple, list)) else (result,)
 
     return run
@@ -44,15 +41,6 @@ def _block_function(node: Node, inputs: tuple[Value, ...]) -> ForeignFunction:
         return [scope[output] for output in node.outputs]
 
     return run
-
-
-def _resolved(operand: Operand, places: Mapping[Value, int], values: Sequence[Any], symbols: Mapping[str, int]) -> Any:
-    kind = type(operand)
-    if kind is Value:
-        return values[places[operand]]
-    if kind is tuple:
-        return tuple([_resolved(o, places, values, symbols) for o in operand])
-    return dm.evaluate(operand, symbols) if kind is Expr else operand
 
 
 def evaluate_node(op: Op, args: tuple[Any, ...]) -> Any:
