@@ -20,12 +20,20 @@ ndarray = np.ndarray
 _lock = threading.RLock()  # several threads may run backward into one leaf
 
 
+def gradient_of(variable: Tensor) -> Tensor | None:
+    """`.grad`, for code of weft's own that gives it to nobody and keeps nothing of it: reading the property says that somebody has it."""
+    if modes.capture is not None or armed:
+        return variable.grad
+    state = variable._autograd
+    return None if state is None else state.grad
+
+
 def zero(variable: Tensor) -> None:
     """Set `.grad` to zero in its own memory, if there is one."""
     capture = modes.capture
     if capture is not None and capture.zero_grad(variable):
         return
-    gradient = variable.grad
+    gradient = gradient_of(variable)
     if gradient is not None:
         with no_grad():
             gradient.detach().zero_()
@@ -45,8 +53,19 @@ class AccumulateGrad(Node):
         """The leaf, or None when nobody holds it any more (the leaf keeps its node, not the other way round)."""
         return self._variable()
 
+    @property
+    def has_hooks(self) -> bool:
+        """Whether anybody is given the gradients."""
+        return bool(self.tensor_hooks or self.pre_hooks or self.post_hooks)
+
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
-        gradient = grads[0]
+        return self._add(grads[0], False)
+
+    def take(self, gradient: Any) -> tuple[Any, ...]:
+        """apply() with a gradient that nobody else has."""
+        return self._add(gradient, True)
+
+    def _add(self, gradient: Any, is_owned: bool) -> tuple[Any, ...]:
         variable = self._variable()
         if gradient is not None and variable is not None:
             capture = modes.capture
@@ -56,7 +75,7 @@ class AccumulateGrad(Node):
                 with Asking(DISABLED):
                     accumulate(variable, gradient)
             else:
-                accumulate(variable, gradient)
+                accumulate(variable, gradient, is_owned)
             self._after(variable)
         return ()
 
@@ -86,41 +105,35 @@ def accumulator_of(variable: Tensor) -> AccumulateGrad:
             if node is None:
                 node = AccumulateGrad(variable)
                 if state.hooks:  # of a leaf whose type changed: they belong to the tensor
-                    node.tensor_hooks = {0: state.hooks}  # type: ignore[dict-item]
+                    node.tensor_hooks = {0: state.hooks}
                 state.accumulate = node
     return node  # type: ignore[no-any-return]
 
 
-def accumulate(variable: Tensor, gradient: Tensor) -> None:
-    """`variable.grad += gradient`: in place when there is a gradient and grad mode is off, else a new object."""
+def accumulate(variable: Tensor, gradient: Tensor, is_owned: bool = False) -> None:
+    """`variable.grad += gradient`: in place when there is a gradient and grad mode is off, else a new object. is_owned: nobody else has the gradient."""
     state = variable._state()
     with _lock:
         present = state.grad
         if present is None:
-            state.grad = _first(variable, gradient)
+            state.grad = _first(variable, gradient, is_owned)
+            state.owns_grad = not modes.grad and type(gradient._data) is ndarray
         elif modes.grad:
-            state.grad = present + gradient
+            state.grad, state.owns_grad = present + gradient, False
         else:
             present.add_(gradient)
 
 
-def _first(variable: Tensor, gradient: Tensor) -> Tensor:
+def _first(variable: Tensor, gradient: Tensor, is_owned: bool) -> Tensor:
     if modes.grad:
         return gradient.clone() if _shares_layout(variable, gradient) is False else gradient
     data = gradient._data
     if type(data) is not ndarray:
         return gradient.detach()
-    if _may_steal(gradient, data) and _shares_layout(variable, gradient):
+    if is_owned and _shares_layout(variable, gradient):
         return gradient.detach() if gradient._autograd is not None else gradient
     out = Tensor(_laid_out_like(variable, data))
     return out
-
-
-def _may_steal(gradient: Tensor, data: Any) -> bool:
-    """Nobody else can see the bytes: a fresh array that is held by this gradient alone (base None or an unshared base)."""
-    if gradient._view is not None or data.base is not None or gradient._storage is not None:
-        return False
-    return sys.getrefcount(data) <= 4 and sys.getrefcount(gradient) <= 7
 
 
 def _shares_layout(variable: Tensor, gradient: Tensor) -> bool:

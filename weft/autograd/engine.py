@@ -9,9 +9,12 @@ from __future__ import annotations
 import heapq
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+from numpy import ndarray
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.accumulate import accumulate as accumulate_into
@@ -209,6 +212,7 @@ class _Walk:
         self.buffers: dict[Node, list[Any]] = {}
         self.queue: list[tuple[int, int, Node]] = []
         self.captured: dict[Edge, Any] = {}
+        self.owned: set[Node] = set()  # leaves whose gradient nobody else has
         self.dependencies = _count_dependencies([n for n, _ in roots], border)
         self.needed = None if wanted is None else _reaching({n for n, _ in wanted}, self.dependencies)
         self.evaluator = _local.evaluators[-1]
@@ -242,7 +246,7 @@ class _Walk:
         self.ticket += 1
         heapq.heappush(self.queue, (-node.sequence, self.ticket, node))
 
-    def _deliver(self, node: Node, index: int, gradient: Any) -> None:
+    def _deliver(self, node: Node, index: int, gradient: Any, is_owned: bool = False) -> None:
         if (node, index) in self.border:
             present = self.captured.get((node, index))
             self.captured[node, index] = gradient if present is None else present if gradient is None else self.evaluator.add(present, gradient)
@@ -253,17 +257,26 @@ class _Walk:
         if gradient is None:
             return
         present = buffer[index]
+        if type(node) is AccumulateGrad and (is_owned or present is not None):
+            self.owned.add(node)
         buffer[index] = gradient if present is None else self.evaluator.add(present, gradient)
 
     def _step(self, node: Node) -> None:
         grads = self.buffers.pop(node, None) or [None] * max(1, len(node.metadata_of_inputs))
         out = self._compute(node, grads)
+        made: set[int] | None = None
         for i, edge in enumerate(node.edges):
             if edge is None:
                 continue
             target, index = edge
             if out is not None:
-                self._deliver(target, index, self._checked(node, i, out[i], target, index))
+                gradient = self._checked(node, i, out[i], target, index)
+                if type(target) is AccumulateGrad and node.makes_gradients and not node.post_hooks:
+                    if made is None:
+                        made = _made_here(out, grads)
+                    self._deliver(target, index, gradient, i in made and _has_all_its_memory(gradient))
+                else:
+                    self._deliver(target, index, gradient)
             if edge in self.border:
                 continue
             left = self.dependencies[target] - 1
@@ -290,6 +303,8 @@ class _Walk:
             if not self.keep:
                 node.release()
             return None
+        if type(node) is AccumulateGrad and node in self.owned and type(self.evaluator) is Evaluator and not node.has_hooks:
+            return node.take(grads[0])
         needs = tuple(e is not None and (self.needed is None or self._leads_on(e)) for e in node.edges)
         try:
             if anomaly.enabled:
@@ -326,6 +341,17 @@ class _Walk:
         """Whether an input's own node runs: backward() accumulates into leaves, and into others by their retain_grad."""
         assert self.wanted is not None
         return any(e[0] is node for e in self.wanted)
+
+
+def _made_here(out: tuple[Any, ...], grads: Sequence[Any]) -> set[int]:
+    """The places of gradients that their node made: not given to it, and for one edge only."""
+    held = Counter([id(g._data) for g in (*grads, *out) if isinstance(g, Tensor)])
+    return {i for i, g in enumerate(out) if isinstance(g, Tensor) and held[id(g._data)] == 1}
+
+
+def _has_all_its_memory(gradient: Any) -> bool:
+    """Whether a gradient is all of its memory, and no view of anything."""
+    return gradient._view is None and gradient._storage is None and type(gradient._data) is ndarray and gradient._data.base is None
 
 
 def _runs_on_nothing(node: Node) -> bool:

@@ -96,6 +96,7 @@ class Node:
     forward_trace: str | None = None
     parent_node: Node | None = None  # the node whose backward made this one (known in anomaly mode)
     mark: Any = None
+    makes_gradients = False  # whether what apply() returns was made by it, or is among the gradients that it was given: nobody else has it
 
     def __init__(self, edges: tuple[Edge | None, ...]) -> None:
         self.edges = edges
@@ -174,6 +175,7 @@ class OpNode(Node):
     """The node of an operator. One subclass per entry, named after it; the formula is the entry's."""
 
     plan: Plan
+    makes_gradients = True  # a formula is linear in its gradients: what it saved is no gradient
 
     def __init__(self, edges: tuple[Edge | None, ...], packed: tuple[Any, ...], counts: tuple[int, ...]) -> None:
         self.edges = edges

@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.compile.arguments import contiguous_bytes
 from weft.compile.gradients import present_grad
-from weft.compile.memory import Memory, Place, is_private
+from weft.compile.memory import Memory, Place
 from weft.compile.program_io import (
     ArgumentSource,
     GradBuffer,
@@ -96,7 +96,7 @@ def _grad_buffer(at: int, source: GradBuffer, tensor: Tensor, grads: Grads) -> A
     present = present_grad(tensor)
     is_optional = source.slot.has is not None
     data = tensor._data
-    if present is not None and (is_optional or (not source.slot.present and is_private(present))) and _is_like(present._data, data):
+    if present is not None and (is_optional or (not source.slot.present and tensor._state().owns_grad)) and _is_like(present._data, data):
         grads[at] = present
         return present._data
     counters.allocations += 1
@@ -157,12 +157,12 @@ class Effects:
 def _apply_grad(effect: GradEffect, tensor: Tensor, inputs: list[Any], grads: Grads) -> None:
     state = tensor._state()
     if effect.param is None:
-        state.grad = effect.value
+        state.grad, state.owns_grad = effect.value, False
         return
     present = grads[effect.param]
     array = inputs[effect.param]
     if present is None:
-        state.grad = Tensor(array)
+        state.grad, state.owns_grad = Tensor(array), True
         return
     if present._data is not array:
         present._data[...] = array

@@ -436,7 +436,7 @@ class Entry:
             leaf = leaves[returned.leaf]  # type: ignore[union-attr, index]
             return leaf if returned.shown is None else _seen_through(leaf, returned.shown, symbols)  # type: ignore[union-attr]
         if kind is ReturnGrad:
-            gradient = present_grad(target_of(returned, leaves))  # type: ignore[arg-type]
+            gradient = target_of(returned, leaves).grad  # type: ignore[arg-type]
             return gradient if returned.shown is None or gradient is None else _seen_through(gradient, returned.shown, symbols)  # type: ignore[union-attr]
         if kind is ReturnState:
             if returned.tensor is not None:  # type: ignore[union-attr]

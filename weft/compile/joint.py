@@ -251,6 +251,8 @@ class SpentBackward(Node):
 class CompiledFunctionBackward(Node):
     """The gradient of a compiled forward: its saved values, its tangents, one program."""
 
+    makes_gradients = True
+
     def __init__(self, edges: tuple[Any, ...], program: JointProgram, saved: list[Any], symbols: dict[str, int]) -> None:
         super().__init__(edges)
         self.program, self.symbols = program, symbols

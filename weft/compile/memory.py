@@ -6,13 +6,11 @@ since the capture is followed there, as long as all of them lie in memory as the
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from weft.compile.gradients import present_grad
 from weft.compile.state import Getter, StateSlot, base_like
 from weft.runtime.storage import Storage, root_of
 from weft.tensor.tensor import Tensor
@@ -129,21 +127,13 @@ def _places(slot: StateSlot, named: Container[int]) -> Iterator[Place]:
             yield Place(tensor, array, slot)
 
 
-def is_private(gradient: Tensor) -> bool:
-    """Whether nobody but its leaf (and one name of the caller's) can see this gradient, so that its bytes may be used again."""
-    return (
-        sys.getrefcount(gradient) <= 4 and sys.getrefcount(gradient._data) <= 3 and gradient._view is None and gradient._data.base is None
-        and (gradient._storage is None or sys.getrefcount(gradient._storage) <= 3)
-    )
-
-
 def shows_a_gradient(added_to: Sequence[tuple[Tensor, int | None]], leaves: Sequence[Any], outside: set[int]) -> bool:
     """Whether a gradient that the program adds to (of a tensor, or of the argument at that place) is seen by an argument, by state or by another of them."""
     seen: list[int] = []
     for tensor, leaf in added_to:
-        gradient = present_grad(tensor if leaf is None else leaves[leaf])
-        if gradient is not None and not is_private(gradient):
-            seen.append(id(root_of(gradient._data)))
+        state = (tensor if leaf is None else leaves[leaf])._autograd
+        if state is not None and state.grad is not None and not state.owns_grad:
+            seen.append(id(root_of(state.grad._data)))
     if not seen:
         return False
     arguments = {id(root_of(leaf._data)) for leaf in leaves if isinstance(leaf, Tensor)}

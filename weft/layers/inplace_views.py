@@ -6,7 +6,7 @@ the same base keep what they show: they remember how the base lay when they were
 
 from __future__ import annotations
 
-import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +18,7 @@ from weft.layers.eager import INFERENCE_WRITE
 from weft.ops.geometry import contiguous_strides
 from weft.ops.overrides import overridable
 from weft.ops.packet import aten
-from weft.runtime.storage import Storage, UntypedStorage
+from weft.runtime.storage import Storage, UntypedStorage, root_of
 from weft.support.errors import ArgumentError, CaptureError, ShapeError, StateError, Unsupported, too_large
 from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import modes
@@ -130,12 +130,10 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         raise CaptureError("resize_: a captured tensor cannot be resized; make a new one with zeros() and copy into it")
     if tuple(dims) == self._data.shape:
         return self
-    storage, dtype = self.storage(), self._data.dtype
-    offset = storage.offset_of(self._data)
+    dtype, offset, version = self._data.dtype, self.storage().offset_of(self._data), self.storage().version
     count = int(np.prod(dims, dtype=np.int64))
-    if (offset + count) * dtype.itemsize > storage.nbytes:
-        storage = _grown(self, offset + count)
-    version = self.storage().version
+    needs_more = (offset + count) * dtype.itemsize > self._storage.nbytes
+    storage: Any = _grown(self, offset + count) if needs_more else self._storage
     self._data = storage.view(dims, contiguous_strides(dims), offset, dtype)
     self._storage = storage
     storage.version = version + 1
@@ -143,20 +141,38 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 
 
 def _grown(tensor: Tensor, count: int) -> Storage:
-    """A larger storage with the old bytes in front."""
-    old = tensor._storage
-    # counted: the tensor, resize_ and this function hold the storage; the storage and the tensor hold the array; the call itself adds one
-    if sys.getrefcount(old) > 4 or sys.getrefcount(old.array) > 3 or tensor._view is not None:
-        raise StateError(
-            f"Trying to resize storage that is not resizable: resize_ needs {count * tensor.itemsize} bytes, the storage has {old.nbytes}, and another "
-            "tensor or array shows it. clone() the tensor first"
-        )
+    """A larger storage with the old bytes in front. Raises StateError, and nothing has happened, where something else shows the old one."""
     try:
         array = np.empty(count, tensor._data.dtype)
     except (MemoryError, ValueError) as problem:
         raise too_large("resize_", problem) or problem from None
-    array.view(np.uint8)[: old.nbytes] = old.array.reshape(-1).view(np.uint8)
+    nbytes, root = tensor._storage.nbytes, tensor._storage.array
+    array.view(np.uint8)[:nbytes] = root.reshape(-1).view(np.uint8)
+    del root
+    if tensor._view is not None or not _let_go(tensor):
+        raise StateError(
+            f"Trying to resize storage that is not resizable: resize_ needs {array.nbytes} bytes, the storage has {nbytes}, and another tensor or array "
+            "shows it. clone() the tensor first"
+        )
     return Storage(array)
+
+
+def _let_go(tensor: Tensor) -> bool:
+    """Take a tensor's memory from it, unless it outlives that, for somebody else has it: then the tensor has it back."""
+    storage, data = tensor._storage, tensor._data
+    g: Any = tensor.geometry()  # of bytes: numbers
+    version, dtype = storage.version, data.dtype
+    held = [weakref.ref(x) for x in (storage, data, storage.array, root_of(data))]
+    tensor._storage = tensor._data = None
+    del storage, data
+    storage, data, *arrays = [found() for found in held]
+    others = [a for a in (data, *arrays) if a is not None]
+    if storage is None and not others:
+        return True
+    tensor._storage = Storage(others[0]) if storage is None else storage
+    tensor._storage.version = version
+    tensor._data = tensor._storage.view(g.dims, g.strides, g.offset, dtype) if data is None else data
+    return False
 
 
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:

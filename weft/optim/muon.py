@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft.autograd.accumulate import gradient_of
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
 from weft.optim.optimizer import Group, Optimizer, Params
@@ -46,7 +47,7 @@ class Muon(Optimizer):
     def _update_group(self, group: Group, params: list[Tensor]) -> None:
         lr, decay, momentum = (self._number(group, key) for key in ("lr", "weight_decay", "momentum"))
         for p in params:
-            grad: Any = p.grad
+            grad: Any = gradient_of(p)
             average = self._state_of(p, ("momentum_buffer",))["momentum_buffer"].lerp_(grad, 1 - momentum)
             update = aten.lerp(grad, average, momentum) if group["nesterov"] else average.clone()
             update = _orthogonal(update, group["ns_coefficients"], group["ns_steps"], group["eps"])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import weft.optim.state_dict as saving
-from weft.autograd.accumulate import zero
+from weft.autograd.accumulate import gradient_of, zero
 from weft.autograd.node import RemovableHandle
 from weft.layers.watching import unwatched
 from weft.ops.packet import aten
@@ -138,7 +138,7 @@ class Optimizer:
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             self._guard_groups()
             for group in self.param_groups:
-                active = [p for p in group["params"] if p.grad is not None]
+                active = [p for p in group["params"] if gradient_of(p) is not None]
                 if any(p.dtype.is_complex for p in active):
                     update_as_real(self, group, active)
                 elif active:
@@ -306,7 +306,7 @@ class Optimizer:
 
 def descent(p: Tensor, maximize: bool, weight_decay: Any) -> Tensor:
     """The gradient to descend along: negative to maximize, with weight_decay * p added."""
-    gradient: Any = p.grad
+    gradient: Any = gradient_of(p)
     if maximize:
         gradient = -gradient
     return aten.add(gradient, p, alpha=weight_decay) if weight_decay != 0 else gradient

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.autograd.accumulate import gradient_of
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
 from weft.optim.optimizer import Group, Optimizer, Params
@@ -33,7 +34,7 @@ class Rprop(Optimizer):
         for p in params:
             state = self._state_of(p, ("prev",))
             self._state_of(p, ("step_size",), lambda p: aten.full_like(p, float(group["lr"])))
-            grad: Any = p.grad
+            grad: Any = gradient_of(p)
             grad = -grad if group["maximize"] else aten.clone(grad)
             agrees = aten.sign(grad * state["prev"])
             factor = aten.where(agrees > 0, grow, aten.where(agrees < 0, shrink, aten.ones_like(grad)))

@@ -17,6 +17,7 @@ class AutogradState:
     node: Any = None
     index = 0
     grad: Tensor | None = None
+    owns_grad = False  # whether nobody has been given `grad`: its bytes may be used again
     hooks: dict[int, Callable[..., Any]] | None = None
     post_accumulate: dict[int, Callable[..., Any]] | None = None
     accumulate: Any = None

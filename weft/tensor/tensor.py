@@ -165,6 +165,8 @@ class Tensor(Questions, Conversions):
             return None
         if state.grad is None and state.node is not None and not state.retains_grad:
             warnings.warn(_NOT_A_LEAF, stacklevel=2)
+        if state.owns_grad:
+            state.owns_grad = False
         return state.grad
 
     @grad.setter
@@ -175,7 +177,8 @@ class Tensor(Questions, Conversions):
         if capture is not None:
             capture.set_grad(self, value)
             return
-        self._state().grad = value
+        state = self._state()
+        state.grad, state.owns_grad = value, False
 
     @grad.deleter
     def grad(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from weft.autograd.accumulate import gradient_of
 from weft.ops.packet import aten
 from weft.support.errors import StateError
 from weft.tensor.modes import no_grad
@@ -15,7 +16,7 @@ Parameters = Iterable[Tensor] | Tensor
 
 def _with_grads(parameters: Parameters) -> list[Tensor]:
     listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    gradients = (p.grad for p in listed)
+    gradients = (gradient_of(p) for p in listed)
     return [g for g in gradients if g is not None]
 
 
