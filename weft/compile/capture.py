@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 from weft.autograd import engine
 from weft.autograd.hooks import hooks_on, keep_hooks
 from weft.autograd.views import write_path
+from weft.compile.blocks.memory import OpenBlock
 from weft.compile.evaluator import OpaqueEvaluator
 from weft.compile.layout import is_permuted, order_like, ordered, result_orders
 from weft.compile.lifted import LiftedNumbers
@@ -82,6 +83,7 @@ class Capture(LiftedNumbers, WrapperState):
         self.builder.track_locations = True
         self.root = self.builder  # has the parameters; `builder` is that of the innermost open block
         self.depth = 0  # how many blocks are open
+        self.open: list[OpenBlock] = []
         self.values: dict[Value, Operand] = {}  # in the backward of a block: what stands for the values of the forward one
         self.lengths: dict[Value, Dim] = {}  # by the number of steps of a loop: how many rows it stacks
         self.states: dict[int, StateSlot] = {}
@@ -151,16 +153,18 @@ class Capture(LiftedNumbers, WrapperState):
         self._undo.append(undo)
 
     @contextmanager
-    def block(self) -> Iterator[Builder]:
-        """Record into a nested block."""
+    def block(self) -> Iterator[tuple[Builder, OpenBlock]]:
+        """Record into a nested block. What it writes of outer memory is undone where it ends."""
         outer, values = self.builder, self.values
         with outer.inner() as inner:
             inner.track_locations = outer.track_locations
             self.builder = inner
             self.depth += 1
+            self.open.append(OpenBlock(self))
             try:
-                yield inner
+                yield inner, self.open[-1]
             finally:
+                self.open.pop().undo()
                 self.builder, self.values = outer, values
                 self.depth -= 1
 
@@ -371,8 +375,8 @@ class Capture(LiftedNumbers, WrapperState):
     def store(self, target: Tensor, payload: SymbolicPayload, value: Value) -> None:
         """Put a value where a tensor lies."""
         storage = payload.storage
-        if storage.depth != self.depth:
-            raise self.refuse("a branch or loop body writes a tensor that was made outside of it; return the new value from it instead")
+        if self.open:
+            self.open[-1].note(target, payload)
         with self.builder.active():
             new = Handle(value, self.builder)
             if value.tensor_type.dtype is not payload.type.dtype:
@@ -439,6 +443,19 @@ class Capture(LiftedNumbers, WrapperState):
         counted = target._storage
         self._versions.append((counted, counted.version))
         counted.version += 1
+
+    @property
+    def written(self) -> int:
+        """How many writes to tensors that exist outside of the function there were."""
+        return len(self._histories)
+
+    def forget_writes(self, counters: Sequence[tuple[Any, int]], written: int) -> None:
+        """Put counters back to earlier versions: the writes since then, after `written` others, are made elsewhere."""
+        del self._histories[written:]
+        kept = {id(counted): version for counted, version in counters}
+        self._versions = [(counted, before) for counted, before in self._versions if before < kept.get(id(counted), before + 1)]
+        for counted, version in counters:
+            counted.version = version
 
     def raised(self) -> dict[int, tuple[Any, int]]:
         """By how much the function raises versions: for each storage, by id, the storage and the difference."""

@@ -1,6 +1,6 @@
 """weft.cond and weft.while_loop: choices and loops that hang on values. Outside of a capture they are Python's; inside they become prim::If and prim::Loop.
 
-A branch or body is recorded into a block of its own. It may read any tensor (arguments, closures, state); it may not write tensors made outside.
+A branch or body is recorded into a block of its own. It may read any tensor (arguments, closures, state), and write it: what it writes is carried out.
 recorded.py says how their backward is recorded.
 """
 

@@ -10,14 +10,16 @@ import numpy as np
 
 from weft.autograd.node import Edge, InputMetadata, Node
 from weft.compile.blocks.branches import choose
-from weft.compile.blocks.recorded import ControlBackward, Recorded, Spans, end_of, record, tensor_of, zeros_at
+from weft.compile.blocks.memory import end_of, write_back
+from weft.compile.blocks.recorded import ControlBackward, Recorded, record, tensor_of, zeros_at
 from weft.ir.builder import Builder
 from weft.ir.graph import Block, Operand, Value, map_operand
 from weft.ir.structure import LOOP
 from weft.ops.packet import aten
 from weft.support.errors import Unsupported
 from weft.support.locations import Location
-from weft.tensor.modes import modes
+from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes, no_grad
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.tensor_type import INT, TensorType, Type, tensor_type
@@ -58,25 +60,36 @@ class LoopEntry(Node):
 def repeat(
     capture: Capture, trip: Any, condition: Any, carried: Sequence[Tensor], xs: Sequence[Tensor], reverse: bool,
     body: Callable[[Builder, Value, list[Tensor], list[Tensor]], Outcome], *,
-    entries: Sequence[Edge | None] = (), spans: Spans = (), where: Location | None = None, counter: int | None = None,
+    entries: Sequence[Edge | None] = (), through: Recorded | None = None, where: Location | None = None, counter: int | None = None,
+    written: Sequence[Tensor] = (),
 ) -> list[Tensor]:
     """The carried values at the end of a loop over `body(builder, index, carried, slices)`, and its stacked ys.
 
     entries: where the histories of carried values and slices begin if a graph made earlier says so. counter: which carried value counts the steps.
+    written: outer tensors that the body writes, the last of the carried ones.
     """
     given = tuple([capture.operand(v) for v in (*carried, *xs)])
-    count = len(carried)
+    count, asked = len(carried), len(carried) - len(written)
     kinds = [_type_of(v) for v in given[:count]] + [_row(v) for v in given[count:]]
     begins = tuple([known or _entry(kind) for known, kind in zip((*entries, *(None,) * (len(kinds) - len(entries))), kinds, strict=True)])
 
     def step(inner: Builder) -> list[Any]:
         index = inner.param(INT, "step" if counter is not None else "")
         params = [tensor_of(capture, inner.param(kind), edge) for kind, edge in zip(kinds, begins, strict=True)]
-        following, values, rows = body(inner, index, params[:count], params[count:])
-        return [following, *values, *rows]
+        for base, value in zip(written, params[asked:count], strict=True):
+            _begin_with(base, value)
+        following, values, rows = body(inner, index, params[:asked], params[count:])
+        return [following, *values, *written, *rows]
 
     start = tuple([end_of(v) for v in (*carried, *xs)])
-    recorded = record(capture, step, spans)
+    recorded = record(capture, step, through)
+    if len(recorded.memory.tensors) > len(written):  # recorded again, with the outer tensors that it writes among what it carries
+        bases = [base for base, _, _ in recorded.memory.tensors.values()]
+        known = (*begins[:asked], *(None,) * len(bases), *begins[count:])
+        return repeat(
+            capture, trip, condition, [*carried[:asked], *bases], xs, reverse, body,
+            entries=known, through=through, where=where, counter=counter, written=bases,
+        )
     steps, test = capture.operand(trip), capture.operand(condition)
     made = Loop(steps, test, given[:count], given[count:], reverse, recorded, begins, start)
     rows = recorded.results[1 + count :]
@@ -89,7 +102,17 @@ def repeat(
         if counter is not None:  # known by now: run again, it is a loop of so many steps
             made = _counted(made, node.outputs[counter])
         WhileLoopBackward(capture, made, flows).attach(outputs, flows)
-    return outputs
+    changes = [recorded.ends[1 + i] != begins[i] for i in range(asked, count)]
+    write_back([recorded.memory], [out if is_new else out.detach() for out, is_new in zip(outputs[asked:count], changes, strict=True)])
+    return [*outputs[:asked], *outputs[count:]]
+
+
+def _begin_with(base: Tensor, value: Tensor) -> None:
+    """Let an outer tensor be what a step begins with."""
+    with no_grad():
+        base.copy_(value)
+    edge = end_of(value)
+    base._autograd = None if edge is None else AutogradState(False, *edge)
 
 
 def _counted(loop: Loop, steps: Value) -> Loop:
@@ -176,14 +199,14 @@ class WhileLoopBackward(ControlBackward):
             if len(stacks) == count:
                 made = back(inner)
             else:  # a step that was not made changes nothing
-                made = choose(capture, seen[count], (record(capture, back, loop.body.spans), record(capture, stay)))
+                made = choose(capture, seen[count], (record(capture, back, loop.body), record(capture, stay)))
             return True, made[: len(carried)], made[len(carried) :]
 
         known = [*loop.entries[:count], *(None,) * (len(stacks) - count), *loop.entries[count:]]
         over = [*stacks, *(self._again(i) for i in range(count, given)), *(grads[i] for i in rows)]
         found = repeat(
             capture, self._now(loop.trip), True, [*flows, *sums], over, not loop.reverse, step,
-            entries=[*(None,) * (len(flows) + len(sums)), *known], spans=loop.body.spans,
+            entries=[*(None,) * (len(flows) + len(sums)), *known], through=loop.body,
         )
         by_edge = {**dict(zip(self.states, found, strict=False)), **dict(zip(slices, found[len(flows) + len(sums) :], strict=True))}
         return [*(by_edge[i] for i in range(given) if needs[i]), *found[len(flows) : len(flows) + len(sums)]]
@@ -210,6 +233,6 @@ class WhileLoopBackward(ControlBackward):
         given = [self._again(i) for i in range(len(loop.start))]
         found = repeat(
             capture, self._now(loop.trip), self._now(loop.condition), given[:count], given[count:], loop.reverse, step,
-            entries=loop.entries, spans=loop.body.spans,
+            entries=loop.entries, through=loop.body,
         )
         return found[count:]

@@ -8,13 +8,14 @@ that was made in it, up to its border. Being recorded by the same two functions 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.node import Edge, InputMetadata, Node, sequence_numbers
-from weft.autograd.record import gradient_edge
+from weft.compile.blocks.memory import Memory, end_of
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Block, Operand, Value, map_operand
 from weft.ops.packet import aten
@@ -34,13 +35,15 @@ Spans = tuple[range, ...]
 class Recorded:
     """A block and the autograd graph made in it: where each result's gradient flows.
 
-    spans: the numbers of the nodes that belong to it. values: what stood for values of blocks recorded earlier when this one was.
+    spans: the numbers of the nodes that belong to it. memory: what it leaves in outer tensors. values: what stood for values of blocks recorded earlier when this one was.
     """
 
     block: Block
     ends: tuple[Edge | None, ...]
     spans: Spans
     values: dict[Value, Operand]
+    memory: Memory
+    around: tuple[Memory, ...] = ()  # of the blocks that it goes back through
 
     @property
     def results(self) -> tuple[Operand, ...]:
@@ -80,23 +83,24 @@ class Recorded:
         """In an open block: run again, and the gradients of edges of the border for gradients of the results; zeros where none arrives."""
         self.rerun(capture, params)
         seeded = [(end, g) for end, g in zip(self.ends, grads, strict=True) if end is not None and g is not None]
-        found = engine.run_between([end for end, _ in seeded], [g for _, g in seeded], wanted, self.border())
+        with ExitStack() as stack:
+            for memory in (*self.around, self.memory):
+                stack.enter_context(memory.in_place(capture))
+            found = engine.run_between([end for end, _ in seeded], [g for _, g in seeded], wanted, self.border())
         return [zeros_at(capture, edge) if g is None else g for edge, g in zip(wanted, found, strict=True)]
 
 
-def record(capture: Capture, body: Callable[[Builder], Sequence[Any]], spans: Spans = ()) -> Recorded:
-    """What `body` does, as a block with the results that it returns. spans: of blocks recorded earlier that it goes back through."""
+def record(capture: Capture, body: Callable[[Builder], Sequence[Any]], through: Recorded | None = None) -> Recorded:
+    """What `body` does, as a block with the results that it returns. through: the block recorded earlier that it goes back through."""
     first = next(sequence_numbers)
-    with capture.block() as inner:
+    with capture.block() as (inner, writes):
         results = body(inner)
-        block = inner.block([capture.operand(r) for r in results])
+        operands = [capture.operand(r) for r in results]
         ends = tuple([end_of(r) for r in results])
-        return Recorded(block, ends, (*spans, range(first, next(sequence_numbers))), capture.values)
-
-
-def end_of(result: Any) -> Edge | None:
-    """Where the gradient of a result flows, if it has a history."""
-    return gradient_edge(result) if modes.grad and isinstance(result, Tensor) and result.dtype.is_differentiable else None
+        memory = writes.left()
+        spans = (*(through.spans if through else ()), range(first, next(sequence_numbers)))
+        around = (*through.around, through.memory) if through else ()
+        return Recorded(inner.block(operands), ends, spans, capture.values, memory, around)
 
 
 def _copy_nodes(builder: Builder, block: Block, values: dict[Value, Operand]) -> None:
