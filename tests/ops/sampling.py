@@ -1,4 +1,4 @@
-"""Inputs for the generated operator tests: for any entry, cases made from its schema, or by its own `samples`."""
+"""Inputs for the generated operator tests: for any entry, cases made from its schema, by its own `samples`, or from oracles/."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from oracles import ORACLES, SAMPLES
 
 from weft.ops import bind as binding
 from weft.ops.array import unwrap, wrap
@@ -40,8 +41,9 @@ class NoSample(Exception):
 
 def cases(op: Op, rng: np.random.Generator) -> Iterator[Case]:
     """Argument tuples of float64 tensors, one for each set of shapes."""
-    if op.samples is not None:
-        for args, kwargs in op.samples(rng):
+    samples = written_samples(op)
+    if samples is not None:
+        for args, kwargs in samples(rng):
             yield unwrap(binding.bind(op, wrap(args), wrap_values(kwargs)))
         return
     tensors = [a for a in op.schema.arguments if a.kind == "Tensor"]
@@ -53,6 +55,16 @@ def cases(op: Op, rng: np.random.Generator) -> Iterator[Case]:
         if op.base in SELF_SHAPE and (any(len(s) > len(shapes[0]) for s in shapes) or np.broadcast_shapes(*shapes) != shapes[0]):
             continue
         yield _case(op, shapes, rng)
+
+
+def written_samples(op: Op) -> Any:
+    """The inputs that someone wrote for the entry: they mean something, so that no test may find them refused."""
+    return SAMPLES.get(op.name, op.samples)
+
+
+def oracle_of(op: Op) -> Any:
+    """The function of NumPy arrays that an entry is held against: the entry's own, or that of oracles/."""
+    return op.reference if op.reference is not None else ORACLES.get(op.name)
 
 
 def wrap_values(named: dict[str, Any]) -> dict[str, Any]:
@@ -79,6 +91,8 @@ def _other(op: Op, a: Argument, shape: tuple[int, ...], rng: np.random.Generator
     ndim = len(shape)
     if a.name == "dim" and a.kind == "int":
         return _dims(a, ndim, rng)
+    if a.kind == "bool" and a.name == "inplace":
+        return False
     if a.kind == "bool":
         return bool(rng.integers(2))
     if a.name == "k":
@@ -136,6 +150,8 @@ def _dims(a: Argument, ndim: int, rng: np.random.Generator) -> Any:
 
 def cast(value: Any, dtype: dt.DType, rng: np.random.Generator) -> Any:
     """A float64 sample as another dtype; integers and bool get values of their own."""
+    if isinstance(value, tuple):
+        return tuple(cast(v, dtype, rng) for v in value)
     if not isinstance(value, np.ndarray) or value.dtype != np.float64:
         return value
     if dtype is dt.bool_:
@@ -150,6 +166,8 @@ def cast(value: Any, dtype: dt.DType, rng: np.random.Generator) -> Any:
 
 def relaid(x: Any, rng: np.random.Generator) -> Any:
     """The same values (or, for one layout, its first row repeated) in another memory layout."""
+    if isinstance(x, tuple):
+        return tuple(relaid(v, rng) for v in x)
     if not isinstance(x, np.ndarray) or x.ndim == 0:
         return x
     layout = rng.integers(4)
@@ -166,4 +184,4 @@ def relaid(x: Any, rng: np.random.Generator) -> Any:
 
 def mine() -> list[Op]:
     """Every entry of the operator namespaces, by name."""
-    return sorted((op for op in OPS.values() if op.schema.namespace == "aten"), key=lambda op: op.name)
+    return sorted((op for op in OPS.values() if op.schema.namespace in ("aten", "nn")), key=lambda op: op.name)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from derivatives import as_tensors, differentiable_positions
-from sampling import NoSample, cases, mine
+from sampling import cases, mine, written_samples
 
 import weft
 from weft.func import jvp, vjp
@@ -36,10 +36,7 @@ def direction(like: Any, rng: np.random.Generator) -> weft.Tensor:
 
 @pytest.mark.parametrize("op", TESTED, ids=lambda op: op.name)
 def test_forward_is_the_adjoint_of_reverse(op, rng):
-    try:
-        found = list(cases(op, rng))
-    except NoSample as problem:
-        pytest.skip(f"no sample: {problem}")
+    found = list(cases(op, rng))
     for args in found:
         positions = differentiable_positions(op, args)
         if positions:
@@ -59,8 +56,10 @@ def check(op: Op, args: Any, positions: list[int], rng: np.random.Generator) -> 
     points = tuple(full[at] for at in positions)
     try:
         results = function(*points)
-    except (WeftError, RuntimeError, ValueError, IndexError):
-        return
+    except WeftError:
+        if written_samples(op) is not None:
+            raise
+        return  # made from the schema alone, and refused
     if not results or any(r.dtype.itemsize < 4 for r in results):  # half precisions round too much to compare
         return
     v = tuple(direction(p, rng) for p in points)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from derivatives import as_tensors
-from sampling import NoSample, cases, mine
+from sampling import cases, mine
 
 import weft
 from weft.func import vmap
@@ -17,6 +17,7 @@ from weft.ops.route import call
 from weft.support.errors import StateError, WeftError
 
 REFUSED = ("dynamic shape", "asks a tensor for its value", "randomness error mode", "a mask that differs")
+OF_MEMORY = {"aten::view_as_complex", "aten::view.dtype", "aten::view_bits"}
 TESTED = [op for op in mine() if op.tensor_positions or op.tensor_list_positions]
 
 
@@ -55,16 +56,13 @@ def outcome(function: Any) -> Any:
 
 @pytest.mark.parametrize("op", TESTED, ids=lambda op: op.name)
 def test_vmap_is_a_loop_over_examples(op, rng):
-    try:
-        found = list(cases(op, rng))
-    except NoSample as problem:
-        pytest.skip(f"no sample: {problem}")
+    found = list(cases(op, rng))
     for args in found:
         arrays = leaves(args)
         if not arrays:
             continue
         check(op, args, arrays, [0] * len(arrays), rng)
-        if "as_strided" in op.name:
+        if "as_strided" in op.name or op.name in OF_MEMORY:
             continue  # it speaks of the memory of an example, which hangs on where the batch dim lies
         check(op, args, arrays, [-1] * len(arrays), rng)
         if len(arrays) > 1:

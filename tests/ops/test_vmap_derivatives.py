@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from derivatives import as_tensors, differentiable_positions, weighted
-from sampling import NoSample, cases, mine
+from sampling import cases, mine
 
 import weft
 from weft.func import grad, jvp, vmap
@@ -21,10 +21,7 @@ REFUSED = ("dynamic shape", "asks a tensor for its value", "a mask that differs"
 
 @pytest.mark.parametrize("op", TESTED, ids=lambda op: op.name)
 def test_derivatives_of_examples_at_once(op, rng):
-    try:
-        found = list(cases(op, rng))
-    except NoSample as problem:
-        pytest.skip(f"no sample: {problem}")
+    found = list(cases(op, rng))
     for k in rng.permutation(len(found))[:3]:
         args = found[k]
         positions = differentiable_positions(op, args)
@@ -46,7 +43,7 @@ def check(op: Op, args: Any, positions: list[int]) -> None:
     batches = [[np.asarray(args[at] * (1 + 0.03 * i)) for i in range(2)] for at in positions]
     try:
         expected = [gradient(*[weft.from_numpy(b[i]) for b in batches]) for i in range(2)]
-    except (WeftError, RuntimeError, ValueError, IndexError, AttributeError):
+    except WeftError:
         return  # the entry refuses this sample, or gives no float result
     stacked = [weft.from_numpy(np.stack(b)) for b in batches]
     try:

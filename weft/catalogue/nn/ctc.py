@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.ops.op import NOT_DIFFERENTIABLE, define
+from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
 from weft.support.errors import DTypeError, ShapeError, ValueProblem
@@ -158,7 +158,8 @@ define(
     "The gradient of _ctc_loss with respect to log_probs that are a log_softmax.",
     type=lambda grad, log_probs, *rest: log_probs,
     kernel=_loss_gradient,
-    vjp=NOT_DIFFERENTIABLE,
+    vjp={"grad": lambda g, grad, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity: aten.sum(g * aten._ctc_loss_backward(
+        aten.ones_like(grad), log_probs, targets, input_lengths, target_lengths, blank, zero_infinity), (0, 2))},
     effect="raises",
     public=(),
 )

@@ -85,6 +85,7 @@ define(
     "nn::dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",
     "Elements set to zero with probability p, the others divided by 1 - p; nothing outside of training.",
     decompose=_dropout,
+    effect="random",
     public=_PLACE,
 )
 
@@ -103,6 +104,7 @@ for _count in (1, 2, 3):
         f"nn::dropout{_count}d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",
         "Whole channels set to zero with probability p, the others divided by 1 - p; nothing outside of training.",
         decompose=_dropout_channels,
+        effect="random",
         public=_PLACE,
     )
 

@@ -1,0 +1,16 @@
+"""Oracles and samples of operators that open to others, by subject as in the catalogue: NumPy, loops and sums written out, nothing of weft's."""
+
+from oracles import (  # noqa: F401
+    creation,
+    draws,
+    indexing,
+    layers,
+    linear_algebra,
+    losses,
+    pointwise,
+    reductions,
+    shapes,
+    signal,
+    windows,
+)
+from oracles.table import OF_BITS, OF_FLOATS, ORACLES, SAMPLES  # noqa: F401
