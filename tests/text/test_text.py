@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,13 +16,20 @@ from weft.ir.printer import print_graph
 from weft.ir.verifier import verify
 from weft.passes.dce import dce
 from weft.passes.decompose import decompose
+from weft.passes.gather_as_mask import gather_as_mask
+from weft.passes.im2col import im2col
+from weft.passes.legalize_matmul import legalize_matmul
 from weft.passes.open_opaque import open_opaque
 from weft.passes.pipeline import optimize
+from weft.passes.run import Run
+from weft.passes.scatter_rows import scatter_rows
+from weft.passes.scatter_sums import scatter_sums
 from weft.passes.simplify_views import simplify_views
 
 PASSES = {
     "dce": dce, "decompose": decompose, "open_opaque": open_opaque, "simplify_views": simplify_views, "optimize": optimize,
-    "differentiate": differentiate,
+    "differentiate": differentiate, "im2col": im2col, "legalize_matmul": legalize_matmul, "gather_as_mask": gather_as_mask,
+    "scatter_rows": scatter_rows, "scatter_sums": scatter_sums,
 }
 FILES = sorted(Path(__file__).parent.glob("*.ir"))
 
@@ -44,5 +52,20 @@ def test_pass(path: Path) -> None:
     assert again is made or difference(again, made) is None, f"a second run changes it again:\n{again}"
 
 
+class _Named(Run):
+    """Keeps the names of the passes that the pipeline runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def apply(self, name: str, *rest: Any) -> Any:
+        self.names.add(name)
+        return super().apply(name, *rest)
+
+
 def test_there_is_a_text_for_each_pass() -> None:
+    run = _Named()
+    optimize(parse_graphs(FILES[0].read_text(encoding="utf-8"))[0], run)
+    assert run.names <= set(PASSES), "the pipeline runs a pass that has no text"
     assert {p.read_text(encoding="utf-8").splitlines()[0].removeprefix("# pass: ") for p in FILES} == set(PASSES)
