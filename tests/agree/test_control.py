@@ -90,10 +90,10 @@ def test_second_derivatives_of_random_control_flow(rng: np.random.Generator) -> 
         twice = reparsed(optimize(verify(differentiate(once, range(results, len(once.results)), wrt))))
         sizes = sizes_of(rng)
         inputs = program.arguments(rng, sizes)
-        ways = [rng.standard_normal(np.shape(inputs[k])) for k in wrt]
+        ways = [np.asarray(rng.standard_normal(np.shape(inputs[k]))) for k in wrt]
         ends = []
         for sign in (1e-6, -1e-6):
-            moved = [x + sign * way for x, way in zip(inputs, ways, strict=False)] + inputs[len(ways) :]
+            moved = [np.asarray(x + sign * way) for x, way in zip(inputs, ways, strict=False)] + inputs[len(ways) :]
             ends.append(sum(float(np.sum(g)) for g in interpret(once, moved, sizes)[results:]))
         slopes = interpret(twice, inputs, sizes)[len(once.results) :]
         found = sum(float(np.sum(s * way)) for s, way in zip(slopes, ways, strict=True))

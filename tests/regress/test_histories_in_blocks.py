@@ -10,6 +10,7 @@ import pytest
 
 import weft
 from weft.autograd import Function, grad
+from weft.support.errors import CaptureError
 
 
 class Tripled(Function):
@@ -63,3 +64,13 @@ def test_a_block_has_the_history_that_its_body_makes(name: str, order: int, back
 
         x = weft.tensor([0.7, 1.3], dtype=weft.float64, requires_grad=True)
         np.testing.assert_allclose(weft.compile(slopes, backend=backend)(x).numpy(), slopes(x).numpy(), rtol=1e-12)
+
+
+def test_a_hook_on_a_tensor_from_outside_is_refused() -> None:
+    def step(x: Any) -> Any:
+        y = x * 2.0
+        out = weft.cond(x.sum() > 0, lambda: (y.register_hook(lambda g: g * 10), y * 1)[1], lambda: y * 1)
+        return grad(out.sum(), [x])[0]
+
+    with pytest.raises(CaptureError, match=r"test_histories_in_blocks.*registers a hook on a tensor that was made outside"):
+        weft.compile(step, backend="interpret")(weft.tensor([1.0, 2.0], requires_grad=True))

@@ -409,7 +409,14 @@ class Capture(LiftedNumbers, WrapperState):
                 )
 
     def note_hooks(self, tensor: Tensor) -> None:
-        """A hook is about to be registered: one on a tensor from outside must be gone when the function ends."""
+        """A hook is about to be registered: one on a tensor from outside must be gone when the function ends.
+
+        Raises CaptureError within a block for a tensor made outside of it: whether there is a hook would hang on a value.
+        """
+        if self.depth and self.payload_of(tensor).storage.depth < self.depth:
+            raise self.refuse(
+                "a branch or loop body registers a hook on a tensor that was made outside of it; register it outside, or on a tensor made in the body"
+            )
         if (type(tensor._data) is ndarray or id(tensor) in self.stand_ins) and id(tensor) not in self._hooked:
             before = hooks_on(tensor)
             self._hooked[id(tensor)] = (tensor, before, user_location(3))
