@@ -87,3 +87,29 @@ def test_one_while_guards_are_put_together_leaves_nothing(monkeypatch: pytest.Mo
     assert trainer.count == 0 and trainer.hidden.tolist() == [0.0, 0.0] and not trainer.log
     trainer.compiled(x)
     assert trainer.count == 1
+
+
+def test_an_interrupt_while_native_code_runs_comes_behind_the_whole_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python raises it where the native call returns, when parameters are written and numbers, generators and assignments are not."""
+    expected, found, x = Trainer(), Trainer(), weft.linspace(-1, 1, 12).reshape(4, 3)
+    weft.manual_seed(7)
+    for _ in range(4):
+        expected.compiled(x)
+    weft.manual_seed(7)
+    for _ in range(2):
+        found.compiled(x)
+    program = found.compiled.entries[0].executable.program  # type: ignore[union-attr]
+    segment = program._segments[-1]
+    call = segment.call
+
+    def interrupted(frame: int) -> int:
+        call(frame)
+        raise KeyboardInterrupt
+
+    segment.call = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        found.compiled(x)
+    segment.call = call
+    found.compiled(x)
+    for a, b in zip(expected.state(), found.state(), strict=True):
+        np.testing.assert_array_equal(a, b)

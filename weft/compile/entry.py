@@ -55,8 +55,10 @@ from weft.guards import ObjectWrite
 from weft.guards.values import MISSING, same
 from weft.ir.graph import Graph
 from weft.ops.overrides import armed
+from weft.runtime.program import Interrupted
 from weft.runtime.storage import root_of
 from weft.support import pytree, registry
+from weft.support.interrupts import to_the_end
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
@@ -350,13 +352,20 @@ class Entry:
     def run(self, leaves: list[Any], symbols: Symbols) -> Any:
         """Run the program on a call that fits."""
         inputs, grads = self.inputs.gather(leaves, symbols)
-        results = self.executable.run(inputs, symbols)
+        interrupt: Interrupted | None = None
+        try:
+            results = self.executable.run(inputs, symbols)
+        except Interrupted as stop:
+            results, interrupt = stop.results, stop
         kept_up: list[ObjectWrite] = []
         try:
-            return self._finish(leaves, inputs, results, symbols, grads, kept_up)
+            made = self._finish(leaves, inputs, results, symbols, grads, kept_up)
         except KeyboardInterrupt:  # the program has written its state: what belongs to that follows, and the step has been made
-            self._finish(leaves, inputs, results, symbols, grads, kept_up)
+            to_the_end(lambda: self._finish(leaves, inputs, results, symbols, grads, kept_up))
             raise
+        if interrupt is not None:
+            raise interrupt
+        return made
 
     def _finish(
         self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: dict[int, Tensor | None], kept_up: list[ObjectWrite]

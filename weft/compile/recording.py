@@ -58,6 +58,7 @@ from weft.passes.partition import partition
 from weft.runtime.generator import Generator
 from weft.runtime.storage import root_of
 from weft.support import pytree, registry
+from weft.support.interrupts import to_the_end
 from weft.support.progress import progress
 from weft.tensor.device import Device
 from weft.tensor.modes import modes
@@ -156,7 +157,7 @@ def record_entry(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSp
                 outcome.made_leaves = made_leaves(capture, carriers)
                 joint = _joint(outcome, carriers)
             finally:
-                recorded.rollback()
+                to_the_end(recorded.rollback)
     if recorded.names_of_leaves:
         facts = [with_given(f, v, recorded.names_of_leaves) if type(f) is TensorFacts else f for f, v in zip(facts, leaves, strict=True)]
     outcome.raised = capture.raised()

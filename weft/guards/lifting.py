@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.guards.slots import Key, Slot
 from weft.guards.values import number_kind
+from weft.support.interrupts import to_the_end
 
 
 class Substitution:
@@ -34,6 +35,9 @@ class Substitution:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        to_the_end(self._put_back)
+
+    def _put_back(self) -> None:
         for slot, value in zip(self.slots, self._before, strict=True):
             slot.put(value)
 

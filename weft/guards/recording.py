@@ -17,6 +17,7 @@ from weft.guards.recorder import Recorder
 from weft.guards.slots import AttributeSlot, Key, Slot, WeakAttributeSlot
 from weft.guards.values import MISSING
 from weft.guards.writes import Write, drop_fresh, writes_of
+from weft.support.interrupts import to_the_end
 
 
 class Recording:
@@ -93,7 +94,7 @@ def record(
         end()
         recording = Recording(recorder.reads, writes, epoch_source)  # (within: an interrupt may come here too)
     except BaseException:
-        _rollback(recorder.reads)
+        to_the_end(lambda: _rollback(recorder.reads))
         end()
         raise
     return result, recording

@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.runtime.frame import Array, Frame
 from weft.runtime.segments import (
+    DONE,
     TOTAL,
     Check,
     ForeignSegment,
@@ -32,6 +33,14 @@ from weft.types.dims import Expr
 Symbols = Mapping[str, int] | Sequence[int]
 ForeignFunction = Callable[[Sequence[Any], Mapping[str, int]], Sequence[Any]]
 KEPT_FRAMES = 4  # frames beyond this many concurrent calls are not kept
+
+
+class Interrupted(KeyboardInterrupt):
+    """An interrupt that came while native code ran: the program has come to its end, and these are its results."""
+
+    def __init__(self, results: list[Any]) -> None:
+        super().__init__()
+        self.results = results
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,7 @@ class Program:
         self.layout, self._pool, self._owner, self._where = layout, pool, owner, where
         self._plan = calls.get(layout.plan)
         self._segments = tuple(_runnable(s, calls, foreign) for s in layout.segments)
+        self._ends_native = isinstance(self._segments[-1], _Native) if self._segments else False
         self._native_calls = sum(isinstance(s, NativeSegment) and bool(s.entry) for s in layout.segments)
         self._foreign_runs = sum(not native for native, _ in groupby(isinstance(s, NativeSegment) for s in layout.segments))
         self._constants = tuple((c.root, _constant(c)) for c in layout.constants)
@@ -92,7 +102,7 @@ class Program:
         symbols: the values of `layout.symbols[:layout.given]`, by name or in that order.
         Raises OutOfBounds where a bounds check fails.
         """
-        frame = self._take()
+        frame, results = self._take(), None
         try:
             frame.fill(inputs)
             values = self._symbol_values(symbols)
@@ -104,12 +114,23 @@ class Program:
                 segment.run(self, frame)
             results = self._results(frame)
             self._count()
+            self._close(frame)
             return results
+        except KeyboardInterrupt as interrupt:  # mostly it came while native code ran, and is raised behind it
+            if results is None and not (self._ends_native and frame.words[DONE]):
+                raise
+            raise Interrupted(self._results(frame) if results is None else results) from interrupt
         except (MemoryError, ValueError, OverflowError) as problem:
+            self._close(frame)
             raise too_large("a compiled program", problem) or problem from None
-        finally:
-            frame.release(self._transient)
-            self._give_back(frame)
+        except BaseException:
+            self._close(frame)
+            raise
+
+    def _close(self, frame: Frame) -> None:
+        frame.words[DONE] = 0
+        frame.release(self._transient)
+        self._give_back(frame)
 
     def _size(self, frame: Frame, values: tuple[int, ...]) -> None:
         """Compute everything that depends on the symbols alone."""
@@ -230,6 +251,7 @@ class _Native:
         for slot in self.buffers:
             frame.hold(slot.root, np.empty(frame.dims(slot), dt.by_name(slot.dtype).numpy))
             counters.allocations += 1
+        frame.words[DONE] = 0
         if self.call is None:
             return
         status = self.call(frame.address)

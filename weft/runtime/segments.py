@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-POOL, PARALLEL, ARENA, TOTAL, HEADER = 0, 1, 2, 3, 8
+POOL, PARALLEL, ARENA, TOTAL, DONE, HEADER = 0, 1, 2, 3, 4, 8  # DONE: whether the latest native segment came to its end
 LEFT_ON = -1  # the value of `dims` where an array is used with the dims it has
 
 

@@ -15,7 +15,7 @@ from weft.plan.numbers import is_number
 from weft.plan.sizes import Operation, SizeTable
 from weft.plan.storage import Copy, Storage
 from weft.plan.words import Words
-from weft.runtime.segments import HEADER, TOTAL
+from weft.runtime.segments import DONE, HEADER, TOTAL
 from weft.types.dims import Dim, Expr
 from weft.types.tensor_type import FLOAT
 
@@ -168,4 +168,5 @@ class SegmentEmitter:
 
     def finish(self) -> None:
         """End of the function: nothing failed."""
+        self.f.store(const(I64, 1), at(self.f, self.frame, DONE), align=8)
         self.f.ret(const(I64, 0))
