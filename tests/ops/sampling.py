@@ -1,4 +1,4 @@
-"""Inputs for the generated operator tests: for any entry, cases made from its schema, by its own `samples`, or from oracles/."""
+"""Inputs for the generated operator tests: for any entry, cases made from its schema, by its own `samples`, or from tests.ops.oracles/."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from oracles import ORACLES, SAMPLES
 
+from tests.ops.oracles import ORACLES, SAMPLES
 from weft.ops import bind as binding
 from weft.ops.array import unwrap, wrap
 from weft.ops.op import OPS, Op

@@ -6,10 +6,10 @@ import inspect
 
 import numpy as np
 import pytest
-from oracles.draws import DISTRIBUTIONS
 from sampling import NoSample, cases, mine, oracle_of
 
 import weft  # noqa: F401  (defines every entry)
+from tests.ops.oracles.draws import DISTRIBUTIONS
 from weft.ir.builder import Builder, result_type
 from weft.ops.array import Array
 from weft.ops.backward import apply_functional, plan_of

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracles import OF_BITS, OF_FLOATS
-from oracles.draws import DISTRIBUTIONS, DRAWS
 from sampling import cases, cast, mine, oracle_of, relaid
 
 import weft
+from tests.ops.oracles import OF_BITS, OF_FLOATS
+from tests.ops.oracles.draws import DISTRIBUTIONS, DRAWS
 from weft.catalogue.linalg.square import LinAlgError
 from weft.ops import bind as binding
 from weft.ops.array import Array

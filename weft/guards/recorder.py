@@ -69,11 +69,11 @@ class Recorder:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._collects:
-            gc.enable()
         sys.setprofile(self._beneath)
         if not _is_function(self._previous):
             self._previous.enable()
+        if self._collects:  # only now: what waits to be collected may be collected at once
+            gc.enable()
 
     @property
     def _beneath(self) -> Hook | None:

@@ -1,6 +1,6 @@
 """Oracles and samples of operators that open to others, by subject as in the catalogue: NumPy, loops and sums written out, nothing of weft's."""
 
-from oracles import (  # noqa: F401
+from tests.ops.oracles import (  # noqa: F401
     creation,
     draws,
     indexing,
@@ -13,4 +13,4 @@ from oracles import (  # noqa: F401
     signal,
     windows,
 )
-from oracles.table import OF_BITS, OF_FLOATS, ORACLES, SAMPLES  # noqa: F401
+from tests.ops.oracles.table import OF_BITS, OF_FLOATS, ORACLES, SAMPLES  # noqa: F401

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oracles.table import given
+from tests.ops.oracles.table import given
 from weft.catalogue.samples import F, case
 
 given("broadcast_tensors", lambda xs: tuple(np.broadcast_arrays(*xs)), case((F(3, 1), F(4), F())))

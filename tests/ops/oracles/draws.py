@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oracles.table import given
+from tests.ops.oracles.table import given
 from weft.catalogue.samples import F, I, P, case
 from weft.types import dtype as dt
 

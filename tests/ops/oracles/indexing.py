@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oracles.table import given, given_floats
+from tests.ops.oracles.table import given, given_floats
 from weft.catalogue.samples import F, I, case
 
 Array = Any

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from oracles.pointwise import log_softmax
-from oracles.table import given_floats as given
+from tests.ops.oracles.pointwise import log_softmax
+from tests.ops.oracles.table import given_floats as given
 from weft.catalogue.samples import F, I, P, case
 
 Array = Any

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oracles.table import given_floats as given
+from tests.ops.oracles.table import given_floats as given
 from weft.catalogue.samples import B, F, I, case
 
 Array = Any

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from oracles.shapes import padded
-from oracles.table import given_floats as given
+from tests.ops.oracles.shapes import padded
+from tests.ops.oracles.table import given_floats as given
 from weft.catalogue.samples import Drawn, P, case
 from weft.types import dtype as dt
 
