@@ -78,6 +78,7 @@ class Program:
         self.layout, self._pool, self._owner, self._where = layout, pool, owner, where
         self._plan = calls.get(layout.plan)
         self._segments = tuple(_runnable(s, calls, foreign) for s in layout.segments)
+        self.is_for_eager = False  # whether its runs are counted apart
         self._ends_native = isinstance(self._segments[-1], _Native) if self._segments else False
         self._native_calls = sum(isinstance(s, NativeSegment) and bool(s.entry) for s in layout.segments)
         self._foreign_runs = sum(not native for native, _ in groupby(isinstance(s, NativeSegment) for s in layout.segments))
@@ -159,6 +160,9 @@ class Program:
             self._frames.append(frame)
 
     def _count(self) -> None:
+        if self.is_for_eager:
+            counters.eager_calls += 1
+            return
         counters.native_calls += self._native_calls
         counters.kernels += self.layout.kernels
         counters.foreign_segments += self._foreign_runs

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class Counters:
     """`weft.counters`: plain integers, set back to zero by `reset()`.
@@ -14,9 +17,14 @@ class Counters:
     foreign_segments  segments run by NumPy or Python between native ones
     allocations     buffers allocated by compiled programs, outputs that escape included
     vmap_loops      operators that vmap ran example by example, for want of a batch rule
+    eager_programs  native programs made for eager mode on large arrays; neither their compilation nor their runs count elsewhere
+    eager_calls     runs of these
     """
 
-    NAMES = ("captures", "guard_misses", "llvm_compiles", "kernels", "native_calls", "foreign_segments", "allocations", "vmap_loops")
+    NAMES = (
+        "captures", "guard_misses", "llvm_compiles", "kernels", "native_calls", "foreign_segments", "allocations", "vmap_loops", "eager_programs",
+        "eager_calls",
+    )
     __slots__ = NAMES
 
     captures: int
@@ -27,6 +35,8 @@ class Counters:
     foreign_segments: int
     allocations: int
     vmap_loops: int
+    eager_programs: int
+    eager_calls: int
 
     def __init__(self) -> None:
         self.reset()
@@ -35,6 +45,16 @@ class Counters:
         """Set every counter to zero."""
         for name in self.NAMES:
             setattr(self, name, 0)
+
+    @contextmanager
+    def for_eager(self) -> Iterator[None]:
+        """What is compiled within is eager mode's own affair."""
+        compiled = self.llvm_compiles
+        try:
+            yield
+            self.eager_programs += 1
+        finally:
+            self.llvm_compiles = compiled
 
     def as_dict(self) -> dict[str, int]:
         """The counters by name."""

@@ -22,6 +22,7 @@ from weft.runtime.address import address_of
 from weft.runtime.arena import Arena
 from weft.runtime.engine import once
 from weft.runtime.segments import HEADER, PARALLEL, POOL
+from weft.support.counters import counters
 from weft.support.errors import WeftError
 from weft.types.dims import evaluate
 
@@ -90,7 +91,8 @@ _products: dict[tuple[np.dtype[Any], bool], _Product | None] = {}
 def _make(dtype: np.dtype[Any], is_batched: bool) -> _Product | None:
     """None where there is no native code."""
     try:
-        return _Product(dtype.name, is_batched)
+        with counters.for_eager():
+            return _Product(dtype.name, is_batched)
     except (ImportError, WeftError):
         return None
 

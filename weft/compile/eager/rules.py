@@ -19,6 +19,7 @@ from weft.ir.graph import Graph, Value
 from weft.ops.op import Op
 from weft.runtime.program import Program
 from weft.runtime.segments import ForeignSegment
+from weft.support.counters import counters
 from weft.support.errors import WeftError
 from weft.types import dtype as dt
 from weft.types.dims import Dim
@@ -68,7 +69,9 @@ class _Captured:
             raise _Refused("nothing is computed")
         graph = self.builder.graph(self.results)
         self._check(graph, arrays)
-        self.program = Compiled(graph, "llvm").program
+        with counters.for_eager():
+            self.program = Compiled(graph, "llvm").program
+        self.program.is_for_eager = True
         layout = self.program.layout
         if any(isinstance(s, ForeignSegment) for s in layout.segments):
             raise _Refused("the compiler has no kernel for a part of it")
