@@ -114,6 +114,6 @@ def _exchange(step: int) -> None:
         if before and _depth[0]:
             return
         for module, name, ours, pythons in _PAIRS:
-            before, after = (pythons, ours) if _depth[0] else (ours, pythons)
-            if getattr(module, name) is before:  # what someone else put there stays
-                setattr(module, name, after)
+            old, new = (pythons, ours) if _depth[0] else (ours, pythons)
+            if getattr(module, name) is old:  # what someone else put there stays
+                setattr(module, name, new)

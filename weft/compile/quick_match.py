@@ -19,7 +19,7 @@ Quick = Callable[[Sequence[Any]], "dict[str, int] | None"]
 MOST = 16  # leaves; each is compared with each
 
 
-def quick_match(facts: Sequence[Any], sizes: Sequence[tuple[int, Sequence[tuple[int, str]]]], outside: frozenset[int]) -> Quick | None:
+def quick_match(facts: Sequence[Any], sizes: Sequence[tuple[int, Sequence[tuple[int, str]]]], outside: set[int]) -> Quick | None:
     """A function of the leaves: the sizes by symbol, or None for a call that must be looked at closely. None where no call is that simple.
 
     facts: what the program depends on about each leaf. sizes: (leaf, (axis, symbol) ...). outside: ids of the roots of the program's state, and of the tensors that it knows.

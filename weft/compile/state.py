@@ -49,13 +49,13 @@ def choose_base(tensor: Tensor) -> tuple[np.ndarray[Any, Any], bool]:
 
 def base_like(tensor: Tensor, slot: StateSlot) -> np.ndarray[Any, Any] | None:
     """The array that stands for the storage of another call's tensor, in the form that the slot has; None if it has another."""
-    data, known = tensor._data, slot.array
-    memory = tensor.storage().array
+    data: np.ndarray[Any, Any] = tensor._data
+    known, memory = slot.array, tensor.storage().array
     if data.shape == known.shape and data.dtype == known.dtype and data.flags.c_contiguous and data.nbytes == memory.nbytes:
         return data
     if memory.nbytes != known.nbytes:
         return None
-    row = memory.reshape(-1)
+    row: np.ndarray[Any, Any] = memory.reshape(-1)
     return (row if row.dtype == known.dtype else row.view(known.dtype)).reshape(known.shape)
 
 

@@ -141,7 +141,8 @@ class BufferGuard(ArrayGuard):
     """The same for a bytearray, array.array or memoryview."""
 
     def holds(self) -> bool:
-        return bytes(memoryview(self.holder).cast("B")) == self.before
+        holder: Any = self.holder
+        return bytes(memoryview(holder).cast("B")) == bytes(self.before)
 
 
 def same_array(a: Any, b: Any) -> bool:

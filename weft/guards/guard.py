@@ -147,7 +147,7 @@ class AbsentGuard(Guard):
     def source(self, names: Names) -> str:
         place = names.bind(self.holder)
         if isinstance(self.slot, ClassSlot):
-            return f"{self.slot.name!r} not in {names.bind_class_dict(self.holder)}"
+            return f"{self.slot.name!r} not in {names.bind_class_dict(self.slot.holder)}"
         if isinstance(self.slot, ItemSlot):
             return f"{self.slot.name!r} not in {place}"
         if instance_dict(self.holder):
@@ -169,7 +169,7 @@ class ClassGuard(Guard):
     def source(self, names: Names) -> str:
         if type(self.holder) is type and self._is_found_as_it_is():
             return f"{names.bind(self.holder)}.{self.name} is {names.bind(self.raw)}"
-        parts = []
+        parts: list[str] = []
         for cls in self.holder.__mro__:
             held = names.bind_class_dict(cls)
             if self.name in cls.__dict__:

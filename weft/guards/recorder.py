@@ -218,7 +218,7 @@ class Recorder:
             value = scope.get(name) if root == "global" else None
             if self.kinds.of(value) is Kind.FUNCTION:
                 self.reads.entry(GlobalSlot(scope, name, f"{scope['__name__']}.{name}"), where)
-            elif self.kinds.of(value) is Kind.NAMESPACE:
+            elif value is not None and self.kinds.of(value) is Kind.NAMESPACE:
                 for op, key in link.steps:
                     if op == "." and self.kinds.of(vars(value).get(key)) is Kind.FUNCTION:
                         self.reads.foreign(value, key, f"{value.__name__}.{key}", where)

@@ -19,19 +19,22 @@ CHAIN = 32  # elements that are added up one after the other
 SLAB = 1 << 15  # sums of chains that are taken at a time, so that they stay in cache
 _HELD = {np.dtype(t): np.dtype(w) for t, w in (("f4", "f8"), ("f8", "f8"), ("c8", "c16"), ("c16", "c16"))}
 
+_add: Any = np.add.reduce  # (by position: a keyword costs more than the sum of a short row)
+_multiply: Any = np.multiply.reduce
+
 
 def add_up(x: Array, axes: Axes, dtype: Any, keepdim: bool) -> Any:
     """The sum over `axes`, carried out in `dtype` or a wider one (the result may still have the wider one)."""
     if x.dtype != dtype:
-        return np.add.reduce(x, axes, _HELD.get(dtype, dtype), None, keepdim)  # NumPy converts piece by piece
+        return _add(x, axes, _HELD.get(dtype, dtype), None, keepdim)  # NumPy converts piece by piece
     if x.size <= CHAIN or dtype not in _HELD:
-        return np.add.reduce(x, axes, None, None, keepdim)
+        return _add(x, axes, None, None, keepdim)
     paired, across = _by_place(x, axes)
     if math.prod([x.shape[a] for a in across]) <= CHAIN:
-        return np.add.reduce(x, axes, None, None, keepdim)
+        return _add(x, axes, None, None, keepdim)
     dims = tuple([1 if a in axes else d for a, d in enumerate(x.shape)]) if keepdim else tuple([d for a, d in enumerate(x.shape) if a not in axes])
     if paired:
-        x = np.add.reduce(x, paired, None, None, True)
+        x = _add(x, paired, None, None, True)
     rows = np.moveaxis(x, across, range(len(across)))
     if _is_one_axis(rows, len(across)):
         return _across(rows.reshape(-1, *rows.shape[len(across) :])).reshape(dims)
@@ -42,7 +45,7 @@ def add_up(x: Array, axes: Axes, dtype: Any, keepdim: bool) -> Any:
 
 def multiply_up(x: Array, axes: Axes, dtype: Any, keepdim: bool) -> Any:
     """The product over `axes`, carried out in a wider dtype: products of numbers near 1 round to the same side again and again."""
-    return np.multiply.reduce(x, axes, _HELD.get(dtype, dtype), None, keepdim)
+    return _multiply(x, axes, _HELD.get(dtype, dtype), None, keepdim)
 
 
 def _by_place(x: Array, axes: Axes) -> tuple[Axes, Axes]:
@@ -88,7 +91,7 @@ def reducer(combine: str, axes: Sequence[int], dtype: Any, keepdim: bool) -> Any
     if combine in ("sum", "prod"):
         method = add_up if combine == "sum" else multiply_up
         return lambda x: method(x, over, dtype, keepdim)
-    reduce = _OTHERS[combine].reduce
+    reduce: Any = _OTHERS[combine].reduce
     return lambda x: reduce(x, over, None, None, keepdim, **({} if x.size else _extremum_of_nothing(combine, x)))
 
 

@@ -40,7 +40,7 @@ class SGD(Optimizer):
     def _velocity(self, p: Tensor, grad: Tensor, momentum: Any, dampening: Any) -> Tensor:
         """The momentum buffer after this step. The first gradient goes in whole, without dampening."""
         if modes.capture is not None and dampening == 0:  # a buffer of zeros: one program serves the first step and the others
-            return self._state_of(p, ("momentum_buffer",))["momentum_buffer"].mul_(momentum).add_(grad)  # type: ignore[no-any-return]
+            return self._state_of(p, ("momentum_buffer",))["momentum_buffer"].mul_(momentum).add_(grad)
         buffer = self.state[p].get("momentum_buffer")
         if buffer is not None:
             buffer.mul_(momentum).add_(grad, alpha=1 - dampening)

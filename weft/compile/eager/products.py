@@ -14,9 +14,10 @@ from weft.codegen.gemm.tiles import plan_gemm
 from weft.codegen.lower.product import INTS, ROWS, emit_product, product_sizes
 from weft.codegen.native import build, native_caller, shared_pool
 from weft.codegen.program.compile import services
-from weft.codegen.program.launch import SERVICES, Launch
+from weft.codegen.program.launch import SERVICES
 from weft.codegen.target import host_target
 from weft.plan.arena import aligned
+from weft.plan.frame import Launch
 from weft.plan.storage import parts
 from weft.runtime.address import address_of
 from weft.runtime.arena import Arena
