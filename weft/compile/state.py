@@ -55,8 +55,9 @@ def base_like(tensor: Tensor, slot: StateSlot) -> np.ndarray[Any, Any] | None:
         return data
     if memory.nbytes != known.nbytes:
         return None
-    row: np.ndarray[Any, Any] = memory.reshape(-1)
-    return (row if row.dtype == known.dtype else row.view(known.dtype)).reshape(known.shape)
+    row = memory.reshape(-1)
+    shaped: np.ndarray[Any, Any] = (row if row.dtype == known.dtype else row.view(known.dtype)).reshape(known.shape)
+    return shaped
 
 
 def type_of_array(array: np.ndarray[Any, Any]) -> Any:
