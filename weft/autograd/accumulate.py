@@ -73,7 +73,7 @@ class AccumulateGrad(Node):
                 capture.accumulate(variable, gradient)
             elif armed:  # adding up is no public call
                 with Asking(DISABLED):
-                    accumulate(variable, gradient)
+                    accumulate(variable, gradient, is_owned)
             else:
                 accumulate(variable, gradient, is_owned)
             self._after(variable)
