@@ -1,6 +1,7 @@
 """All benchmarks, one after the other: ./dev bench [NAME ...] [--torch PYTHON] [--real-time] [--write] [--list]
 
---write puts what they print into docs/benchmarks.md. Arguments for a single benchmark: python -m benchmarks.NAME --help.
+--write puts what they print into docs/benchmarks.md. Arguments for a single benchmark:
+python -m benchmarks.NAME --help.
 """
 
 from __future__ import annotations
@@ -14,15 +15,20 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
-BENCHMARKS = ("steps", "eager_ops", "capture", "first_call", "gemm")
+BENCHMARKS = ("steps", "eager", "capture", "first_call", "gemm")
 END = "<!-- end of figures -->"
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(prog="./dev bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        prog="./dev bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; default: all")
     options.add_argument("--torch", metavar="PYTHON", help="an interpreter that has torch, to compare with")
-    options.add_argument("--real-time", action="store_true", help="timed processes go before all other jobs, for a machine that is shared")
+    options.add_argument(
+        "--real-time", action="store_true",
+        help="timed processes go before all other jobs, for a machine that is shared",
+    )
     options.add_argument("--write", action="store_true", help="put the output into docs/benchmarks.md")
     options.add_argument("--list", action="store_true", help="say which benchmarks there are")
     given = options.parse_args()
@@ -45,8 +51,13 @@ def main() -> int:
 
 def run(name: str, torch: str | None, real_time: bool) -> tuple[str, int]:
     """One benchmark in a process of its own, its output shown as it comes; the output and the exit code."""
-    environment = {**os.environ, **({"WEFT_BENCH_TORCH": torch} if torch else {}), **({"WEFT_BENCH_REAL_TIME": "1"} if real_time else {})}
-    process = subprocess.Popen([sys.executable, "-m", f"benchmarks.{name}"], cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE)
+    environment = {
+        **os.environ, **({"WEFT_BENCH_TORCH": torch} if torch else {}),
+        **({"WEFT_BENCH_REAL_TIME": "1"} if real_time else {}),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", f"benchmarks.{name}"], cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE
+    )
     assert process.stdout is not None
     lines = []
     for line in process.stdout:

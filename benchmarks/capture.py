@@ -1,9 +1,11 @@
-"""Microseconds per operator of capture and of every pass, on programs of two sizes: work that grows faster than the program shows as a ratio.
+"""Microseconds per operator of capture and of every pass, on programs of two sizes: work that grows faster than
+the program shows as a ratio.
 
     python -m benchmarks.capture [--sizes 1000 10000] [--repeats N]
 
-"mix": pointwise chains with a matrix product every tenth operator. "training": a loss through such a chain with tanh, its backward and an
-SGD update; operators are counted in the captured graph, whose backward is opaque until its pass opens it.
+"mix": pointwise chains with a matrix product every tenth operator. "training": a loss through such a chain with tanh,
+its backward and an SGD update; operators are counted in the captured graph, whose backward is opaque until
+its pass opens it.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ def training(operators: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return run, (weft.randn(8, 16),)
 
 
-def measure(make: Callable[[int], tuple[Callable[..., Any], tuple[Any, ...]]], operators: int, repeats: int) -> tuple[int, int, Times]:
+def measure(
+    make: Callable[[int], tuple[Callable[..., Any], tuple[Any, ...]]], operators: int, repeats: int
+) -> tuple[int, int, Times]:
     """Nodes captured, nodes after the passes, and the best seconds of capture and of each pass."""
     function, arguments = make(operators)
     best: Times = {}
@@ -91,10 +95,15 @@ def main(arguments: list[str]) -> None:
     print(machine())
     for make in (mix, training):
         small, large = (measure(make, size, given.repeats) for size in given.sizes)
-        print(f"{make.__name__}: {small[1]:,} and {large[1]:,} operators ({small[0]:,} and {large[0]:,} captured), us per operator")
+        print(
+            f"{make.__name__}: {small[1]:,} and {large[1]:,} operators ({small[0]:,} and {large[0]:,} captured), "
+            "us per operator"
+        )
         for name in small[2]:
             print(_row(name, small[2][name] / small[1], large[2][name] / large[1]))
-        print(_row("capture + passes", sum(small[2].values()) / small[1], sum(large[2].values()) / large[1]), flush=True)
+        print(
+            _row("capture + passes", sum(small[2].values()) / small[1], sum(large[2].values()) / large[1]), flush=True
+        )
 
 
 def _row(name: str, small: float, large: float) -> str:

@@ -1,7 +1,9 @@
-"""Seconds until a GPT step (W6) has run for the first time, in fresh processes: with an empty disk cache, then with the one it filled; and import.
+"""Seconds until a GPT step (W6) has run for the first time, in fresh processes: with an empty disk cache,
+then with the one it filled; and import.
 
     python -m benchmarks.first_call [--workload W6 W5 W8a] [--repeats N] [--torch PYTHON]
-    python -m benchmarks.first_call --growth          programs and Adam steps of growing size: seconds and microseconds per operator
+    python -m benchmarks.first_call --growth programs and Adam steps of growing size:
+    seconds and microseconds per operator
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import weft
 from benchmarks.capture import mix, training
 from benchmarks.peers import PeerProcess, machine, parser, torch_python
 from weft.compile.driver import CompiledFunction
-from weft.compile.executable import Compiled
+from weft.compile.program.executable import Compiled
 
 
 def main(arguments: list[str]) -> None:
@@ -66,26 +68,35 @@ GROWTH = {"mix": (1_000, 10_000, 100_000), "training": (1_000, 10_000, 100_000),
 
 
 def growth() -> None:
-    """Each size in a fresh process with an empty cache: seconds of the first call, and what an operator of the compiled graph costs."""
+    """Each size in a fresh process with an empty cache: seconds of the first call, and those that the process worked,
+    which on a busy machine tell more; what an operator of the compiled graph costs, of all and of those added.
+    """
     for kind, sizes in GROWTH.items():
+        before = (0.0, 0)
         for size in sizes:
             with tempfile.TemporaryDirectory() as folder:
                 command = [sys.executable, "-m", "benchmarks.first_call", "--one", kind, str(size)]
-                done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "WEFT_CACHE": folder})
-            seconds, operators = done.stdout.split()
-            print(f"{kind:<10} {size:>8,}   {float(seconds):8.2f} s   {1e6 * float(seconds) / int(operators):8.1f} us per operator", flush=True)
+                done = subprocess.run(
+                    command, capture_output=True, text=True, check=True, env={**os.environ, "WEFT_CACHE": folder}
+                )
+            seconds, work, operators = map(float, done.stdout.split())
+            each, more = 1e6 * work / operators, 1e6 * (work - before[0]) / (operators - before[1])
+            times = f"{seconds:8.2f} s {work:8.2f} s of work {each:8.1f} us each {more:8.1f}"
+            print(f"{kind:<10} {size:>8,} {times}", flush=True)
+            before = (work, int(operators))
 
 
-def grown(kind: str, size: int) -> tuple[float, int]:
-    """Seconds of the first call of a program of a kind, and how many operators its optimized graph has."""
+def grown(kind: str, size: int) -> tuple[float, float, int]:
+    """Seconds of the first call of a program of a kind, those that the process was at work, and how many operators its
+    optimized graph has."""
     function, arguments = {"mix": mix, "training": training, "adam": adam}[kind](size)
     compiled = CompiledFunction(function)
-    start = time.perf_counter()
+    start, work = time.perf_counter(), time.process_time()
     compiled(*arguments)
-    seconds = time.perf_counter() - start
+    seconds, work = time.perf_counter() - start, time.process_time() - work
     executable = compiled.entries[0].executable
     assert isinstance(executable, Compiled)
-    return seconds, len(executable.optimized().nodes)
+    return seconds, work, len(executable.optimized().nodes)
 
 
 def adam(parameters: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:

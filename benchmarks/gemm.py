@@ -2,8 +2,9 @@
 
     python benchmarks/gemm.py [float32|float64]
 
-Prints best-of-many figures and their ratio for the shapes of a small GPT, an MLP, an RNN, attention batches and a few odd sizes. weft's
-calls are repeated in native code, as a compiled step makes them; NumPy's are made from Python, about a microsecond each.
+Prints best-of-many figures and their ratio for the shapes of a small GPT, an MLP, an RNN, attention batches and a few
+odd sizes. weft's calls are repeated in native code, as a compiled step makes them; NumPy's are made from Python,
+about a microsecond each.
 NN, NT, TN: which operand is the transpose of a row-major array.
 """
 

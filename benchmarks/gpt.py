@@ -1,4 +1,5 @@
-"""The GPT of the benchmarks, for any library with PyTorch's names: training forward, and one-token decoding with a cache written in place."""
+"""The GPT of the benchmarks, for any library with PyTorch's names: training forward, and one-token decoding with
+a cache written in place."""
 
 from __future__ import annotations
 
@@ -28,7 +29,10 @@ def weights_of(random: numpy.random.Generator, sizes: GptSizes, scale: float) ->
     def drawn(*shape: int) -> Array:
         return (random.standard_normal(shape) * scale).astype(numpy.float32)
 
-    found = {"tokens.weight": drawn(sizes.vocabulary, d), "places.weight": drawn(sizes.length, d), "head.weight": drawn(sizes.vocabulary, d)}
+    found = {
+        "tokens.weight": drawn(sizes.vocabulary, d), "places.weight": drawn(sizes.length, d),
+        "head.weight": drawn(sizes.vocabulary, d),
+    }
     for i in range(sizes.layers):
         for name, outputs, inputs in (("qkv", 3 * d, d), ("mixed", d, d), ("wide", 4 * d, d), ("narrow", d, 4 * d)):
             found[f"blocks.{i}.{name}.weight"] = drawn(outputs, inputs)
@@ -63,7 +67,10 @@ def gpt(xp: Any, sizes: GptSizes) -> Any:
 
         def split(self, x: Any) -> list[Any]:
             batch, length, _ = x.shape
-            return [part.view(batch, length, heads, d // heads).transpose(1, 2) for part in self.qkv(self.norm1(x)).split(d, dim=2)]
+            return [
+                part.view(batch, length, heads, d // heads).transpose(1, 2)
+                for part in self.qkv(self.norm1(x)).split(d, dim=2)
+            ]
 
         def rest(self, x: Any, attended: Any) -> Any:
             x = x + self.mixed(attended.transpose(1, 2).reshape(x.shape[0], x.shape[1], d))

@@ -1,8 +1,10 @@
-"""One library in a process of its own: answers requests for timings, one JSON object a line, so that libraries can be timed in turn.
+"""One library in a process of its own: answers requests for timings, one JSON object a line, so that libraries
+can be timed in turn.
 
     python -m benchmarks.peer weft|weft_eager|torch
 
-Requests: {"do": "load", "workload": W}, {"do": "steps", "seconds": s}, {"do": "ops"}, {"do": "op", "name": n}. Every reply has "error" where it failed.
+Requests: {"do": "load", "workload": W}, {"do": "steps", "seconds": s}, {"do": "ops"}, {"do": "op", "name": n}.
+Every reply has "error" where it failed.
 """
 
 from __future__ import annotations
@@ -33,6 +35,11 @@ class Peer:
         self.step: Callable[[int], Any] = _nothing
         self.at = 0
         self.operators: dict[str, Callable[[], Any]] = {}
+
+    def set_threads(self, count: int) -> Reply:
+        """How many threads the library may use."""
+        self.xp.set_num_threads(count)
+        return {}
 
     def load(self, workload: str) -> Reply:
         """Build a workload and run its first call and a round of warm-up."""

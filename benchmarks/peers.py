@@ -20,7 +20,8 @@ REAL_TIME = "WEFT_BENCH_REAL_TIME"
 
 
 def _outrank() -> None:
-    """Run before other jobs, where the system allows it: a foreign busy process makes every barrier of a thread pool wait for a time slice."""
+    """Run before other jobs, where the system allows it: a foreign busy process makes every barrier of a thread pool
+    wait for a time slice."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     except (AttributeError, OSError):
@@ -36,10 +37,13 @@ class PeerProcess:
 
     def __init__(self, name: str, python: str, environment: dict[str, str] | None = None) -> None:
         self.name = name
-        settings = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, "2"), "PYTHONPATH": str(ROOT), **(environment or {})}
+        settings = {
+            **os.environ, **dict.fromkeys(THREAD_VARIABLES, "2"), "PYTHONPATH": str(ROOT), **(environment or {})
+        }
         self.process = subprocess.Popen(
-            [python, "-m", "benchmarks.peer", name], cwd=ROOT, env=settings, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, preexec_fn=_outrank if os.environ.get(REAL_TIME) else None,
+            [python, "-m", "benchmarks.peer", name], cwd=ROOT, env=settings, text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            preexec_fn=_outrank if os.environ.get(REAL_TIME) else None,
         )  # fmt: skip
         self.import_seconds: float = self._reply()["import_seconds"]
 
@@ -79,8 +83,13 @@ class PeerProcess:
 
 def parser(doc: str | None) -> argparse.ArgumentParser:
     """Arguments that all benchmarks share."""
-    made = argparse.ArgumentParser(description=(doc or "").split("\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--torch", metavar="PYTHON", default=os.environ.get("WEFT_BENCH_TORCH"), help="an interpreter that has torch, to compare with")
+    made = argparse.ArgumentParser(
+        description=(doc or "").split("\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument(
+        "--torch", metavar="PYTHON", default=os.environ.get("WEFT_BENCH_TORCH"),
+        help="an interpreter that has torch, to compare with",
+    )
     return made
 
 

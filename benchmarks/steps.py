@@ -1,4 +1,5 @@
-"""Milliseconds of whole steps: weft compiled, weft eager and torch eager in turn, the best of several rounds each, and their ratios.
+"""Milliseconds of whole steps: weft compiled, weft eager and torch eager in turn, the best of several rounds each,
+and their ratios.
 
     python -m benchmarks.steps [W4 W6 ...] [--torch PYTHON] [--rounds N] [--seconds S] [--list]
 """
@@ -57,7 +58,10 @@ def measure(workload: str, torch: str | None, rounds: int, seconds: float) -> di
                 if isinstance(before, str):
                     continue
                 try:
-                    reply = peer.ask("cycle", count=CYCLES[workload]) if workload in CYCLES else peer.ask("steps", seconds=seconds)
+                    reply = (
+                        peer.ask("cycle", count=CYCLES[workload]) if workload in CYCLES
+                        else peer.ask("steps", seconds=seconds)
+                    )
                 except Failed as failure:
                     found[peer.name] = str(failure)
                     continue

@@ -1,6 +1,8 @@
-"""Reductions: `python -m benchmarks.sums` prints how exact sums and variances are beside NumPy's in pairs, and what rows cost.
+"""Reductions: `python -m benchmarks.sums` prints how exact sums and variances are beside NumPy's in pairs,
+and what rows cost.
 
---errors: float32 sums and variances of ten million numbers around 10,000; the greatest relative error over all results, against float64.
+--errors: float32 sums and variances of ten million numbers around 10,000; the greatest relative error over all results,
+against float64.
 --times: compiled, one thread, microseconds for 1.28 million elements in rows of 16 to 1,000, forward.
 """
 
@@ -50,7 +52,10 @@ def times() -> None:
     rng = np.random.default_rng(5)
     print(f"{'':12}{''.join(f'{n:9}' for n in LENGTHS)}")
     for name, function in ROWS.items():
-        cells = [_microseconds(function, weft.from_numpy(rng.standard_normal((ELEMENTS // n, n)).astype(np.float32))) for n in LENGTHS]
+        cells = [
+            _microseconds(function, weft.from_numpy(rng.standard_normal((ELEMENTS // n, n)).astype(np.float32)))
+            for n in LENGTHS
+        ]
         print(f"{name:12}{''.join(f'{c:9.0f}' for c in cells)}")
 
 

@@ -1,7 +1,9 @@
-"""Training steps and loops of several shapes, written once for weft and for PyTorch: each builder takes the module it is to use.
+"""Training steps and loops of several shapes, written once for weft and for PyTorch:
+each builder takes the module it is to use.
 
-A builder is called with (library, compile) and returns `step(i)`, which runs one whole step on the i-th of its batches and returns a tensor
-(or None). `compile` is the identity for eager runs. Weights and data come from NumPy, so that every library starts from the same arrays.
+A builder is called with (library, compile) and returns `step(i)`, which runs one whole step on the i-th of its batches
+and returns a tensor (or None). `compile` is the identity for eager runs. Weights and data come from NumPy, so that
+every library starts from the same arrays.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ def batches_of(xp: Any, batches: list[tuple[Array, ...]]) -> list[tuple[Any, ...
     return [tuple(xp.tensor(array) for array in batch) for batch in batches]
 
 
-def gradients(parameters: list[Any], loss_of: Callable[..., Any], batches: list[tuple[Any, ...]], compile: Compile) -> Step:
+def gradients(
+    parameters: list[Any], loss_of: Callable[..., Any], batches: list[tuple[Any, ...]], compile: Compile
+) -> Step:
     """The step that computes a loss and its gradients."""
 
     def step(*batch: Any) -> Any:
@@ -114,7 +118,8 @@ def norm_and_loss(xp: Any, compile: Compile) -> Step:
     rows, columns, functional = 4096, 1024, xp.nn.functional
     random = numpy.random.default_rng(12)
     p = leaves(xp, {
-        "x": normal(random, rows, columns), "scale": 1 + normal(random, columns, scale=0.1), "shift": normal(random, columns, scale=0.1),
+        "x": normal(random, rows, columns), "scale": 1 + normal(random, columns, scale=0.1),
+        "shift": normal(random, columns, scale=0.1),
     })  # fmt: skip
 
     def loss(targets: Any) -> Any:
@@ -220,7 +225,10 @@ def classifier(xp: Any, compile: Compile) -> Step:
     functional = xp.nn.functional
     network = _network(xp, random, (64, 128, 128, 10), functional.relu)
     batches = batches_of(xp, [(normal(random, 32, 64), random.integers(0, 10, 32)) for _ in range(4)])
-    return training(xp.optim.Adam(network.parameters(), lr=1e-3), lambda x, t: functional.cross_entropy(network(x), t), batches, compile)
+    return training(
+        xp.optim.Adam(network.parameters(), lr=1e-3),
+        lambda x, t: functional.cross_entropy(network(x), t), batches, compile,
+    )
 
 
 @workload("W5")
@@ -231,8 +239,10 @@ def recurrent(xp: Any, compile: Compile) -> Step:
     functional, scale = xp.nn.functional, 128**-0.5
     p = leaves(xp, {
         "table": normal(random, vocabulary, embedded), "bias": normal(random, 4 * hidden, scale=scale),
-        "input": normal(random, 4 * hidden, embedded, scale=scale), "hidden": normal(random, 4 * hidden, hidden, scale=scale),
-        "output": normal(random, vocabulary, hidden, scale=scale), "output_bias": normal(random, vocabulary, scale=scale),
+        "input": normal(random, 4 * hidden, embedded, scale=scale),
+        "hidden": normal(random, 4 * hidden, hidden, scale=scale),
+        "output": normal(random, vocabulary, hidden, scale=scale),
+        "output_bias": normal(random, vocabulary, scale=scale),
     })  # fmt: skip
 
     def loss(tokens: Any, targets: Any) -> Any:
@@ -268,6 +278,61 @@ def _gpt_training(xp: Any, compile: Compile, sizes: GptSizes, shapes: list[tuple
 def gpt_step(xp: Any, compile: Compile) -> Step:
     """a GPT of 4 layers, width 128, 4 heads, sequence 128, batch 8, AdamW"""
     return _gpt_training(xp, compile, GptSizes(), [(8, 128)] * 4)
+
+
+@workload("W7")
+def convolutional(xp: Any, compile: Compile) -> Step:
+    """a network of two convolutions with pooling on 28 x 28 images, batch 64, SGD with momentum"""
+    random = numpy.random.default_rng(17)
+    nn, functional = xp.nn, xp.nn.functional
+
+    class Network(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Conv2d(1, 16, 3, padding=1), nn.Conv2d(16, 32, 3, padding=1)
+            self.last = nn.Linear(32 * 49, 10)
+
+        def forward(self, x: Any) -> Any:
+            x = functional.max_pool2d(functional.relu(self.first(x)), 2)
+            x = functional.max_pool2d(functional.relu(self.second(x)), 2)
+            return self.last(x.flatten(1))
+
+    network, bound = Network(), (32 * 49) ** -0.5
+    fill(xp, network, {
+        "first.weight": normal(random, 16, 1, 3, 3, scale=0.3), "first.bias": normal(random, 16, scale=0.1),
+        "second.weight": normal(random, 32, 16, 3, 3, scale=0.1), "second.bias": normal(random, 32, scale=0.1),
+        "last.weight": random.uniform(-bound, bound, (10, 32 * 49)).astype(numpy.float32),
+        "last.bias": random.uniform(-bound, bound, 10).astype(numpy.float32),
+    })  # fmt: skip
+    batches = batches_of(xp, [(normal(random, 64, 1, 28, 28), random.integers(0, 10, 64)) for _ in range(4)])
+    optimizer = xp.optim.SGD(network.parameters(), lr=1e-2, momentum=0.9)
+    return training(optimizer, lambda x, t: functional.cross_entropy(network(x), t), batches, compile)
+
+
+@workload("W10")
+def residual_block(xp: Any, compile: Compile) -> Step:
+    """two convolutions with batch norm and a residual on (32, 64, 32, 32), with gradients"""
+    random = numpy.random.default_rng(20)
+    functional, batch, channels, size = xp.nn.functional, 32, 64, 32
+    drawn = {"x": normal(random, batch, channels, size, size)}
+    for j in "12":
+        drawn["w" + j] = normal(random, channels, channels, 3, 3, scale=(2 / (9 * channels)) ** 0.5)
+        drawn["scale" + j] = 1 + normal(random, channels, scale=0.1)
+        drawn["shift" + j] = normal(random, channels, scale=0.1)
+    p = leaves(xp, drawn)
+    means = {j: xp.zeros(channels) for j in "12"}
+    variances = {j: xp.ones(channels) for j in "12"}
+
+    def norm(x: Any, j: str) -> Any:
+        scale, shift = p["scale" + j], p["shift" + j]
+        return functional.batch_norm(x, means[j], variances[j], scale, shift, training=True, momentum=0.1)
+
+    def loss(weight: Any) -> Any:
+        hidden = functional.relu(norm(functional.conv2d(p["x"], p["w1"], padding=1), "1"))
+        out = functional.relu(norm(functional.conv2d(hidden, p["w2"], padding=1), "2") + p["x"])
+        return (out * weight).sum() / 10_000 + out.mean()
+
+    return gradients(list(p.values()), loss, batches_of(xp, [(normal(random, batch, channels, size, size),)]), compile)
 
 
 @workload("W9")
@@ -344,7 +409,9 @@ def _orbits(xp: Any, compile: Compile, in_place: bool) -> Step:
     start = normal(random, batch, 2)
     angle = (numpy.arange(1, count + 1) * h)[:, None]
     x0, y0 = start[:, 0], start[:, 1]
-    target = numpy.stack([x0 * numpy.cos(angle) - y0 * numpy.sin(angle), x0 * numpy.sin(angle) + y0 * numpy.cos(angle)], -1)
+    target = numpy.stack(
+        [x0 * numpy.cos(angle) - y0 * numpy.sin(angle), x0 * numpy.sin(angle) + y0 * numpy.cos(angle)], -1
+    )
     batches = batches_of(xp, [(start, target.astype(numpy.float32))])
     return training(xp.optim.Adam(list(p.values()), lr=1e-3), loss_in_place if in_place else loss, batches, compile)
 
@@ -373,6 +440,8 @@ def gradient_penalty(xp: Any, compile: Compile) -> Step:
         penalty = (((slope * slope).sum(1) + 1e-12).sqrt() - 1).square().mean()
         return critic(fake).mean() - critic(real).mean() + 10 * penalty
 
-    drawn = [(normal(random, 32, 64) + 0.5, normal(random, 32, 64) - 0.5, numpy.abs(normal(random, 32, 1))) for _ in range(4)]
+    drawn = [
+        (normal(random, 32, 64) + 0.5, normal(random, 32, 64) - 0.5, numpy.abs(normal(random, 32, 1))) for _ in range(4)
+    ]
     batches = batches_of(xp, [tuple(a.astype(numpy.float32) for a in batch) for batch in drawn])
     return training(xp.optim.Adam(critic.parameters(), lr=1e-3), loss, batches, compile)

@@ -1,6 +1,7 @@
 """Reinforcement learning: a small policy learns to keep a pole upright (REINFORCE with a baseline).
 
-All carts of a batch are simulated at once with tensor operations. The rollout only needs the policy's values; the training step is compiled.
+All carts of a batch are simulated at once with tensor operations. The rollout only needs the policy's values;
+the training step is compiled.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def rollout(policy: nn.Module) -> tuple[weft.Tensor, weft.Tensor, weft.Tensor]:
 
 def main() -> None:
     given = options(__doc__, 60)
-    policy = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 2))  # the logit of pushing right, and the expected return
+    # the logit of pushing right, and the expected return
+    policy = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 2))
     optimizer = weft.optim.Adam(policy.parameters(), lr=0.01)
 
     def step(states: weft.Tensor, actions: weft.Tensor, standing: weft.Tensor) -> weft.Tensor:

@@ -1,4 +1,5 @@
-"""Likelihood fitting: the weights, means and widths of a mixture of three normal distributions, by gradient ascent on the likelihood."""
+"""Likelihood fitting: the weights, means and widths of a mixture of three normal distributions, by gradient ascent
+on the likelihood."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ def log_likelihood(x: weft.Tensor, weights: weft.Tensor, means: weft.Tensor, log
 def main() -> None:
     given = options(__doc__, 600)
     samples = weft.cat([weft.randn(300) * 0.5 - 3, weft.randn(500), weft.randn(200) * 0.3 + 2.5])
-    weights, means, logs = weft.zeros(3, requires_grad=True), weft.tensor([-1.0, 0.0, 1.0], requires_grad=True), weft.zeros(3, requires_grad=True)
+    weights, means, logs = (
+        weft.zeros(3, requires_grad=True), weft.tensor([-1.0, 0.0, 1.0], requires_grad=True),
+        weft.zeros(3, requires_grad=True)
+    )
     optimizer = weft.optim.Adam([weights, means, logs], lr=0.02)
 
     def step(x: weft.Tensor) -> weft.Tensor:

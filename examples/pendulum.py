@@ -1,7 +1,7 @@
 """Differentiable simulation: find a pendulum's length and friction from a noisy record of its angle.
 
-The simulation is a plain Python loop of fourth-order Runge-Kutta steps; the gradient goes through all of them. The compiled step holds the loop, its
-backward and the optimizer.
+The simulation is a plain Python loop of fourth-order Runge-Kutta steps; the gradient goes through all of them.
+The compiled step holds the loop, its backward and the optimizer.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ def main() -> None:
         loss = run()
         if i % 50 == 0 or i == given.steps - 1:
             length, friction = logs.detach().exp().tolist()
-            print(f"step {i:4}  mean square error {loss.item():.5f}  length {length:.3f} (0.700)  friction {friction:.3f} (0.250)")
+            print(
+                f"step {i:4}  mean square error {loss.item():.5f}  length {length:.3f} (0.700)  friction "
+                f"{friction:.3f} (0.250)"
+            )
 
 
 if __name__ == "__main__":

@@ -13,7 +13,9 @@ def options(doc: str | None, steps: int) -> argparse.Namespace:
     """--steps, --mode and --seed from the command line; the seed is set."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=steps, help=f"training steps (default: {steps})")
-    parser.add_argument("--mode", choices=("compiled", "eager"), default="compiled", help="how a step runs (default: compiled)")
+    parser.add_argument(
+        "--mode", choices=("compiled", "eager"), default="compiled", help="how a step runs (default: compiled)"
+    )
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     if given.steps < 1:

@@ -1,8 +1,9 @@
 """Measure weft against PyTorch's own operator database and write the table of docs/conformance.md.
 
-The harness (opinfo.py and its lists of names) and an interpreter that has torch are not part of the project: --harness and --python say where they
-are. Every mode and dtype runs as one process over the whole database (or --ops of it); a line is printed as each ends. With --keep each record stays
-in a folder, and what is there already is not measured again, so that the hours can be spent in pieces.
+The harness (opinfo.py and its lists of names) and an interpreter that has torch are not part of the project: --harness
+and --python say where they are. Every mode and dtype runs as one process over the whole database (or --ops of it);
+a line is printed as each ends. With --keep each record stays in a folder, and what is there already is not measured
+again, so that the hours can be spent in pieces.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ SWEEP = "float64,int64,int32,bool,bfloat16,float16,complex64,complex128"
 WITH_GRADIENTS = ("eager", "lazy", "compiled")
 DONE = ("ok", "fail")
 TITLES = {
-    "fwd": "forward", "grad": "gradient", "gradgrad": "second gradient", "inplace": "in-place", "inplace_grad": "its gradient", "method": "method",
-    "out": "out=", "noncontig": "non-contiguous", "alias": "aliasing", "strides": "strides",
+    "fwd": "forward", "grad": "gradient", "gradgrad": "second gradient", "inplace": "in-place",
+    "inplace_grad": "its gradient", "method": "method", "out": "out=", "noncontig": "non-contiguous",
+    "alias": "aliasing", "strides": "strides",
 }
 Record = dict[str, Any]
 
@@ -61,28 +63,49 @@ def main(arguments: list[str]) -> int:
 
 def runs(options: argparse.Namespace) -> list[tuple[str, str]]:
     """The modes and dtypes to measure, in order."""
-    first = [(mode, dtype) for mode in options.modes.split(",") for dtype in (["float32"] if mode == "errors" else options.dtypes.split(","))]
+    first = [
+        (mode, dtype) for mode in options.modes.split(",")
+        for dtype in (["float32"] if mode == "errors" else options.dtypes.split(","))
+    ]
     return first + [("eager", dtype) for dtype in SWEEP.split(",") if options.sweep and ("eager", dtype) not in first]
 
 
 def names_in(harness: Path) -> dict[str, set[str]]:
     """The names of operators in each of the harness's lists."""
-    return {name: set((harness / f"{name}.txt").read_text().split()) for name in LISTS if (harness / f"{name}.txt").exists()}
+    return {
+        name: set((harness / f"{name}.txt").read_text().split()) for name in LISTS if (harness / f"{name}.txt").exists()
+    }
 
 
 def parsed(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./dev conformance", description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--harness", default=str(ROOT.parent / "shared" / "conformance"), help="folder of opinfo.py (default: %(default)s)")
-    parser.add_argument("--python", default=os.environ.get("WEFT_TORCH_PYTHON", sys.executable),
-                        help="an interpreter with torch, scipy, expecttest and weft's dependencies (default: WEFT_TORCH_PYTHON, or this one)")
-    parser.add_argument("--ops", help="names with commas between, or @file in the harness's folder (default: the whole database)")
+    parser.add_argument(
+        "--harness", default=str(ROOT.parent / "shared" / "conformance"),
+        help="folder of opinfo.py (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--python", default=os.environ.get("WEFT_TORCH_PYTHON", sys.executable),
+        help=(
+            "an interpreter with torch, scipy, expecttest and weft's dependencies (default: WEFT_TORCH_PYTHON, "
+            "or this one)"
+        ),
+    )
+    parser.add_argument(
+        "--ops", help="names with commas between, or @file in the harness's folder (default: the whole database)"
+    )
     parser.add_argument("--modes", default=",".join(MODES), help="default: %(default)s")
     parser.add_argument("--dtypes", default="float32", help="names with commas between (default: %(default)s)")
     parser.add_argument("--sweep", action="store_true", help=f"then eager with {SWEEP} too, without second gradients")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep every record there, and measure only what it does not have yet")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER",
+        help="keep every record there, and measure only what it does not have yet",
+    )
     parser.add_argument("--n", type=int, default=8, help="samples for each operator (default: %(default)s)")
     parser.add_argument("--no-gradgrad", action="store_true", help="leave second gradients out")
-    parser.add_argument("--write", default=str(TABLE), metavar="PATH", help="where the table goes; '' for nowhere (default: docs/conformance.md)")
+    parser.add_argument(
+        "--write", default=str(TABLE), metavar="PATH",
+        help="where the table goes; '' for nowhere (default: docs/conformance.md)",
+    )
     return parser.parse_args(arguments)
 
 
@@ -91,12 +114,18 @@ def missing(harness: Path, python: str) -> str | None:
     if not (harness / "opinfo.py").exists():
         return f"there is no opinfo.py in {harness}; give the folder of the harness with --harness"
     try:
-        done = subprocess.run([python, "-c", "import torch, scipy, expecttest, numpy, llvmlite, ml_dtypes"], capture_output=True, text=True)
+        done = subprocess.run(
+            [python, "-c", "import torch, scipy, expecttest, numpy, llvmlite, ml_dtypes"],
+            capture_output=True, text=True,
+        )
     except OSError as error:
         return f"{python} cannot be run ({error.strerror}); give an interpreter that has torch with --python"
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or ["no message"]
-        return f"{python} lacks something the harness needs ({last[0]}); give an interpreter that has torch with --python or WEFT_TORCH_PYTHON"
+        return (
+            f"{python} lacks something the harness needs ({last[0]}); give an interpreter that has torch with --python "
+            "or WEFT_TORCH_PYTHON"
+        )
     return None
 
 
@@ -108,11 +137,21 @@ def measure(harness: Path, options: argparse.Namespace, mode: str, dtype: str) -
         kept.parent.mkdir(parents=True, exist_ok=True)
         if not kept.exists():
             second = [] if (mode, dtype) == ("eager", "float32") and not options.no_gradgrad else ["--no-gradgrad"]
-            command = [options.python, "opinfo.py", "--target", "weft", *(["--ops", options.ops] if options.ops else []), "--modes", mode,
-                       "--dtypes", dtype, "--n", str(samples(options, mode)), "--out", str(kept), *second]
-            done = subprocess.run(command, cwd=harness, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            command = [
+                options.python, "opinfo.py", "--target", "weft", *(["--ops", options.ops] if options.ops else []),
+                "--modes", mode, "--dtypes", dtype, "--n", str(samples(options, mode)), "--out", str(kept), *second,
+            ]
+            done = subprocess.run(
+                command, cwd=harness, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
             if done.returncode or not kept.exists():
-                print(f"conformance: the harness failed in mode {mode} (status {done.returncode}):\n{done.stdout[-2000:]}", file=sys.stderr)
+                print(
+                    (
+                        f"conformance: the harness failed in mode {mode} (status {done.returncode}):\n"
+                        f"{done.stdout[-2000:]}"
+                    ),
+                    file=sys.stderr,
+                )
                 return None
         record: dict[str, Any] = json.loads(kept.read_text())
         return record
@@ -127,16 +166,27 @@ def samples(options: argparse.Namespace, mode: str) -> int:
 
 
 def page(records: list[Record], figures: list[str], lists: dict[str, set[str]], options: argparse.Namespace) -> str:
-    """The text of docs/conformance.md: a section for each list of operators, one for all others, and why some differ."""
-    whole = ["## The whole database", "", "What the harness itself prints:", "", *(f"    {figure}" for figure in figures), ""]
+    """The text of docs/conformance.md: a section for each list of operators, one for all others,
+    and why some differ."""
+    whole = [
+        "## The whole database", "", "What the harness itself prints:", "", *(f"    {figure}" for figure in figures), ""
+    ]
     head = [
         "# Conformance to PyTorch's operator database", "",
-        f"Entries of PyTorch 2.13's own database of operators and samples, run by weft and compared with PyTorch ({options.n} samples for each",
-        f"operator, {samples(options, 'compiled')} where it is compiled). `./dev conformance --python PYTHON_WITH_TORCH --sweep` measures it again and writes this page. No operator is treated specially",
-        "for the harness. The database has 702 entries, of which 631 can be checked: not those of sparse tensors, of private names and of random numbers.", "",
+        "Entries of PyTorch 2.13's own database of operators and samples, run by weft and compared with PyTorch "
+        f"({options.n} samples for each",
+        f"operator, {samples(options, 'compiled')} where it is compiled). `./dev conformance --python "
+        "PYTHON_WITH_TORCH --sweep` measures it again and writes this page. No operator is treated specially",
+        (
+            "for the harness. The database has 702 entries, of which 631 can be checked: not those of sparse tensors, "
+            "of private names and of random numbers."
+        ),
+        "",
     ]
     left = [r for r in records if not any(name_of(r) in names for names in lists.values())]
-    sections = {**{title: [r for r in records if name_of(r) in names] for title, names in lists.items()}, "the others": left}
+    sections = {
+        **{title: [r for r in records if name_of(r) in names] for title, names in lists.items()}, "the others": left
+    }
     text = "\n".join(section(title, found) for title, found in sections.items() if found)
     return "\n".join([*head, *whole]) + "\n" + text + "\n" + reasons(records)
 
@@ -153,12 +203,23 @@ def section(title: str, records: list[Record]) -> str:
         groups.setdefault((record["mode"], record["dtype"]), []).append(record)
     tables = {key: counts(key[0], found) for key, found in groups.items() if key[0] != "errors"}
     used = [c for c in CHECKS if any(c in table for table in tables.values())]
-    lines = [f"## {title}", "", "| mode | dtype | supported | " + " | ".join(TITLES[c] for c in used) + " |", "|---|---|---|" + "---|" * len(used)]
-    lines += [f"| {mode} | {dtype} | {table['supported']} | " + " | ".join(table.get(c, "") for c in used) + " |" for (mode, dtype), table in tables.items()]
+    lines = [
+        f"## {title}", "", "| mode | dtype | supported | " + " | ".join(TITLES[c] for c in used) + " |",
+        "|---|---|---|" + "---|" * len(used),
+    ]
+    lines += [
+        f"| {mode} | {dtype} | {table['supported']} | " + " | ".join(table.get(c, "") for c in used) + " |"
+        for (mode, dtype), table in tables.items()
+    ]
     for (mode, _), found in groups.items():
         if mode == "errors":
-            raised, same = ([sum(r["checks"].get(c, [0, 0])[i] for r in found) for i in (0, 1)] for c in ("errors", "error_type"))
-            lines += ["", f"Invalid calls: {raised[0]}/{sum(raised)} raise, {same[0]} of them with PyTorch's type of exception."]
+            raised, same = (
+                [sum(r["checks"].get(c, [0, 0])[i] for r in found) for i in (0, 1)] for c in ("errors", "error_type")
+            )
+            lines += [
+                "",
+                f"Invalid calls: {raised[0]}/{sum(raised)} raise, {same[0]} of them with PyTorch's type of exception.",
+            ]
     return "\n".join([*lines, "", *failures(records)]) + "\n"
 
 
@@ -183,7 +244,10 @@ def failures(records: list[Record]) -> list[str]:
     for record in records:
         if record["status"] in ("ok", "skipped") or (record["status"] == "missing" and record["op"] in there):
             continue
-        causes = {f"{check}: {cause}" for check, _, cause, _ in record["fails"]} or {"not there" if record["status"] == "missing" else record["status"]}
+        causes = (
+            {f"{check}: {cause}" for check, _, cause, _ in record["fails"]}
+            or {"not there" if record["status"] == "missing" else record["status"]}
+        )
         for cause in sorted(causes):
             places.setdefault((record["op"], cause), []).append(f"{record['mode']} {record['dtype']}")
     for (op, cause), found in places.items():

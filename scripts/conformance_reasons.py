@@ -1,29 +1,80 @@
-"""Why entries of PyTorch's operator database differ in weft, one line for each reason: what docs/conformance.md ends with."""
+"""Why entries of PyTorch's operator database differ in weft, one line for each reason:
+what docs/conformance.md ends with."""
 
 from __future__ import annotations
 
 REASONS: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("allclose", "equal", "item", "is_same_size"), "answer Python with a number or a bool, which a compiled function knows only when it runs; take the question out of it."),
-    (("narrow", "tensor_split"), "compiled, or on device meta, with a place that is a tensor: its value is only known when the program runs. "
-     "With a Python number both work."),
+    (
+        ("allclose", "equal", "item", "is_same_size"),
+        (
+            "answer Python with a number or a bool, which a compiled function knows only when it runs; "
+            "take the question out of it."
+        ),
+    ),
+    (
+        ("narrow", "tensor_split"),
+        (
+            "compiled, or on device meta, with a place that is a tensor: its value is only known when the program "
+            "runs. With a Python number both work."
+        ),
+    ),
     (("resize_", "resize_as_"), "a captured tensor cannot be resized; make a new one."),
-    (("repeat_interleave", "to"), "on device meta there are no values to read repeats from, and none to copy to the cpu."),
-    (("div", "float_power", "nn.functional.normalize", "nn.functional.soft_margin_loss", "nn.functional.hinge_embedding_loss", "nn.functional.fractional_max_pool2d",
-      "matrix_exp"),
-     "in half precision PyTorch rounds (and overflows, to inf or NaN) after each step of a formula; weft computes it in float32 and rounds once."),
-    (("logcumsumexp", "renorm"), "PyTorch's gradient is the less exact one: compared in double precision, weft's is right to the last digits (renorm: PyTorch gives NaN)."),
-    (("as_strided_scatter",), "PyTorch's gradient of the tensor written into does not clear what was overwritten; weft's does."),
-    (("sort", "msort", "topk", "mode", "kthvalue"), "among equal values PyTorch picks any; weft is stable and picks the first. Values agree."),
+    (
+        ("repeat_interleave", "to"),
+        "on device meta there are no values to read repeats from, and none to copy to the cpu.",
+    ),
+    (
+        (
+            "div", "float_power", "nn.functional.normalize", "nn.functional.soft_margin_loss",
+            "nn.functional.hinge_embedding_loss", "nn.functional.fractional_max_pool2d", "matrix_exp",
+        ),
+        (
+            "in half precision PyTorch rounds (and overflows, to inf or NaN) after each step of a formula; "
+            "weft computes it in float32 and rounds once."
+        ),
+    ),
+    (
+        ("logcumsumexp", "renorm"),
+        (
+            "PyTorch's gradient is the less exact one: compared in double precision, weft's is right to the last "
+            "digits (renorm: PyTorch gives NaN)."
+        ),
+    ),
+    (
+        ("as_strided_scatter",),
+        "PyTorch's gradient of the tensor written into does not clear what was overwritten; weft's does.",
+    ),
+    (
+        ("sort", "msort", "topk", "mode", "kthvalue"),
+        "among equal values PyTorch picks any; weft is stable and picks the first. Values agree.",
+    ),
     (("complex", "view_as_complex"), "of float16 would be complex32, which NumPy and weft do not have."),
-    (("conj", "conj_physical", "H", "mH", "adjoint"), "`conj` computes and does not remember to conjugate (docs/differences.md); `conj_physical` of a real tensor is a copy."),
+    (
+        ("conj", "conj_physical", "H", "mH", "adjoint"),
+        (
+            "`conj` computes and does not remember to conjugate (docs/differences.md); `conj_physical` of a real "
+            "tensor is a copy."
+        ),
+    ),
     (("nn.functional.dropout3d",), "with probability 0 nothing is written in place, and no version moves."),
-    (("split_with_sizes_copy", "unbind_copy"), "`out=` takes one tensor or a tuple of known length, not a list of any length."),
+    (
+        ("split_with_sizes_copy", "unbind_copy"),
+        "`out=` takes one tensor or a tuple of known length, not a list of any length.",
+    ),
     (("lu",), "does not take `get_infos`; `linalg.lu_factor_ex` returns the infos."),
     (("linalg.lu", "linalg.lu_factor", "linalg.lu_factor_ex"), "gradients are offered for square matrices."),
     (("istft",), "windows that leave a gap are refused."),
-    (("nn.functional.grid_sample",), "the second gradient of the places is zero where sampling is piecewise constant; weft leaves it out, PyTorch returns zeros."),
-    (("fft.rfft", "fft.irfft", "fft.fft", "fft.ifft", "fft.fft2", "fft.ifft2", "fft.fftn", "fft.ifftn", "fft.rfft2", "fft.irfft2", "fft.rfftn", "fft.irfftn", "fft.hfft",
-      "fft.ihfft", "linalg.cholesky", "linalg.inv", "linalg.solve", "linalg.qr", "linalg.eigh", "cholesky_solve", "qr", "ravel",
-      "nn.functional.adaptive_avg_pool2d", "nn.functional.adaptive_avg_pool3d"),
-     "on device meta the strides of results are row-major; PyTorch's are those that its libraries leave."),
+    (
+        ("nn.functional.grid_sample",),
+        (
+            "the second gradient of the places is zero where sampling is piecewise constant; weft leaves it out, "
+            "PyTorch returns zeros."
+        ),
+    ),
+    ((
+        "fft.rfft", "fft.irfft", "fft.fft", "fft.ifft", "fft.fft2", "fft.ifft2", "fft.fftn", "fft.ifftn", "fft.rfft2",
+        "fft.irfft2", "fft.rfftn", "fft.irfftn", "fft.hfft", "fft.ihfft", "linalg.cholesky", "linalg.inv",
+        "linalg.solve", "linalg.qr", "linalg.eigh", "cholesky_solve", "qr", "ravel",
+        "nn.functional.adaptive_avg_pool2d", "nn.functional.adaptive_avg_pool3d",
+    ), "on device meta the strides of results are row-major; PyTorch's are those that its libraries leave."),
 )

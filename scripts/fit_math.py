@@ -221,7 +221,8 @@ def fit_weighted(name: str) -> list[Real]:
 
 def main() -> None:
     print(
-        '"""Polynomial coefficients of the vector math functions, lowest power first; written by scripts/fit_math.py."""\n'
+        '"""Polynomial coefficients of the vector math functions, lowest power first; '
+        'written by scripts/fit_math.py."""\n'
     )
     print("from __future__ import annotations\n\nTable = dict[int, tuple[float, ...]]\n")
     for name, (comment, f, low, high, counts) in FITS.items():

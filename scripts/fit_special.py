@@ -1,7 +1,7 @@
 """Fit the tables of weft/ops/special_tables.py:  python scripts/fit_special.py > weft/ops/special_tables.py
 
-Needs mpmath. Rational functions and polynomials interpolate at Chebyshev's points in 60-digit arithmetic, which is within a small
-factor of the best fit of that degree; the largest error of each is printed to stderr.
+Needs mpmath. Rational functions and polynomials interpolate at Chebyshev's points in 60-digit arithmetic,
+which is within a small factor of the best fit of that degree; the largest error of each is printed to stderr.
 """
 
 from __future__ import annotations
@@ -90,7 +90,10 @@ def around_one(u: Real) -> Real:
 
 
 def main() -> None:
-    print('"""Tables of the error function\'s approximations, lowest coefficient first. Made by scripts/fit_special.py."""')
+    print(
+        '"""Tables of the error function\'s approximations, lowest coefficient first. '
+        'Made by scripts/fit_special.py."""'
+    )
     emit("NEAR", "erf(x)/x - 1 in z = x**2, |x| <= 0.84375", near, 0, 0.84375**2, 12, 0)
     print(f"\nAT_ONE = {AT_ONE!r}  # erfc(1)")
     emit("AROUND_ONE", "erfc(x) - AT_ONE in x - 1, 0.65 <= x <= 1.25", around_one, -0.35, 0.25, 15, 0)

@@ -2,8 +2,8 @@
 
     ./dev size            # or: python scripts/installed_size.py, in any environment that has weft
 
-Sizes are of the files that pip put there, bytecode included, in units of 2**20 bytes as `du -m` counts them; dependencies in
-any depth, without matplotlib.
+Sizes are of the files that pip put there, bytecode included, in units of 2**20 bytes as `du -m` counts them;
+dependencies in any depth, without matplotlib.
 Import time is that of the best of several fresh processes, above that of an interpreter that imports nothing.
 """
 

@@ -1,9 +1,11 @@
-"""Write docs/reference: one page per area, from the entries (scripts/reference_entries.py) and from docstrings (scripts/reference_objects.py).
+"""Write docs/reference: one page per area, from the entries (scripts/reference_entries.py)
+and from docstrings (scripts/reference_objects.py).
 
     python scripts/make_reference.py          writes the pages
     python scripts/make_reference.py --check  says which are not up to date (exit status 1)
 
-A new package of the catalogue or public module is given its page in PAGES; until then it stands on the page of what has no place yet.
+A new package of the catalogue or public module is given its page in PAGES;
+until then it stands on the page of what has no place yet.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ FOLDER = ROOT / "docs" / "reference"
 
 @dataclass(frozen=True)
 class Page:
-    """title and first lines; catalogue: packages and files of weft/catalogue whose entries stand here; homes: modules whose objects do."""
+    """title and first lines; catalogue: packages and files of weft/catalogue whose entries stand here;
+    homes: modules whose objects do."""
 
     title: str
     about: str
@@ -36,58 +39,119 @@ class Page:
 
 
 PAGES: dict[str, Page] = {
-    "tensor": Page("Tensor", "What a tensor is and says of itself: attributes, conversions, dtypes, devices. Methods that are operators stand on the "
-                   "page of their area.", ("pointwise.casts",),
-                   ("weft.tensor.tensor", "weft.tensor.size", "weft.tensor.device", "weft.tensor.printing", "weft.types", "weft.layers.predicates", "weft.runtime.storage",
-                    "weft.support.errors")),
-    "creation": Page("Making tensors", "From data, and filled with values. Random ones stand on [their own page](random.md).", ("creation",),
-                     ("weft.tensor.creation", "weft.layers.factories", "weft.tensor.legacy", "weft")),
-    "pointwise": Page("Pointwise arithmetic and functions", "Computed element by element; operands broadcast and their dtypes are promoted.",
-                      ("pointwise",)),
-    "comparison": Page("Comparisons, logic and bits", "Questions about elements, and operations on bits.", ("pointwise.comparison",)),
-    "reductions": Page("Reductions and scans", "Over all elements or along dims: sums, extrema, statistics, running values.",
-                       ("reductions",)),
-    "shapes": Page("Views and shapes", "Views share memory with their base; the others copy. `*_copy` is the same value in memory of its own, `*_scatter` the "
-                   "base with other values in the place that the view shows.",
-                   ("shapes",), ("weft.layers.inplace_views",)),
-    "indexing": Page("Indexing, scattering and sorting", "Elements by position, by mask and by order.", ("indexing", "reductions.sorting")),
+    "tensor": Page(
+        "Tensor",
+        (
+            "What a tensor is and says of itself: attributes, conversions, dtypes, devices. Methods that are operators "
+            "stand on the page of their area."
+        ),
+        ("pointwise.casts",),
+        (
+            "weft.tensor.tensor", "weft.tensor.size", "weft.tensor.device", "weft.tensor.printing", "weft.types",
+            "weft.layers.predicates", "weft.runtime.storage", "weft.support.errors",
+        ),
+    ),
+    "creation": Page(
+        "Making tensors", "From data, and filled with values. Random ones stand on [their own page](random.md).",
+        ("creation",), ("weft.tensor.creation", "weft.layers.factories", "weft.tensor.legacy", "weft"),
+    ),
+    "pointwise": Page(
+        "Pointwise arithmetic and functions",
+        "Computed element by element; operands broadcast and their dtypes are promoted.", ("pointwise",),
+    ),
+    "comparison": Page(
+        "Comparisons, logic and bits", "Questions about elements, and operations on bits.", ("pointwise.comparison",)
+    ),
+    "reductions": Page(
+        "Reductions and scans", "Over all elements or along dims: sums, extrema, statistics, running values.",
+        ("reductions",),
+    ),
+    "shapes": Page(
+        "Views and shapes",
+        (
+            "Views share memory with their base; the others copy. `*_copy` is the same value in memory of its own, "
+            "`*_scatter` the base with other values in the place that the view shows."
+        ),
+        ("shapes",), ("weft.layers.inplace_views",),
+    ),
+    "indexing": Page("Indexing, scattering and sorting", "Elements by position, by mask and by order.", (
+        "indexing", "reductions.sorting"
+    )),
     "linear-algebra": Page("Linear algebra", "Products, norms, factorizations and solutions. Leading dims are batches.",
                            ("linalg",),
                            ("weft.catalogue.linalg",)),
     "fft": Page("Fourier transforms", "Discrete transforms along dims.", ("signal",)),
     "special": Page("Special functions", "Functions beyond the elementary ones.", ("special",)),
-    "random": Page("Random numbers", "Counter-based: a number depends on the seed, the call's place in the program and the element, and not on threads or on how the "
-                   "program runs.", ("random",), ("weft.random", "weft.runtime.generator")),
+    "random": Page(
+        "Random numbers",
+        (
+            "Counter-based: a number depends on the seed, the call's place in the program and the element, "
+            "and not on threads or on how the program runs."
+        ),
+        ("random",), ("weft.random", "weft.runtime.generator"),
+    ),
     "nn-functional": Page("nn.functional", "The functions of neural networks.",
                           ("nn", "indexing.embedding"),
                           ("weft.nn.functions",)),
-    "losses": Page("Losses", "As functions and as modules.", ("nn.losses", "nn.ctc"), ("weft.nn.functions.losses", "weft.nn.modules.losses")),
-    "nn": Page("nn: modules and parameters", "Every module is callable with the arguments of its `forward`, and has the methods of `weft.nn.Module`.", (),
-               ("weft.nn.parameter", "weft.nn.uninitialized", "weft.nn.modules")),
-    "nn-utils": Page("nn.init and nn.utils", "Filling parameters, clipping gradients, sequences of unequal lengths.", (), ("weft.nn.init", "weft.nn.utils", "weft.nn.grad", "weft.nn.attention")),
+    "losses": Page("Losses", "As functions and as modules.", ("nn.losses", "nn.ctc"), (
+        "weft.nn.functions.losses", "weft.nn.modules.losses"
+    )),
+    "nn": Page(
+        "nn: modules and parameters",
+        "Every module is callable with the arguments of its `forward`, and has the methods of `weft.nn.Module`.", (),
+        ("weft.nn.parameter", "weft.nn.uninitialized", "weft.nn.modules"),
+    ),
+    "nn-utils": Page(
+        "nn.init and nn.utils", "Filling parameters, clipping gradients, sequences of unequal lengths.", (),
+        ("weft.nn.init", "weft.nn.utils", "weft.nn.grad", "weft.nn.attention"),
+    ),
     "optim": Page("Optimizers", "Every optimizer has the methods of `weft.optim.Optimizer`.", (), ("weft.optim",)),
     "schedulers": Page("Learning rate schedulers", "Call `step()` once an epoch (or batch), after the optimizer's.", (),
-                       ("weft.optim.lr_scheduler", "weft.optim.scheduler", "weft.optim.schedules", "weft.optim.plateau", "weft.optim.cycles", "weft.optim.swa_utils")),
+                       (
+                           "weft.optim.lr_scheduler", "weft.optim.scheduler", "weft.optim.schedules",
+                           "weft.optim.plateau", "weft.optim.cycles", "weft.optim.swa_utils",
+                       )),
     "autograd": Page("Gradients", "Recording, backward, hooks, custom functions, checks.", (),
-                     ("weft.autograd", "weft.tensor.modes", "weft.layers.inference", "weft.utils.checkpoint", "weft.utils.selective")),
+                     (
+                         "weft.autograd", "weft.tensor.modes", "weft.layers.inference", "weft.utils.checkpoint",
+                         "weft.utils.selective",
+                     )),
     "func": Page("Transforms of functions", "Functions of functions; they nest in any order.", (), ("weft.func",)),
-    "compile": Page("Compiling", "One native program from a function or a whole training step; the switches and counters that go with it. The switches: "
-                    "`python -m weft knobs`.", (),
-                    ("weft.compile", "weft.runtime.pool", "weft.layers.threads", "weft.support.knobs", "weft.support.counters")),
+    "compile": Page(
+        "Compiling",
+        (
+            "One native program from a function or a whole training step; the switches and counters that go with it. "
+            "The switches: `python -m weft knobs`."
+        ),
+        (), ("weft.compile", "weft.runtime.pool", "weft.layers.threads", "weft.support.knobs", "weft.support.counters"),
+    ),
+    "jit": Page(
+        "Scripted programs",
+        "Functions and Modules of Python as graphs with control flow. [jit.md](../jit.md) goes through them.",
+        (), ("weft.jit",),
+    ),
     "data": Page("Data sets and loaders", "What feeds a training loop.", (), ("weft.utils.data",)),
-    "interop": Page("Files and other libraries", "Saving, loading, and memory shared with other libraries.", (), ("weft.interop",)),
+    "interop": Page(
+        "Files and other libraries", "Saving, loading, and memory shared with other libraries.", (), ("weft.interop",)
+    ),
     "overrides": Page("Extending", "Classes of the user's own among the arguments of operators.", (),
-                      ("weft.overrides", "weft.ops", "weft.tensor.subclass", "weft.layers.dispatch_modes", "weft.tensor.flattening", "weft.utils.dispatch",
+                      (
+                          "weft.overrides", "weft.ops", "weft.tensor.subclass", "weft.layers.dispatch_modes",
+                          "weft.tensor.flattening", "weft.utils.dispatch",
                        "weft.utils.pytree", "weft.support.pytree")),
-    "settings": Page("Settings and testing", "Defaults of a process, what programs ask of other devices, and comparisons for tests.", (),
-                     ("weft.testing", "weft.cuda", "weft.backends", "weft.layers.settings")),
+    "settings": Page(
+        "Settings and testing", "Defaults of a process, what programs ask of other devices, and comparisons for tests.",
+        (), ("weft.testing", "weft.cuda", "weft.backends", "weft.layers.settings"),
+    ),
     "more": Page("More", "What has no page of its own yet."),
 }
 
 
 def page_of_entry(origin: str) -> str:
     """The page of the entries that a module holds: that of the longest listed part of the catalogue that it is in."""
-    return _longest(origin, ((f"weft.catalogue.{part}", name) for name, page in PAGES.items() for part in page.catalogue))
+    return _longest(
+        origin, ((f"weft.catalogue.{part}", name) for name, page in PAGES.items() for part in page.catalogue)
+    )
 
 
 def page_of_object(module: str) -> str:
@@ -96,7 +160,9 @@ def page_of_object(module: str) -> str:
 
 
 def _longest(module: str, listed: Iterable[tuple[str, str]]) -> str:
-    homes = [(home, name) for home, name in listed if module == home or (home != "weft" and module.startswith(home + "."))]
+    homes = [
+        (home, name) for home, name in listed if module == home or (home != "weft" and module.startswith(home + "."))
+    ]
     return max(homes, key=lambda pair: len(pair[0]))[1] if homes else "more"
 
 
@@ -114,7 +180,10 @@ def sections() -> dict[str, dict[str, str]]:
 
 def page_text(page: Page, parts: dict[str, str]) -> str:
     """A whole page."""
-    lines = [f"# {page.title}", "", page.about, "", "[All pages](README.md). Written by `./dev docs` from the entries and docstrings; not to be edited.", ""]
+    lines = [
+        f"# {page.title}", "", page.about, "",
+        "[All pages](README.md). Written by `./dev docs` from the entries and docstrings; not to be edited.", "",
+    ]
     for heading in sorted(parts, key=lambda h: (h.casefold(), h)):
         lines += [f"## {heading}", "", parts[heading], ""]
     return "\n".join(lines)
@@ -122,11 +191,30 @@ def page_text(page: Page, parts: dict[str, str]) -> str:
 
 def index_text(parts: dict[str, dict[str, str]]) -> str:
     """The index: the pages, and how to read an entry."""
-    lines = ["# Reference", "", "One page per area. A section begins with every name under which the same thing is found; operators then show their signature (types as in the",
-             "entry), what they are (pointwise, reduction, view, kernel, composite), whether gradients flow through them, and a value.", "",
-             "| page | what it holds | sections |", "| --- | --- | --- |"]
-    lines += [f"| [{page.title}]({name}.md) | {page.about.split('. ')[0].rstrip('.')} | {len(parts[name])} |" for name, page in PAGES.items() if parts[name]]
-    lines += ["", "Where a behaviour differs from PyTorch: [differences.md](../differences.md). How an operator is added: [adding-an-op.md](../adding-an-op.md).", ""]
+    lines = [
+        "# Reference", "",
+        (
+            "One page per area. A section begins with every name under which the same thing is found; "
+            "operators then show their signature (types as in the"
+        ),
+        (
+            "entry), what they are (pointwise, reduction, view, kernel, composite), whether gradients flow through "
+            "them, and a value."
+        ),
+        "", "| page | what it holds | sections |", "| --- | --- | --- |",
+    ]
+    lines += [
+        f"| [{page.title}]({name}.md) | {page.about.split('. ')[0].rstrip('.')} | {len(parts[name])} |"
+        for name, page in PAGES.items() if parts[name]
+    ]
+    lines += [
+        "",
+        (
+            "Where a behaviour differs from PyTorch: [differences.md](../differences.md). How an operator is added: "
+            "[adding-an-op.md](../adding-an-op.md)."
+        ),
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -140,12 +228,19 @@ def pages() -> dict[Path, str]:
 
 def main(arguments: list[str]) -> int:
     """Write the pages, or only look."""
-    parser = argparse.ArgumentParser(prog="./dev docs", description="Write the type stubs and docs/reference anew, from the entries and docstrings.")
-    parser.add_argument("--check", action="store_true", help="only say what is not up to date; exits with 1 if something is not")
+    parser = argparse.ArgumentParser(
+        prog="./dev docs", description="Write the type stubs and docs/reference anew, from the entries and docstrings."
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="only say what is not up to date; exits with 1 if something is not"
+    )
     only_look = parser.parse_args(arguments).check
     made = pages()
     there = set(FOLDER.glob("*.md"))
-    stale = [p for p, text in made.items() if not p.exists() or p.read_text(encoding="utf-8") != text] + sorted(there - made.keys())
+    stale = (
+        [p for p, text in made.items() if not p.exists() or p.read_text(encoding="utf-8") != text]
+        + sorted(there - made.keys())
+    )
     if only_look:
         for path in stale:
             print(f"{path.relative_to(ROOT)} is not up to date; run ./dev docs")

@@ -1,5 +1,5 @@
-"""Write the type stubs from the entries: weft/__init__.pyi, weft/nn/functional.pyi, weft/linalg.pyi, weft/fft.pyi, weft/special.pyi (functions) and
-weft/tensor/operators.pyi (methods of Tensor).
+"""Write the type stubs from the entries: weft/__init__.pyi, weft/nn/functional.pyi, weft/linalg.pyi, weft/fft.pyi,
+weft/special.pyi (functions) and weft/tensor/operators.pyi (methods of Tensor).
 
     python scripts/make_stubs.py          writes them
     python scripts/make_stubs.py --check  says which are not up to date (exit status 1)
@@ -31,7 +31,8 @@ HEADER = '''"""{title} Written by scripts/make_stubs.py from the entries; not to
 # ruff: noqa
 
 '''
-TYPES = '''from builtins import bool as _bool, complex as _complex, float as _float, int as _int, str as _str, tuple as _tuple
+TYPES = '''from builtins import bool as _bool, complex as _complex, float as _float, int as _int
+from builtins import str as _str, tuple as _tuple
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Union, overload
 
@@ -43,13 +44,17 @@ from weft.runtime.generator import Generator
 _Number = Union[_int, _float, _complex]
 '''
 KINDS = {
-    "Tensor": "Tensor", "Scalar": "_Number", "int": "_int", "float": "_float", "bool": "_bool", "str": "_str", "ScalarType": "DType",
-    "Device": "_str", "Layout": "_str", "MemoryFormat": "_str", "Generator": "Generator", "Object": "Any",
+    "Tensor": "Tensor", "Scalar": "_Number", "int": "_int", "float": "_float", "bool": "_bool", "str": "_str",
+    "ScalarType": "DType", "Device": "_str", "Layout": "_str", "MemoryFormat": "_str", "Generator": "Generator",
+    "Object": "Any",
 }
-OPTIONS = "requires_grad: _bool = ..., device: _str | None = ..., layout: _str | None = ..., pin_memory: _bool = ..., memory_format: _str | None = ..."
+OPTIONS = (
+    "requires_grad: _bool = ..., device: _str | None = ..., layout: _str | None = ..., pin_memory: _bool = ..., "
+    "memory_format: _str | None = ..."
+)
 SYNTAX_WITH_OTHER = (
-    "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "rfloordiv", "mod", "rmod", "pow", "rpow", "and", "rand", "or", "ror",
-    "xor", "rxor", "lshift", "rshift", "eq", "ne", "lt", "le", "gt", "ge",
+    "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "rfloordiv", "mod", "rmod", "pow",
+    "rpow", "and", "rand", "or", "ror", "xor", "rxor", "lshift", "rshift", "eq", "ne", "lt", "le", "gt", "ge",
 )
 
 
@@ -116,10 +121,15 @@ def starred_argument(op: Op, is_method: bool) -> int | None:
     if not positional or (is_method and positional[-1] == 0):
         return None
     last = op.schema.arguments[positional[-1]]
-    return positional[-1] if last.is_list and last.kind in ("int", "Tensor") and last.list_size is None and not last.is_optional else None
+    return (
+        positional[-1]
+        if last.is_list and last.kind in ("int", "Tensor") and last.list_size is None and not last.is_optional else None
+    )
 
 
-def signatures(name: str, overloads: Iterable[Op], is_method: bool, classes: dict[str, str], extra: str = "") -> Iterator[str]:
+def signatures(
+    name: str, overloads: Iterable[Op], is_method: bool, classes: dict[str, str], extra: str = ""
+) -> Iterator[str]:
     """The lines of `def name(...)`, one for each way of calling."""
     found: dict[str, None] = {}
     for op in overloads:
@@ -144,7 +154,8 @@ def signatures(name: str, overloads: Iterable[Op], is_method: bool, classes: dic
 def public_packets(place: str, prefix: str = "aten::") -> dict[str, list[Op]]:
     """Overloads by name of what is public in a place."""
     return {
-        key[len(prefix) :]: ops for key, ops in sorted(PACKETS.items()) if key.startswith(prefix) and any(place in op.public for op in ops)
+        key[len(prefix) :]: ops
+        for key, ops in sorted(PACKETS.items()) if key.startswith(prefix) and any(place in op.public for op in ops)
     }
 
 
@@ -153,7 +164,9 @@ def functions(packets: dict[str, list[Op]], classes: dict[str, str]) -> list[str
     for name, ops in packets.items():
         if name.startswith("_") or not name.isidentifier():
             continue
-        extra = OPTIONS.replace("memory_format: _str | None = ...", "out: Tensor | None = ...") if name in FACTORIES else ""
+        extra = (
+            OPTIONS.replace("memory_format: _str | None = ...", "out: Tensor | None = ...") if name in FACTORIES else ""
+        )
         if name in LIKE_NAMES:
             extra = OPTIONS.split(", memory_format")[0]
         if extra:
@@ -166,7 +179,10 @@ def functions(packets: dict[str, list[Op]], classes: dict[str, str]) -> list[str
 def module_stub(title: str, packets: dict[str, list[Op]], more: Iterable[str] = (), head: str = "") -> str:
     classes: dict[str, str] = {}
     lines = functions(packets, classes)
-    return HEADER.format(title=title) + TYPES + head + "\n" + "\n".join(classes.values()) + "\n" + "\n".join([*lines, *more]) + "\n"
+    return (
+        HEADER.format(title=title) + TYPES + head + "\n" + "\n".join(classes.values()) + "\n"
+        + "\n".join([*lines, *more]) + "\n"
+    )
 
 
 def operators_stub() -> str:
@@ -176,7 +192,10 @@ def operators_stub() -> str:
     packets = public_packets("Tensor")
     rooms = (("facts", "Facts"), ("conversions", "Conversions"), ("tensor", "Tensor"))
     written = {name for room, part in rooms for name in class_members(ROOT / "weft" / "tensor" / f"{room}.py", part)}
-    installed = {n: v for n, v in vars(weft.Tensor).items() if n not in written and not n.startswith("_") and hasattr(weft.Tensor, n)}
+    installed = {
+        n: v
+        for n, v in vars(weft.Tensor).items() if n not in written and not n.startswith("_") and hasattr(weft.Tensor, n)
+    }
     inplace = {f"{ops[0].base}_" for ops in PACKETS.values() if any(o.inplace for o in ops)}
     for name, ops in packets.items():
         if name in installed or name in written or name.startswith("_"):
@@ -187,20 +206,30 @@ def operators_stub() -> str:
     lines += [*syntax(), *SUBCLASSES]
     body = "\n".join("    " + line for line in lines)
     return (
-        HEADER.format(title="Methods of Tensor.") + TYPES + "from weft.ops.methods import OperatorMethods\n\n" + "\n".join(classes.values())
+        HEADER.format(title="Methods of Tensor.") + TYPES + "from weft.ops.methods import OperatorMethods\n\n"
+        + "\n".join(classes.values())
         + "\nclass Operators(OperatorMethods):\n" + body + "\n"
     )
 
 
 def installed_method(name: str, value: Any, inplace: set[str], classes: dict[str, str]) -> list[str]:
-    """A method or property that was put on Tensor: in-place forms from their entries, the others as they are annotated."""
+    """A method or property that was put on Tensor: in-place forms from their entries, the others
+    as they are annotated."""
     if isinstance(value, property):
         return ["@property", f"def {name}(self) -> Tensor: ..."]
-    if name in inplace and getattr(value, "__name__", "") == name and not inspect.signature(value).parameters.get("size"):
+    if (
+        name in inplace and getattr(value, "__name__", "") == name
+        and not inspect.signature(value).parameters.get("size")
+    ):
         ops = [o for o in PACKETS.get(f"aten::{name[:-1]}", []) if o.inplace]
         if ops:
-            return [line.rsplit(" -> ", 1)[0] + " -> Tensor: ..." if line.startswith("def") else line for line in signatures(name, ops, True, classes)]
-    signature = re.sub(r"\b(bool|complex|float|int|str|tuple)\b(?!=)", r"_\1", str(inspect.signature(value)).replace("'", ""))
+            return [
+                line.rsplit(" -> ", 1)[0] + " -> Tensor: ..." if line.startswith("def") else line
+                for line in signatures(name, ops, True, classes)
+            ]
+    signature = re.sub(
+        r"\b(bool|complex|float|int|str|tuple)\b(?!=)", r"_\1", str(inspect.signature(value)).replace("'", "")
+    )
     signature = re.sub(r"= [^,)]+", "= ...", signature)
     if signature.startswith("(*args"):
         signature = "(self, " + signature[1:]
@@ -208,15 +237,22 @@ def installed_method(name: str, value: Any, inplace: set[str], classes: dict[str
 
 
 # What weft/tensor/subclass.py and wrapper.py put on Tensor for those who derive from it.
-SUBCLASSES = [f"{name}: Any" for name in ("_make_subclass", "_make_wrapper_subclass", "__weft_function__", "__weft_dispatch__")]
+SUBCLASSES = [
+    f"{name}: Any" for name in ("_make_subclass", "_make_wrapper_subclass", "__weft_function__", "__weft_dispatch__")
+]
 
 
 def syntax() -> list[str]:
     lines = [f"def __{name}__(self, other: Any) -> Tensor: ..." for name in SYNTAX_WITH_OTHER]
     lines += [f"def {name}(self, other: Any) -> Tensor: ..." for name in sorted(_INPLACE_SYNTAX.values())]
     lines += [f"def __{name}__(self) -> Tensor: ..." for name in ("neg", "pos", "abs", "invert")]
-    lines += ["def __matmul__(self, other: Tensor) -> Tensor: ...", "def __rmatmul__(self, other: Tensor) -> Tensor: ...", "def __hash__(self) -> _int: ..."]
-    lines += ["def __getitem__(self, index: Any) -> Tensor: ...", "def __setitem__(self, index: Any, value: Any) -> None: ..."]
+    lines += [
+        "def __matmul__(self, other: Tensor) -> Tensor: ...", "def __rmatmul__(self, other: Tensor) -> Tensor: ...",
+        "def __hash__(self) -> _int: ...",
+    ]
+    lines += [
+        "def __getitem__(self, index: Any) -> Tensor: ...", "def __setitem__(self, index: Any, value: Any) -> None: ..."
+    ]
     return lines
 
 
@@ -245,7 +281,10 @@ def root_stub() -> str:
             head += shown_lines(where, attribute, name)
             imported.add(name)
     head += [f"from weft import {name} as {name}" for name, where in weft._LAZY.items() if module_exists(where)]
-    constants = constant_lines(imported) + [f"def {name}(self: Tensor, *args: Any, **kwargs: Any) -> Tensor: ..." for name in inplace_functions()]
+    constants = (
+        constant_lines(imported)
+        + [f"def {name}(self: Tensor, *args: Any, **kwargs: Any) -> Tensor: ..." for name in inplace_functions()]
+    )
     packets = {n: ops for n, ops in public_packets("weft").items() if n not in imported}
     text = module_stub("The public names of weft.", packets, constants, "\n".join(head) + "\n")
     for shown in ("Size", "Tensor", "Generator"):  # imported once, for all to see
@@ -262,7 +301,9 @@ def shown_lines(module: str, name: str, shown: str) -> list[str]:
 
 def inplace_functions() -> list[str]:
     """`weft.relu_(x)`: the in-place methods as functions."""
-    return sorted({f"{o.base}_" for ops in PACKETS.values() for o in ops if o.inplace and hasattr(weft.Tensor, f"{o.base}_")})
+    return sorted(
+        {f"{o.base}_" for ops in PACKETS.values() for o in ops if o.inplace and hasattr(weft.Tensor, f"{o.base}_")}
+    )
 
 
 def constant_lines(imported: set[str]) -> list[str]:
@@ -284,13 +325,18 @@ def module_exists(name: str) -> bool:
 def nn_packets() -> dict[str, list[Op]]:
     """What weft.nn.functional finds: its own entries first, then the operators that are public there."""
     own = {key[4:]: ops for key, ops in sorted(PACKETS.items()) if key.startswith("nn::")}
-    return {**public_packets("nn.functional"), **{n: ops for n, ops in own.items() if any("nn.functional" in o.public or "weft" in o.public for o in ops)}}
+    return {
+        **public_packets("nn.functional"),
+        **{n: ops for n, ops in own.items() if any("nn.functional" in o.public or "weft" in o.public for o in ops)},
+    }
 
 
 def composed_lines() -> list[str]:
     from weft.nn import functions
 
-    return [f"from {module.__name__} import {name} as {name}" for module in functions.MODULES for name in module.__all__]
+    return [
+        f"from {module.__name__} import {name} as {name}" for module in functions.MODULES for name in module.__all__
+    ]
 
 
 def stubs() -> dict[Path, str]:
@@ -299,18 +345,26 @@ def stubs() -> dict[Path, str]:
     made = {
         package / "tensor" / "operators.pyi": operators_stub(),
         package / "__init__.pyi": root_stub(),
-        package / "nn" / "functional.pyi": module_stub("weft.nn.functional.", nn_packets(), (), "\n".join(composed_lines()) + "\n"),
+        package / "nn"
+        / "functional.pyi": module_stub("weft.nn.functional.", nn_packets(), (), "\n".join(composed_lines()) + "\n"),
         package / "linalg.pyi": module_stub(
-            "weft.linalg.", public_packets("linalg", "aten::linalg_"), (), "from weft.catalogue.linalg.square import LinAlgError as LinAlgError\n"),
-        package / "special.pyi": module_stub("weft.special.", {name: PACKETS[f"aten::{op}"] for name, op in sorted(special._found().items())}),
+            "weft.linalg.", public_packets("linalg", "aten::linalg_"), (),
+            "from weft.catalogue.linalg.square import LinAlgError as LinAlgError\n"),
+        package / "special.pyi": module_stub(
+            "weft.special.", {name: PACKETS[f"aten::{op}"] for name, op in sorted(special._found().items())}
+        ),
         package / "fft.pyi": module_stub("weft.fft.", public_packets("fft", "aten::fft_")),
     }
     return made
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="./dev docs", description="Write the type stubs and docs/reference anew, from the entries and docstrings.")
-    parser.add_argument("--check", action="store_true", help="only say what is not up to date; exits with 1 if something is not")
+    parser = argparse.ArgumentParser(
+        prog="./dev docs", description="Write the type stubs and docs/reference anew, from the entries and docstrings."
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="only say what is not up to date; exits with 1 if something is not"
+    )
     only_look = parser.parse_args(arguments).check
     stale = [path for path, text in stubs().items() if not path.exists() or path.read_text() != text]
     if only_look:

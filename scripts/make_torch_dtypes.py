@@ -1,6 +1,7 @@
-"""Store PyTorch's result dtypes:  python scripts/make_torch_dtypes.py > tests/ops/data/torch_dtypes.json   (needs torch)
+"""Store PyTorch's result dtypes: python scripts/make_torch_dtypes.py > tests/ops/data/torch_dtypes.json (needs torch)
 
-For each operator and operand dtypes, the result's dtype, or null where PyTorch refuses. Refusals that only say that its CPU kernels lack
+For each operator and operand dtypes, the result's dtype, or null where PyTorch refuses.
+Refusals that only say that its CPU kernels lack
 a dtype are left out: a library may offer more.
 """
 
@@ -11,9 +12,25 @@ from functools import partial
 
 import torch
 
-DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
-UNARY = ["neg", "positive", "abs", "sign", "sgn", "square", "reciprocal", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "erf", "erfc", "erfinv", "floor", "ceil", "trunc", "round", "frac", "deg2rad", "rad2deg", "isnan", "isinf", "isfinite", "isposinf", "isneginf", "isreal", "signbit", "logical_not", "bitwise_not", "sinc", "logit", "nan_to_num", "angle", "conj_physical", "sum", "mean", "prod", "amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "var", "std", "logsumexp0", "cumsum0", "cumprod0", "zeros_like", "ones_like", "count_nonzero", "median", "msort", "nansum"]
-BINARY = ["add", "sub", "rsub", "mul", "div", "true_divide", "floor_divide", "remainder", "fmod", "pow", "maximum", "minimum", "fmax", "fmin", "atan2", "hypot", "copysign", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "xlogy", "logaddexp", "logaddexp2", "float_power"]
+DTYPES = (
+    "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
+    "complex128",
+)
+UNARY = [
+    "neg", "positive", "abs", "sign", "sgn", "square", "reciprocal", "exp", "exp2", "expm1", "log", "log2", "log10",
+    "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh",
+    "atanh", "sigmoid", "erf", "erfc", "erfinv", "floor", "ceil", "trunc", "round", "frac", "deg2rad", "rad2deg",
+    "isnan", "isinf", "isfinite", "isposinf", "isneginf", "isreal", "signbit", "logical_not", "bitwise_not", "sinc",
+    "logit", "nan_to_num", "angle", "conj_physical", "sum", "mean", "prod", "amax", "amin", "max", "min", "argmax",
+    "argmin", "any", "all", "var", "std", "logsumexp0", "cumsum0", "cumprod0", "zeros_like", "ones_like",
+    "count_nonzero", "median", "msort", "nansum",
+]
+BINARY = [
+    "add", "sub", "rsub", "mul", "div", "true_divide", "floor_divide", "remainder", "fmod", "pow", "maximum", "minimum",
+    "fmax", "fmin", "atan2", "hypot", "copysign", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or",
+    "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "xlogy",
+    "logaddexp", "logaddexp2", "float_power",
+]
 NUMBERS = {"true": True, "2": 2, "2.0": 2.0, "2j": 2j}
 
 

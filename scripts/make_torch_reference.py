@@ -1,11 +1,12 @@
 """Train the demo's model in PyTorch and store what came out, for tests/differential and for the demo to compare with.
 
     python scripts/make_torch_reference.py steps        # 20 steps in four variants -> tests/differential/data
-    python scripts/make_torch_reference.py held-out     # 1,000 steps -> weft/cli/torch_reference.json (2 minutes on 2 cores)
+    python scripts/make_torch_reference.py held-out # 1,000 steps -> weft/cli/torch_reference.json
+    (2 minutes on 2 cores)
 
-Needs torch and NumPy, in an environment of their own: weft never has torch. Weights, data order and learning rate come from
-weft/cli/recipe.py, which is loaded as a file. Made with torch 2.13 (CPU, 2 threads). PyTorch's eager results: float64
-is deterministic here to about 1e-14, float32 to about 1e-6.
+Needs torch and NumPy, in an environment of their own: weft never has torch. Weights, data order and learning rate
+come from weft/cli/recipe.py, which is loaded as a file. Made with torch 2.13 (CPU, 2 threads). PyTorch's eager results:
+float64 is deterministic here to about 1e-14, float32 to about 1e-6.
 """
 
 from __future__ import annotations
@@ -123,7 +124,8 @@ def train_step(model: GPT, optimizer: torch.optim.Optimizer, step: int, x: Any, 
 
 
 def default_text(python: str = sys.executable) -> bytes:
-    """The text that the demo trains on when it is given none, as that Python has it; weft/cli/text.py makes the same bytes."""
+    """The text that the demo trains on when it is given none, as that Python has it;
+    weft/cli/text.py makes the same bytes."""
     code = """import sys; from pydoc_data.topics import topics
 sys.stdout.buffer.write("\\n\\n".join(topics[name].strip() for name in sorted(topics)).encode() + b"\\n")"""
     return subprocess.run([python, "-c", code], check=True, capture_output=True).stdout
@@ -161,7 +163,9 @@ def write_steps() -> None:
     DATA.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(DATA / "gpt_windows.npz", **windows)
     np.savez_compressed(DATA / "gpt_small_parameters.npz", **exact)
-    about = {"torch": torch.__version__, "numpy": np.__version__, "seed": SEED, "steps": STEPS, "script": Path(__file__).name}
+    about = {
+        "torch": torch.__version__, "numpy": np.__version__, "seed": SEED, "steps": STEPS, "script": Path(__file__).name
+    }
     (DATA / "gpt_steps.json").write_text(json.dumps({"about": about, "runs": runs}, indent=1) + "\n")
 
 
@@ -219,7 +223,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("steps", "held-out"))
     parser.add_argument("--steps", type=int, default=1000, help="length of the held-out run")
-    parser.add_argument("--python", default=sys.executable, help="whose reference topics to train on: they differ by version")
+    parser.add_argument(
+        "--python", default=sys.executable, help="whose reference topics to train on: they differ by version"
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(2)
     if arguments.what == "steps":

@@ -2,8 +2,8 @@
 
     python scripts/make_torch_steps.py [--count 3000]       # -> tests/training/data/torch_steps.npz, about two minutes
 
-Needs torch and NumPy, in an environment of their own: weft never has torch. A program that PyTorch refuses, or whose numbers overflow, is left out.
-Made with torch 2.13 (CPU, 1 thread).
+Needs torch and NumPy, in an environment of their own: weft never has torch. A program that PyTorch refuses,
+or whose numbers overflow, is left out. Made with torch 2.13 (CPU, 1 thread).
 """
 
 from __future__ import annotations

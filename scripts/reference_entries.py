@@ -1,4 +1,5 @@
-"""The reference's text of an operator: its names, signatures, what it is, and a value computed when the page is written."""
+"""The reference's text of an operator: its names, signatures, what it is, and a value computed
+when the page is written."""
 
 from __future__ import annotations
 
@@ -15,9 +16,13 @@ from weft import special
 from weft.ops.op import Op
 
 KIND = {"scalar": "pointwise", "reduce": "reduction", "view": "view", "kernel": "kernel", "decompose": "composite"}
-EFFECT = {"random": "draws random numbers", "raises": "checks its operands while it runs", "io": "reads or writes", "python": "runs Python"}
+EFFECT = {
+    "random": "draws random numbers", "raises": "checks its operands while it runs", "io": "reads or writes",
+    "python": "runs Python",
+}
 PREFIXED = ("linalg", "fft")  # weft.linalg.inv is aten::linalg_inv
-NO_EXAMPLE = ("singular", "factorizations", "linalg", "pseudoinverse", "random")  # signs and last digits are the library's, or no two draws are equal
+# signs and last digits are the library's, or no two draws are equal
+NO_EXAMPLE = ("singular", "factorizations", "linalg", "pseudoinverse", "random")
 LONGEST = 150  # characters of an example
 ELEMENTS = 12
 
@@ -90,9 +95,13 @@ def signature_text(op: Op) -> str:
 def facts_text(ops: list[Op]) -> str:
     """One line: kind, gradient, derived forms, effects."""
     facts = list(dict.fromkeys(KIND[op.how] for op in ops))
-    floats = any(op.is_differentiable or (op.opens_above_autograd and op.schema.returns[0].kind == "Tensor") for op in ops)
+    floats = any(
+        op.is_differentiable or (op.opens_above_autograd and op.schema.returns[0].kind == "Tensor") for op in ops
+    )
     facts.append("gradients" if floats else "no gradient")
-    facts += [word for word, has in (("in place", any(o.inplace for o in ops)), ("out=", any(o.out for o in ops))) if has]
+    facts += [
+        word for word, has in (("in place", any(o.inplace for o in ops)), ("out=", any(o.out for o in ops))) if has
+    ]
     facts += dict.fromkeys(EFFECT[op.effect] for op in ops if op.effect != "pure")
     return ", ".join(facts)
 

@@ -1,4 +1,5 @@
-"""The reference's text of what is written in Python: classes, functions and objects of the public modules, and the members of Tensor."""
+"""The reference's text of what is written in Python: classes, functions and objects of the public modules,
+and the members of Tensor."""
 
 from __future__ import annotations
 
@@ -17,10 +18,11 @@ from weft.ops.op import PACKETS
 from weft.types.dtype import ALL
 
 MODULES = (
-    "weft", "weft.nn", "weft.nn.functional", "weft.nn.init", "weft.nn.utils", "weft.nn.utils.rnn", "weft.nn.grad", "weft.nn.attention", "weft.optim", "weft.optim.lr_scheduler", "weft.optim.swa_utils",
-    "weft.autograd", "weft.autograd.functional", "weft.autograd.forward", "weft.autograd.graph", "weft.func", "weft.linalg", "weft.fft", "weft.special",
-    "weft.random", "weft.utils.data", "weft.utils.checkpoint", "weft.interop", "weft.overrides", "weft.utils.dispatch",
-    "weft.utils.pytree",
+    "weft", "weft.nn", "weft.nn.functional", "weft.nn.init", "weft.nn.utils", "weft.nn.utils.rnn", "weft.nn.grad",
+    "weft.nn.attention", "weft.optim", "weft.optim.lr_scheduler", "weft.optim.swa_utils",
+    "weft.autograd", "weft.autograd.functional", "weft.autograd.forward", "weft.autograd.graph", "weft.func",
+    "weft.linalg", "weft.fft", "weft.special", "weft.random", "weft.utils.data", "weft.utils.checkpoint",
+    "weft.interop", "weft.overrides", "weft.utils.dispatch", "weft.utils.pytree",
 )
 OBJECTS = ("knobs", "counters", "default_generator")  # instances that are part of the interface
 
@@ -43,7 +45,8 @@ def names_of(module: ModuleType) -> list[str]:
 
 
 def is_shown(module: ModuleType, name: str) -> bool:
-    """Whether a listed name is an object for users: not a module, not a dtype, not what was imported for the module's own use."""
+    """Whether a listed name is an object for users: not a module, not a dtype, not what was imported for the module's
+    own use."""
     try:
         value = getattr(module, name)
     except (AttributeError, ModuleNotFoundError):
@@ -51,7 +54,10 @@ def is_shown(module: ModuleType, name: str) -> bool:
     if name in OBJECTS:
         return True
     home = getattr(value, "__module__", None) or ""
-    if not home.startswith("weft") or not (inspect.isclass(value) or callable(value)) or isinstance(value, (ModuleType, weft.dtype)):
+    if (
+        not home.startswith("weft") or not (inspect.isclass(value) or callable(value))
+        or isinstance(value, (ModuleType, weft.dtype))
+    ):
         return False
     if module is weft or hasattr(module, "__all__"):
         return True
@@ -79,7 +85,14 @@ def is_operator(where: str, name: str) -> bool:
         return f"nn::{name}" in PACKETS or (f"aten::{name}" in PACKETS and name not in weft.nn.functional._COMPOSED)
     if place == "special":
         return name in weft.special._found()
-    return f"aten::{place}_{name}" in PACKETS if place in ("linalg", "fft") else place == "" and f"aten::{name}" in PACKETS
+    return (
+        f"aten::{place}_{name}" in PACKETS if place in ("linalg", "fft") else place == "" and _is_entry(name)
+    )
+
+
+def _is_entry(name: str) -> bool:
+    """Whether operators on tensors have a name (what scripted programs ask tensors has entries too)."""
+    return any(not op.host for op in PACKETS.get(f"aten::{name}", ()))
 
 
 def home_of(value: Any) -> str:
@@ -95,7 +108,8 @@ def object_text(public: Public) -> str:
     lines = [" ".join(f"`{name}`" for name in public.names), ""]
     if callable(value) and public.names[0].rpartition(".")[2] not in OBJECTS:
         signature = signature_of(value)
-        lines += [f"    {public.names[0].rpartition('.')[2]}{signature.removesuffix(' -> None') if inspect.isclass(value) else signature}", ""]
+        shown = signature.removesuffix(" -> None") if inspect.isclass(value) else signature
+        lines += [f"    {public.names[0].rpartition('.')[2]}{shown}", ""]
     lines.append(doc_of(value))
     members = list(members_of(value)) if inspect.isclass(value) else []
     return "\n".join([*lines, "", *members] if members else lines)
@@ -122,15 +136,19 @@ def part_text(part: str) -> str:
     if len(lines) > 1 and lines[0] in ("Args:", "Returns:", "Raises:"):
         items = re.sub(r"\n {5,}", " ", textwrap.dedent("\n".join(lines[1:]))).splitlines()
         return "\n".join(re.sub(r"^(\w+):", r"- `\1`:", item) for item in items)
-    if len(lines) > 1 and all(re.match(r"\w+ {2,}\S", line) for line in lines):
+    if len(lines) > 1 and all(re.match(r"(\w+| )  +\S", line) for line in lines):
         return textwrap.indent(part, "    ")
     return part
 
 
 def members_of(kind: type) -> Iterator[str]:
-    """A line for each public method and property of a class that no page shows elsewhere: its own, and those of bases without a section."""
+    """A line for each public method and property of a class that no page shows elsewhere: its own, and those of bases
+    without a section."""
     elsewhere = [k for k in kind.__mro__[1:] if id(k) in shown_classes()]
-    rooms = [k for k in kind.__mro__ if k.__module__.startswith("weft.") and not any(issubclass(shown, k) for shown in elsewhere)]
+    rooms = [
+        k for k in kind.__mro__
+        if k.__module__.startswith("weft.") and not any(issubclass(shown, k) for shown in elsewhere)
+    ]
     members = {name: member for k in reversed(rooms) for name, member in vars(k).items()}
     is_module = issubclass(kind, weft.nn.Module) and kind is not weft.nn.Module
     for name, member in sorted(members.items()):
@@ -148,7 +166,10 @@ def shown_classes() -> frozenset[int]:
 
 def member_line(kind: type, name: str, member: Any) -> str:
     doc = " ".join((inspect.getdoc(member) or "").split("\n\n")[0].split())
-    parameters = "" if isinstance(member, property) else re.sub(r"^\((?:self|cls)(?:: [^,)]+)?(?:, )?", "(", signature_of(getattr(kind, name)))
+    parameters = (
+        "" if isinstance(member, property)
+        else re.sub(r"^\((?:self|cls)(?:: [^,)]+)?(?:, )?", "(", signature_of(getattr(kind, name)))
+    )
     return f"- `.{name}{parameters}`{': ' + doc if doc else ''}"
 
 
@@ -173,5 +194,8 @@ def dtype_table() -> str:
         value = inspect.getattr_static(weft, name, None)
         if isinstance(value, weft.dtype) and not name.startswith("_"):
             shown.setdefault(value.name, []).append(name)
-    rows = [f"| {' '.join(f'`weft.{n}`' for n in sorted(shown[d.name], key=lambda n: (n != d.name, n)))} | {d.itemsize} |" for d in ALL if d.name in shown]
+    rows = [
+        f"| {' '.join(f'`weft.{n}`' for n in sorted(shown[d.name], key=lambda n: (n != d.name, n)))} | {d.itemsize} |"
+        for d in ALL if d.name in shown
+    ]
     return "\n".join(["The element types.", "", "| dtype | bytes |", "| --- | --- |", *rows])

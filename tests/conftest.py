@@ -1,6 +1,7 @@
 """What every test shares: a seed, a disk cache of its own, and Hypothesis without deadlines.
 
-A run draws sizes and programs from one fixed seed, so that a red run is a fault and not luck; `./dev sweep` repeats the drawn tests with fresh ones.
+A run draws sizes and programs from one fixed seed, so that a red run is a fault and not luck;
+`./dev sweep` repeats the drawn tests with fresh ones.
 """
 
 from __future__ import annotations

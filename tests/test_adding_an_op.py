@@ -12,23 +12,23 @@ PAGE = ROOT / "docs/adding-an-op.md"
 GENERATED = """
 import sys, pytest
 import tests.docs.new_operator
-sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "tests/ops", "-k", "softcap"]))
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "tests/ops", "-k", "softcap or sumsq or every"]))
 """
 
 
 def run(*arguments: str) -> str:
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, encoding="utf-8", env={**os.environ, "PYTHONPATH": path},
-        timeout=300,
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, encoding="utf-8",
+        env={**os.environ, "PYTHONPATH": path}, timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def test_the_page_fits_a_screen() -> None:
+def test_the_page_is_read_in_minutes() -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= 45 and max(map(len, lines)) <= 160
+    assert len(lines) <= 100 and max(map(len, lines)) <= 160
 
 
 def test_the_operator_of_the_page_does_all_that_it_promises() -> None:
@@ -38,4 +38,4 @@ def test_the_operator_of_the_page_does_all_that_it_promises() -> None:
 def test_the_operator_s_tests_are_generated() -> None:
     """The generated tests find the entry without being told, and it passes them."""
     printed = run("-c", GENERATED)
-    assert " passed" in printed and int(printed.split(" passed")[0].split()[-1]) >= 4, printed
+    assert " passed" in printed and int(printed.split(" passed")[0].split()[-1]) >= 20, printed

@@ -1,4 +1,5 @@
-"""Completeness of the catalogue: each entry has what the rest of weft reads from it. A gap names the operator and the field to write."""
+"""Completeness of the catalogue: each entry has what the rest of weft reads from it.
+A gap names the operator and the field to write."""
 
 from __future__ import annotations
 
@@ -27,11 +28,16 @@ def test_every_operator_says_what_it_computes() -> None:
 
 
 def test_every_operator_has_types() -> None:
-    gaps("write type (the type rule)", lambda op: op.type is not None or op.view is not None or op.decompose is not None)
+    gaps(
+        "write type (the type rule)", lambda op: op.type is not None or op.view is not None or op.decompose is not None
+    )
 
 
 def test_every_operator_has_a_derivative_or_says_that_there_is_none() -> None:
-    gaps("write vjp (or NOT_DIFFERENTIABLE)", lambda op: op.vjp is not None or op.decompose is not None or op.view is not None)
+    gaps(
+        "write vjp (or NOT_DIFFERENTIABLE)",
+        lambda op: op.vjp is not None or op.decompose is not None or op.view is not None,
+    )
 
 
 def test_formulas_name_what_exists() -> None:

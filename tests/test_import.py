@@ -9,12 +9,15 @@ import pytest
 
 HEAVY = (
     "llvmlite", "ml_dtypes", "safetensors", "rich", "matplotlib", "ctypes.wintypes", "inspect",
-    "weft.codegen", "weft.compile", "weft.nn", "weft.optim", "weft.func", "weft.autograd.functional", "weft.autograd.gradient_checks", "weft.interop",
+    "weft.codegen", "weft.compile", "weft.nn", "weft.optim", "weft.func", "weft.autograd.functional",
+    "weft.autograd.gradient_checks", "weft.interop",
 )
 
 
 def loaded_after(code: str) -> set[str]:
-    done = subprocess.run([sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
     return set(done.stdout.split())
 
 
@@ -24,7 +27,8 @@ def test_what_importing_weft_leaves_out() -> None:
 
 
 @pytest.mark.parametrize("code", [
-    "import weft.autograd.gradient_checks; import weft; assert weft.autograd.gradcheck(lambda x: x * x, weft.ones(2, dtype=weft.float64, requires_grad=True))",
+    "import weft.autograd.gradient_checks; import weft; assert weft.autograd.gradcheck(lambda x: x * x, "
+    "weft.ones(2, dtype=weft.float64, requires_grad=True))",
     "from weft.autograd import functional; import weft; assert weft.autograd.functional is functional",
     "from weft.autograd import gradcheck, forward_ad, graph, forward, Variable, GradcheckError",
     "import weft; x = weft.ones(2, dtype=weft.bfloat16); assert weft.matmul(x, x).item() == 2",
@@ -34,5 +38,9 @@ def test_what_is_left_out_comes_when_asked_for(code: str) -> None:
 
 
 def test_no_class_of_wefts_own_takes_calls_over() -> None:
-    """Once one does, every public call and every compiled call looks for it: only programs that have such a class should pay."""
-    loaded_after("import weft.nn, weft.optim, weft.func, weft.utils.data, weft.compile.driver\nfrom weft.ops import overrides\nassert not overrides.armed, overrides.armed")
+    """Once one does, every public call and every compiled call looks for it: only programs that have such
+    a class should pay."""
+    loaded_after(
+        "import weft.nn, weft.optim, weft.func, weft.utils.data, weft.compile.driver\nfrom weft.ops import overrides\n"
+        "assert not overrides.override_classes, overrides.override_classes"
+    )

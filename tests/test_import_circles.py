@@ -1,4 +1,5 @@
-"""No circle of imports: modules that import each other are one module in several files, and none of them can be read, tested or replaced alone."""
+"""No circle of imports: modules that import each other are one module in several files, and none of them can be read,
+tested or replaced alone."""
 
 from __future__ import annotations
 

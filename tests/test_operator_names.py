@@ -9,23 +9,32 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "weft"
-CLEAN = ("codegen", "loops", "passes", "plan")
+CLEAN = ("autograd", "catalogue/transforms", "codegen", "layers", "loops", "passes", "plan")
 
 
 def _is_name(node: ast.AST) -> bool:
     """`op.base`, `node.op.name`, and methods of such a string."""
     if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Attribute) and _is_name(node.func.value) and node.func.attr in ("startswith", "endswith")
+        return (
+            isinstance(node.func, ast.Attribute) and _is_name(node.func.value)
+            and node.func.attr in ("startswith", "endswith")
+        )
     if not isinstance(node, ast.Attribute) or node.attr not in ("base", "name"):
         return False
-    return (isinstance(node.value, ast.Attribute) and node.value.attr == "op") or (isinstance(node.value, ast.Name) and node.value.id == "op")
+    return (
+        (isinstance(node.value, ast.Attribute) and node.value.attr == "op")
+        or (isinstance(node.value, ast.Name) and node.value.id == "op")
+    )
 
 
 def _is_lookup(node: ast.AST) -> bool:
     """`TABLE[op.name]` and `TABLE.get(op.name)`."""
     if isinstance(node, ast.Subscript):
         return _is_name(node.slice)
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and any(map(_is_name, node.args))
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get"
+        and any(map(_is_name, node.args))
+    )
 
 
 def names_asked(source: str) -> Iterator[int]:
@@ -47,15 +56,24 @@ def names_asked(source: str) -> Iterator[int]:
 def test_no_operator_is_known_by_name(package):
     files = sorted((ROOT / package).rglob("*.py"))
     assert files
-    found = [f"{path.relative_to(ROOT.parent)}:{line}" for path in files for line in names_asked(path.read_text(encoding="utf-8"))]
+    found = [
+        f"{path.relative_to(ROOT.parent)}:{line}" for path in files
+        for line in names_asked(path.read_text(encoding="utf-8"))
+    ]
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("line", ["node.op.name == 'x'", "op.base in NAMES", "T.get(n.op.name)", "T[op.name]", "op.base.endswith('_copy')", "f('aten::mm')"])
+@pytest.mark.parametrize("line", [
+    "node.op.name == 'x'", "op.base in NAMES", "T.get(n.op.name)", "T[op.name]", "op.base.endswith('_copy')",
+    "f('aten::mm')",
+])
 def test_the_measure_sees_names(line):
     assert list(names_asked(line)) == [1]
 
 
-@pytest.mark.parametrize("line", ["node.op is aten.mm.op", "f'{node.op.name}: no'", "op.view.keeps_order", "'''aten::mm'''", "dtype.name == 'x'"])
+@pytest.mark.parametrize(
+    "line",
+    ["node.op is aten.mm.op", "f'{node.op.name}: no'", "op.view.keeps_order", "'''aten::mm'''", "dtype.name == 'x'"],
+)
 def test_the_measure_sees_nothing_else(line):
     assert not list(names_asked(line))

@@ -1,4 +1,5 @@
-"""Private names stay in their package: no import of `_name` from another one, and no `module._name` of another one's module."""
+"""Private names stay in their package: no import of `_name` from another one, and no `module._name`
+of another one's module."""
 
 from __future__ import annotations
 
@@ -34,7 +35,10 @@ def borrowed(path: Path) -> list[str]:
     """The private names of other packages that a file uses."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     own = package(".".join(path.relative_to(ROOT).with_suffix("").parts))
-    found = [f"from {module} import {name}" for module, name, _ in imports(tree) if is_private(name) and package(module) != own]
+    found = [
+        f"from {module} import {name}"
+        for module, name, _ in imports(tree) if is_private(name) and package(module) != own
+    ]
     modules = {shown: f"{module}.{name}" for module, name, shown in imports(tree) if is_module(f"{module}.{name}")}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and is_private(node.attr):
@@ -55,6 +59,9 @@ def test_private_names_stay_in_their_package() -> None:
 
 def test_the_check_sees_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = ROOT / "weft" / "cli" / "main.py"
-    text = "from weft.types.dims import _hidden\nfrom weft.types import dims\nfrom weft.cli.main import _own\ndims._atom(_own, _hidden, dims.__name__)\n"
+    text = (
+        "from weft.types.dims import _hidden\nfrom weft.types import dims\nfrom weft.cli.main import _own\n"
+        "dims._atom(_own, _hidden, dims.__name__)\n"
+    )
     monkeypatch.setattr(Path, "read_text", lambda self, encoding: text)
     assert borrowed(file) == ["from weft.types.dims import _hidden", "weft.types.dims._atom"]

@@ -1,7 +1,9 @@
-"""weft: tensors with PyTorch's programming model, and a compiler that turns a whole training step into one native program.
+"""weft: tensors with PyTorch's programming model, and a compiler that turns a whole training step into
+one native program.
 
-The public names are gathered here; operators are looked up in the catalogue when first asked for (`weft.matmul`, `weft.zeros`, ...).
-Start reading at docs/tour.md, or at weft/layers/walk.py (how a line of Python behaves) and weft/compile/driver.py (how it becomes a program).
+The public names are gathered here; operators are looked up in the catalogue when first asked for (`weft.matmul`,
+`weft.zeros`, ...). Start reading at docs/tour.md, or at weft/layers/walk.py (how a line of Python behaves)
+and weft/compile/driver.py (how it becomes a program).
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from weft import type_names as _type_names
 from weft import types as _types
 from weft.autograd import hooks as _hooks  # noqa: F401
 from weft.autograd import views as _views  # noqa: F401
+from weft.layers import abstract as _abstract  # noqa: F401
+from weft.layers import dispatch as _dispatch  # noqa: F401
 from weft.layers import fast as _fast
 from weft.layers import inference as _inference  # noqa: F401
 from weft.layers import inplace_views as _inplace_views
@@ -87,32 +91,40 @@ pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, _math.inf, _mat
 
 _any = any  # weft.any, once looked up, stands in this module's globals
 _LAZY = {
-    "nn": "weft.nn", "optim": "weft.optim", "func": "weft.func", "autograd": "weft.autograd", "linalg": "weft.linalg", "special": "weft.special",
-    "fft": "weft.fft", "utils": "weft.utils", "random": "weft.random", "cuda": "weft.cuda", "testing": "weft.testing", "backends": "weft.backends",
-    "overrides": "weft.overrides", "version": "weft.version",
+    "nn": "weft.nn", "optim": "weft.optim", "func": "weft.func", "autograd": "weft.autograd", "linalg": "weft.linalg",
+    "compiled_autograd": "weft.compiled_autograd", "special": "weft.special", "fft": "weft.fft", "utils": "weft.utils",
+    "random": "weft.random", "cuda": "weft.cuda", "testing": "weft.testing", "backends": "weft.backends",
+    "overrides": "weft.overrides", "version": "weft.version", "jit": "weft.jit",
 }
 _LAZY_NAMES = {
-    "vmap": ("weft.func.mapping", "vmap"), "compile": ("weft.compile.api", "compile"), "explain": ("weft.compile.api", "explain"), "cond": ("weft.compile.blocks.control", "cond"),
+    "vmap": ("weft.func.mapping", "vmap"), "compile": ("weft.compile.api", "compile"),
+    "explain": ("weft.compile.api", "explain"), "cond": ("weft.compile.blocks.control", "cond"),
     "while_loop": ("weft.compile.blocks.control", "while_loop"), "manual_seed": ("weft.random", "manual_seed"),
     "Generator": ("weft.runtime.generator", "Generator"), "default_generator": ("weft.random", "default_generator"),
-    "set_num_threads": ("weft.runtime.pool", "set_num_threads"), "get_num_threads": ("weft.layers.threads", "get_num_threads"),
+    "set_num_threads": ("weft.runtime.pool", "set_num_threads"),
+    "get_num_threads": ("weft.layers.threads", "get_num_threads"),
     "save": ("weft.interop.files", "save"), "load": ("weft.interop.files", "load"),
     "get_rng_state": ("weft.random", "get_rng_state"), "set_rng_state": ("weft.random", "set_rng_state"),
     "initial_seed": ("weft.random", "initial_seed"), "from_dlpack": ("weft.interop.dlpack", "from_dlpack"),
-    "set_printoptions": ("weft.tensor.printing", "set_printoptions"), "is_tensor": ("weft.layers.predicates", "is_tensor"), "numel": ("weft.layers.predicates", "numel"),
-    "is_floating_point": ("weft.layers.predicates", "is_floating_point"), "is_complex": ("weft.layers.predicates", "is_complex"),
+    "set_printoptions": ("weft.tensor.printing", "set_printoptions"),
+    "is_tensor": ("weft.layers.predicates", "is_tensor"), "numel": ("weft.layers.predicates", "numel"),
+    "is_floating_point": ("weft.layers.predicates", "is_floating_point"),
+    "is_complex": ("weft.layers.predicates", "is_complex"),
     **{name: ("weft.layers.predicates", name) for name in (
         "result_type", "is_signed", "is_same_size", "is_conj", "is_neg", "resolve_conj", "resolve_neg", "unravel_index",
     )},
-    "asarray": ("weft.interop.buffers", "asarray"), "frombuffer": ("weft.interop.buffers", "frombuffer"), "promote_types": ("weft.types.promotion", "promote"),
-    "can_cast": ("weft.types.promotion", "can_cast"), "broadcast_shapes": ("weft.layers.predicates", "broadcast_shapes"),
+    "asarray": ("weft.interop.buffers", "asarray"), "frombuffer": ("weft.interop.buffers", "frombuffer"),
+    "promote_types": ("weft.types.promotion", "promote"),
+    "can_cast": ("weft.types.promotion", "can_cast"),
+    "broadcast_shapes": ("weft.layers.predicates", "broadcast_shapes"),
     **{name: ("weft.tensor.legacy", name) for name in (
-        "BoolTensor", "ByteTensor", "CharTensor", "ShortTensor", "IntTensor", "LongTensor", "HalfTensor", "BFloat16Tensor", "FloatTensor",
-        "DoubleTensor",
+        "BoolTensor", "ByteTensor", "CharTensor", "ShortTensor", "IntTensor", "LongTensor", "HalfTensor",
+        "BFloat16Tensor", "FloatTensor", "DoubleTensor",
     )},
     **{name: ("weft.layers.settings", name) for name in (
-        "typename", "detach", "get_default_device", "set_default_device", "set_default_tensor_type", "use_deterministic_algorithms",
-        "are_deterministic_algorithms_enabled", "set_float32_matmul_precision", "get_float32_matmul_precision",
+        "typename", "detach", "get_default_device", "set_default_device", "set_default_tensor_type",
+        "use_deterministic_algorithms", "are_deterministic_algorithms_enabled", "set_float32_matmul_precision",
+        "get_float32_matmul_precision",
     )},
     "is_anomaly_enabled": ("weft.autograd.anomaly", "is_anomaly_enabled"),
     "is_anomaly_check_nan_enabled": ("weft.autograd.anomaly", "is_anomaly_check_nan_enabled"),
@@ -152,9 +164,12 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    operators = [key[6:] for key, ops in _PACKETS.items() if key.startswith("aten::") and _any("weft" in op.public for op in ops)]
+    operators = [
+        key[6:] for key, ops in _PACKETS.items() if key.startswith("aten::") and _any("weft" in op.public for op in ops)
+    ]
     named = {*globals(), *_LAZY, *_LAZY_NAMES, *_FUNCTIONS, *operators}
-    return sorted(n for n in named if n.startswith("_") or not n.endswith("_"))  # in-place functions are there once asked for; they are not listed
+    # in-place functions are there once asked for; they are not listed
+    return sorted(n for n in named if n.startswith("_") or not n.endswith("_"))
 
 
 __all__ = [

@@ -3,7 +3,8 @@
 # mypy: disable-error-code="overload-overlap, override, misc, no-redef, assignment, explicit-override"
 # ruff: noqa
 
-from builtins import bool as _bool, complex as _complex, float as _float, int as _int, str as _str, tuple as _tuple
+from builtins import bool as _bool, complex as _complex, float as _float, int as _int
+from builtins import str as _str, tuple as _tuple
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Union, overload
 
@@ -111,6 +112,7 @@ from weft import optim as optim
 from weft import func as func
 from weft import autograd as autograd
 from weft import linalg as linalg
+from weft import compiled_autograd as compiled_autograd
 from weft import special as special
 from weft import fft as fft
 from weft import utils as utils
@@ -120,6 +122,7 @@ from weft import testing as testing
 from weft import backends as backends
 from weft import overrides as overrides
 from weft import version as version
+from weft import jit as jit
 
 class _AminmaxResults(NamedTuple):
     min: Tensor

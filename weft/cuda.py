@@ -1,4 +1,5 @@
-"""weft.cuda: what programs ask before they use a GPU. There is none: weft computes on the CPU. Questions are answered, uses are refused."""
+"""weft.cuda: what programs ask before they use a GPU. There is none: weft computes on the CPU.
+Questions are answered, uses are refused."""
 
 from __future__ import annotations
 
@@ -8,9 +9,11 @@ from typing import Any, NoReturn
 from weft.support.errors import NoSuchDevice
 
 __all__ = [
-    "can_device_access_peer", "current_device", "current_stream", "default_stream", "device_count", "empty_cache", "get_arch_list", "get_device_capability",
-    "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all", "init", "initial_seed", "is_available", "is_bf16_supported",
-    "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved",
+    "can_device_access_peer", "current_device", "current_stream", "default_stream", "device_count", "empty_cache",
+    "get_arch_list", "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state",
+    "get_rng_state_all", "init", "initial_seed", "is_available", "is_bf16_supported",
+    "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "mem_get_info",
+    "memory_allocated", "memory_reserved",
     "memory_stats", "seed", "seed_all", "set_device", "set_rng_state", "synchronize",
 ]
 
@@ -82,7 +85,9 @@ def memory_stats(device: Any = None) -> dict[str, Any]:
 
 def _refused(name: str, what: str) -> Callable[..., NoReturn]:
     def function(*args: Any, **kwargs: Any) -> NoReturn:
-        raise NoSuchDevice(f"cuda.{name}: weft computes on the CPU only; there is no {what}. Ask weft.cuda.is_available() first.")
+        raise NoSuchDevice(
+            f"cuda.{name}: weft computes on the CPU only; there is no {what}. Ask weft.cuda.is_available() first."
+        )
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Refused: there is no {what}."

@@ -23,5 +23,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    shown = [key.split("::" + _PREFIX)[1] for key, ops in PACKETS.items() if "::" + _PREFIX in key and any("linalg" in op.public for op in ops)]
+    shown = [
+        key.split("::" + _PREFIX)[1]
+        for key, ops in PACKETS.items() if "::" + _PREFIX in key and any("linalg" in op.public for op in ops)
+    ]
     return sorted({*globals(), *shown})

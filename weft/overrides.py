@@ -1,4 +1,5 @@
-"""weft.overrides: classes and modes that take public calls over (`__weft_function__`); docs/subclasses.md shows how they are written."""
+"""weft.overrides: classes and modes that take public calls over (`__weft_function__`);
+docs/subclasses.md shows how they are written."""
 
 from __future__ import annotations
 
@@ -11,15 +12,15 @@ from weft import autograd
 from weft.layers.factories import FACTORIES
 from weft.ops import overrides
 from weft.ops.op import PACKETS
-from weft.ops.overrides import DISABLED, NAME, WITHOUT_CLASSES, Asking, disabled_weft_function, overridable
+from weft.ops.overrides import DISABLED, NAME, WITHOUT_CLASSES, OverrideLevel, disabled_weft_function, overridable
 from weft.support.errors import StateError
 from weft.tensor.subclass import asks_itself, guarded_names
 from weft.tensor.tensor import Tensor
 
 __all__ = [
-    "DisableWeftFunction", "DisableWeftFunctionSubclass", "WeftFunctionMode", "disabled_weft_function", "get_overridable_functions",
-    "handle_weft_function", "has_weft_function", "is_tensor_like", "is_tensor_method_or_property", "overridable", "resolve_name",
-    "wrap_weft_function",
+    "DisableWeftFunction", "DisableWeftFunctionSubclass", "WeftFunctionMode", "disabled_weft_function",
+    "get_overridable_functions", "handle_weft_function", "has_weft_function", "is_tensor_like",
+    "is_tensor_method_or_property", "overridable", "resolve_name", "wrap_weft_function",
 ]
 _WRITTEN = {*FACTORIES, "tensor", "as_tensor", "from_numpy", "numel", "is_floating_point", "is_complex", "result_type"}
 _MODULES = ("weft", "weft.nn.functional", "weft.linalg", "weft.special", "weft.fft")
@@ -28,8 +29,8 @@ _MODULES = ("weft", "weft.nn.functional", "weft.linalg", "weft.special", "weft.f
 class WeftFunctionMode:
     """A block in which every public function and tensor operator is asked of `__weft_function__` first.
 
-    Modes nest: the innermost is asked, and while it answers it is off, so that its own calls reach the next one. Attributes that plain tensors
-    answer without computing (shape, dtype, grad, ...) are not seen.
+    Modes nest: the innermost is asked, and while it answers it is off, so that its own calls reach the next one.
+    Attributes that plain tensors answer without computing (shape, dtype, grad, ...) are not seen.
     """
 
     def __weft_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -43,18 +44,20 @@ class WeftFunctionMode:
     def __exit__(self, *error: Any) -> None:
         modes = overrides.current_modes()
         if not modes or modes[-1] is not self:
-            raise StateError(f"{type(self).__name__}: modes must be left in the reverse order in which they were entered")
+            raise StateError(
+                f"{type(self).__name__}: modes must be left in the reverse order in which they were entered"
+            )
         overrides.pop_mode()
 
 
-class DisableWeftFunctionSubclass(Asking):
+class DisableWeftFunctionSubclass(OverrideLevel):
     """A block in which no class is asked; modes still are."""
 
     def __init__(self) -> None:
         super().__init__(WITHOUT_CLASSES)
 
 
-class DisableWeftFunction(Asking):
+class DisableWeftFunction(OverrideLevel):
     """A block in which neither classes nor modes are asked."""
 
     def __init__(self) -> None:
@@ -66,8 +69,11 @@ def has_weft_function(relevant_args: Iterable[Any]) -> bool:
     return overrides.overriding(relevant_args) is not None
 
 
-def handle_weft_function(public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
-    """Ask modes and the relevant arguments about a call of `public_api`. Raises TypeError when all answer NotImplemented."""
+def handle_weft_function(
+    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Ask modes and the relevant arguments about a call of `public_api`.
+    Raises TypeError when all answer NotImplemented."""
     asked = overrides.overriding(relevant_args)
     return overrides.handle(public_api, asked or (), args, kwargs)
 
@@ -78,7 +84,8 @@ def is_tensor_like(inp: Any) -> bool:
 
 
 def wrap_weft_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a Python function one that classes and modes may take over; `dispatcher(*args, **kwargs)` gives the arguments to look at."""
+    """Make a Python function one that classes and modes may take over;
+    `dispatcher(*args, **kwargs)` gives the arguments to look at."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -120,7 +127,10 @@ def _is_function_name(module: str, name: str) -> bool:
 
 
 def _operator_names() -> list[str]:
-    return [n for n in dir(Tensor) if not n.startswith("__weft") and callable(getattr(Tensor, n, None)) and asks_itself(n, getattr(Tensor, n))]
+    return [
+        n for n in dir(Tensor)
+        if not n.startswith("__weft") and callable(getattr(Tensor, n, None)) and asks_itself(n, getattr(Tensor, n))
+    ]
 
 
 def _of_tensor(name: str) -> Any:
@@ -129,7 +139,8 @@ def _of_tensor(name: str) -> Any:
 
 
 def get_overridable_functions() -> Mapping[Any, list[Callable[..., Any]]]:
-    """The functions that `__weft_function__` is asked about, by the module or class that has them (properties as their getters)."""
+    """The functions that `__weft_function__` is asked about, by the module or class that has them
+    (properties as their getters)."""
     return _overridable()
 
 
@@ -137,7 +148,10 @@ def get_overridable_functions() -> Mapping[Any, list[Callable[..., Any]]]:
 def _names() -> dict[Any, str]:
     found: dict[Any, str] = {}
     for name in sorted((*_operator_names(), *guarded_names()), key=lambda n: n.startswith("__")):
-        found.setdefault(_of_tensor(name), f"weft.Tensor.{name}" + (".__get__" if isinstance(getattr(Tensor, name), property) else ""))
+        found.setdefault(
+            _of_tensor(name),
+            f"weft.Tensor.{name}" + (".__get__" if isinstance(getattr(Tensor, name), property) else ""),
+        )
     for module, name, function in _of_modules():
         found.setdefault(function, f"{module.__name__}.{name}")
     return found
@@ -149,5 +163,9 @@ def resolve_name(f: Callable[..., Any]) -> str | None:
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
-    """Whether `func` is a method of Tensor or the getter or setter of a property, rather than a function of a module."""
-    return (resolve_name(func) or "").startswith("weft.Tensor.") or getattr(func, "__name__", "") in ("__get__", "__set__", "__delete__")
+    """Whether `func` is a method of Tensor or the getter or setter of a property,
+    rather than a function of a module."""
+    return (
+        (resolve_name(func) or "").startswith("weft.Tensor.")
+        or getattr(func, "__name__", "") in ("__get__", "__set__", "__delete__")
+    )

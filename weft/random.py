@@ -11,7 +11,10 @@ from weft.types import dtype as dt
 
 _STATE_BYTES = 16
 
-__all__ = ["Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+__all__ = [
+    "Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed",
+    "set_rng_state",
+]
 
 
 def get_rng_state() -> Tensor:
@@ -21,7 +24,8 @@ def get_rng_state() -> Tensor:
 
 
 def set_rng_state(new_state: Tensor | tuple[int, int]) -> None:
-    """Put the default generator into a state that `get_rng_state` or a generator's `get_state` gave. Raises ArgumentError, StateError."""
+    """Put the default generator into a state that `get_rng_state` or a generator's `get_state` gave.
+    Raises ArgumentError, StateError."""
     if isinstance(new_state, tuple):
         default_generator.set_state(new_state)
         return

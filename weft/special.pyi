@@ -3,7 +3,8 @@
 # mypy: disable-error-code="overload-overlap, override, misc, no-redef, assignment, explicit-override"
 # ruff: noqa
 
-from builtins import bool as _bool, complex as _complex, float as _float, int as _int, str as _str, tuple as _tuple
+from builtins import bool as _bool, complex as _complex, float as _float, int as _int
+from builtins import str as _str, tuple as _tuple
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Union, overload
 

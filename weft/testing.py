@@ -24,10 +24,12 @@ _TOLERANCES = {
 
 
 def assert_close(
-    actual: Any, expected: Any, *, allow_subclasses: bool = True, rtol: float | None = None, atol: float | None = None, equal_nan: bool = False,
-    check_device: bool = True, check_dtype: bool = True, check_layout: bool = True, check_stride: bool = False, msg: Any = None,
+    actual: Any, expected: Any, *, allow_subclasses: bool = True, rtol: float | None = None, atol: float | None = None,
+    equal_nan: bool = False, check_device: bool = True, check_dtype: bool = True, check_layout: bool = True,
+    check_stride: bool = False, msg: Any = None,
 ) -> None:
-    """Raise AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere; sequences and mappings are compared item by item.
+    """Raise AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere;
+    sequences and mappings are compared item by item.
 
     Shapes and (with check_dtype) dtypes must be equal. Tolerances left out follow the dtype; give both or neither.
     """
@@ -38,7 +40,9 @@ def assert_close(
         raise AssertionError(msg(problem) if callable(msg) else problem if msg is None else msg)
 
 
-def _difference(a: Any, b: Any, where: str, tolerances: Any, equal_nan: bool, check_dtype: bool, check_stride: bool) -> str | None:
+def _difference(
+    a: Any, b: Any, where: str, tolerances: Any, equal_nan: bool, check_dtype: bool, check_stride: bool
+) -> str | None:
     """What differs, or None."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         if set(a) != set(b):
@@ -69,23 +73,33 @@ def _compared(a: Any, b: Any, tolerances: Any, equal_nan: bool, check_dtype: boo
         return f"The values for attribute 'dtype' do not match: {x.dtype} != {y.dtype}."
     if check_stride and x.stride() != y.stride():
         return f"The values for attribute 'stride()' do not match: {x.stride()} != {y.stride()}."
-    rtol, atol = tolerances if tolerances[0] is not None else tuple(map(max, zip(*(_TOLERANCES.get(t.dtype, (0.0, 0.0)) for t in (x, y)), strict=True)))
+    rtol, atol = tolerances if tolerances[0] is not None else tuple(map(
+        max, zip(*(_TOLERANCES.get(t.dtype, (0.0, 0.0)) for t in (x, y)), strict=True)
+    ))
     return _mismatch(_wide(x), _wide(y), rtol, atol, equal_nan)
 
 
-def _mismatch(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], rtol: float, atol: float, equal_nan: bool) -> str | None:
+def _mismatch(
+    x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], rtol: float, atol: float, equal_nan: bool
+) -> str | None:
     with np.errstate(all="ignore"):
         close = np.isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan)
         if close.all():
             return None
         off = np.where(close, 0, np.abs(x - y))
     if not x.ndim:
-        return f"Scalars are not close!\n\nExpected {y.item()} but got {x.item()}.\nAbsolute difference: {off.item()} (up to {atol} allowed)"
-    at = tuple(int(i) for i in np.unravel_index(int(np.nanargmax(np.where(close, -1, np.nan_to_num(off, nan=math.inf)))), x.shape))
+        return (
+            f"Scalars are not close!\n\nExpected {y.item()} but got {x.item()}.\n"
+            f"Absolute difference: {off.item()} (up to {atol} allowed)"
+        )
+    at = tuple(
+        int(i)
+        for i in np.unravel_index(int(np.nanargmax(np.where(close, -1, np.nan_to_num(off, nan=math.inf)))), x.shape)
+    )
     count = int((~close).sum())
     return (
-        f"Tensor-likes are not close!\n\nMismatched elements: {count} / {x.size} ({count / x.size:.1%})\nGreatest absolute difference: {off[at]} at index "
-        f"{at} (up to {atol} allowed, relative {rtol})"
+        f"Tensor-likes are not close!\n\nMismatched elements: {count} / {x.size} ({count / x.size:.1%})\n"
+        f"Greatest absolute difference: {off[at]} at index {at} (up to {atol} allowed, relative {rtol})"
     )
 
 
@@ -94,19 +108,26 @@ def _tensor(value: Any) -> Tensor:
         return value.detach()
     if isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
         return as_tensor(value)
-    raise ArgumentError(f"assert_close compares tensors, arrays, numbers, and sequences and mappings of them, not {type(value).__name__}")
+    raise ArgumentError(
+        "assert_close compares tensors, arrays, numbers, and sequences and mappings of them, "
+        f"not {type(value).__name__}"
+    )
 
 
 def _wide(tensor: Tensor) -> np.ndarray[Any, Any]:
-    wide = tensor.to(dt.complex128 if tensor.dtype.is_complex else dt.float64) if tensor.dtype.is_differentiable else tensor.to(dt.int64)
+    wide = (
+        tensor.to(dt.complex128 if tensor.dtype.is_complex else dt.float64) if tensor.dtype.is_differentiable
+        else tensor.to(dt.int64)
+    )
     return wide.numpy()
 
 
 def make_tensor(
-    *shape: Any, dtype: DType, device: Any = "cpu", low: float | None = None, high: float | None = None, requires_grad: bool = False,
-    noncontiguous: bool = False, exclude_zero: bool = False, memory_format: Any = None,
+    *shape: Any, dtype: DType, device: Any = "cpu", low: float | None = None, high: float | None = None,
+    requires_grad: bool = False, noncontiguous: bool = False, exclude_zero: bool = False, memory_format: Any = None,
 ) -> Tensor:
-    """A tensor with random contents in [low, high): by default from -9 (0 for unsigned) to 9, integers up to 9 included."""
+    """A tensor with random contents in [low, high): by default from -9 (0 for unsigned) to 9,
+    integers up to 9 included."""
     dims = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
     least = (0 if dtype in (dt.uint8, dt.bool_) else -9) if low is None else low
     most = (2 if dtype is dt.bool_ else 10 if not dtype.is_differentiable else 9) if high is None else high

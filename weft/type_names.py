@@ -1,4 +1,5 @@
-"""The names that programs for PyTorch take from its `types` module to annotate arguments. They stand in `weft.types`, beside weft's own modules there."""
+"""The names that programs for PyTorch take from its `types` module to annotate arguments. They stand in `weft.types`,
+beside weft's own modules there."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
 from weft.types.dtype import DType as _dtype  # noqa: F401
 
-_int, _float, _bool, _complex, _str, _bytes = builtins.int, builtins.float, builtins.bool, builtins.complex, builtins.str, builtins.bytes
+_int, _float, _bool, _complex, _str, _bytes = (
+    builtins.int, builtins.float, builtins.bool, builtins.complex, builtins.str, builtins.bytes
+)
 _layout = builtins.str  # layouts are texts
 _size = Size | list[int] | tuple[int, ...]
 _symsize = _size  # where sizes are symbols, they pass for ints
@@ -26,6 +29,7 @@ FileLike = str | os.PathLike[str] | IO[bytes]
 IntLikeType, FloatLikeType, BoolLikeType = int, float, bool
 
 NAMES: dict[str, Any] = {name: value for name, value in list(globals().items()) if name in {
-    "BoolLikeType", "Device", "FileLike", "FloatLikeType", "IntLikeType", "Number", "Size", "Storage", "Tensor", "_Number", "_TensorOrTensors", "_bool", "_bytes",
-    "_complex", "_device", "_dtype", "_float", "_int", "_layout", "_size", "_str", "_symsize",
+    "BoolLikeType", "Device", "FileLike", "FloatLikeType", "IntLikeType", "Number", "Size", "Storage", "Tensor",
+    "_Number", "_TensorOrTensors", "_bool", "_bytes", "_complex", "_device", "_dtype", "_float", "_int", "_layout",
+    "_size", "_str", "_symsize",
 }}

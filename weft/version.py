@@ -1,4 +1,5 @@
-"""weft.version: the version, and what programs ask about the back ends that a build has. There are none: weft computes on the CPU."""
+"""weft.version: the version, and what programs ask about the back ends that a build has. There are none:
+weft computes on the CPU."""
 
 from __future__ import annotations
 

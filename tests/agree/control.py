@@ -11,7 +11,9 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 Shape = tuple[str, ...]
 Name = tuple[str, Shape]
-UNARY = {"tanh": "np.tanh($0)", "sin": "np.sin($0)", "neg": "-$0", "sigmoid": "1 / (1 + np.exp(-$0))", "square": "$0 * $0"}
+UNARY = {
+    "tanh": "np.tanh($0)", "sin": "np.sin($0)", "neg": "-$0", "sigmoid": "1 / (1 + np.exp(-$0))", "square": "$0 * $0"
+}
 BINARY = {"add.Tensor": "$0 + $1", "mul.Tensor": "$0 * $1", "sub.Tensor": "$0 - $1"}
 SHAPES: tuple[Shape, ...] = (("s0",), ("s0",), ("3",), (), ("3", "s0"), ("s1", "s0"))
 
@@ -32,7 +34,8 @@ class Scope:
 
 @dataclass
 class ControlProgram:
-    """text: the graph. numpy: source of `program(s0, s1, x0, ...)`. params: their shapes; `flags` of them are bool, behind the others."""
+    """text: the graph. numpy: source of `program(s0, s1, x0, ...)`. params: their shapes; `flags` of them are bool,
+    behind the others."""
 
     text: str
     numpy: str
@@ -67,7 +70,10 @@ class ControlMaker:
             self.statement(scope)
         results = scope.names[-3:]
         declared = [f"%x{i}: {_type(s)}" for i, s in enumerate(params)] + [f"%{p}: b1[]" for p in flags]
-        text = [f"graph @control({', '.join(declared)}) {{", "  example s0 = 4, s1 = 2", *scope.text, f"  return {', '.join('%' + n for n, _ in results)}", "}"]
+        text = [
+            f"graph @control({', '.join(declared)}) {{", "  example s0 = 4, s1 = 2", *scope.text,
+            f"  return {', '.join('%' + n for n, _ in results)}", "}",
+        ]
         heads = ["s0", "s1", *(f"x{i}" for i in range(len(params))), *flags]
         numpy = [f"def program({', '.join(heads)}):", *scope.numpy, f"    return ({', '.join(n for n, _ in results)},)"]
         return ControlProgram("\n".join(text), "\n".join(numpy), params, len(flags))
@@ -142,7 +148,9 @@ class ControlMaker:
                 self.statement(arm)
             chosen = [self.pick(arm, s)[0] for s in shapes]
             scope.text += [*arm.text, f"{pad}  yield {', '.join('%' + c for c in chosen)}", f"{pad}{other}"]
-            scope.numpy += [f"{pad}{pad}{word}:", *arm.numpy, f"{pad}{pad}    {', '.join(names)}, = {', '.join(chosen)},"]
+            scope.numpy += [
+                f"{pad}{pad}{word}:", *arm.numpy, f"{pad}{pad}    {', '.join(names)}, = {', '.join(chosen)},"
+            ]
         scope.names += list(zip(names, shapes, strict=True))
 
     def loop(self, scope: Scope) -> None:
@@ -156,7 +164,9 @@ class ControlMaker:
         xs = [wide[int(self.rng.integers(len(wide)))] for _ in range(int(self.rng.integers(0, 3)))] if wide else []
         reverse = bool(self.rng.integers(2))
         index, states, slices = self.fresh(), [self.fresh() for _ in shapes], [self.fresh() for _ in xs]
-        body = scope.inner([*zip(states, shapes, strict=True), *((n, x[1][1:]) for n, x in zip(slices, xs, strict=True))])
+        body = scope.inner(
+            [*zip(states, shapes, strict=True), *((n, x[1][1:]) for n, x in zip(slices, xs, strict=True))]
+        )
         for _ in range(int(self.rng.integers(1, 4))):
             self.statement(body)
         following = [self.pick(body, s)[0] for s in shapes]
@@ -164,25 +174,50 @@ class ControlMaker:
         rows = [r for r in rows if len(r[1]) < 2]
         on, on_truth = ("True", "True") if going else self.condition(body)
         outs, stacked = [self.fresh() for _ in shapes], [self.fresh() for _ in rows]
-        self._write_loop(scope, body, trip, (test, truth, on, on_truth), list(zip(outs, starts, states, following, shapes, strict=True)),
-                         list(zip(xs, slices, strict=True)), list(zip(stacked, rows, strict=True)), index, reverse)
+        self._write_loop(
+            scope, body, trip, (test, truth, on, on_truth),
+            list(zip(outs, starts, states, following, shapes, strict=True)), list(zip(xs, slices, strict=True)),
+            list(zip(stacked, rows, strict=True)), index, reverse,
+        )
 
-    def _write_loop(self, scope: Scope, body: Scope, trip: str, tests: tuple[str, str, str, str], carried: list[tuple[str, str, str, str, Shape]],
-                    xs: list[tuple[Name, str]], rows: list[tuple[str, Name]], index: str, reverse: bool) -> None:
+    def _write_loop(
+        self, scope: Scope, body: Scope, trip: str, tests: tuple[str, str, str, str],
+        carried: list[tuple[str, str, str, str, Shape]], xs: list[tuple[Name, str]], rows: list[tuple[str, Name]],
+        index: str, reverse: bool,
+    ) -> None:
         pad, deep = "  " * scope.depth, "    " * scope.depth
-        heads = [f"%{out}: {_type(s)}" for out, _, _, _, s in carried] + [f"%{y}: {_type((trip, *r[1]))}" for y, r in rows]
-        params = [f"%{index}: int", *(f"%{p}: {_type(s)}" for _, _, p, _, s in carried), *(f"%{n}: {_type(x[1][1:])}" for x, n in xs)]
-        call = f"prim::Loop({trip}, {tests[0]}, [{', '.join('%' + c[1] for c in carried)}], [{', '.join('%' + x[0] for x, _ in xs)}]"
-        scope.text.append(f"{pad}{', '.join(heads)} = {call}{', reverse=True' if reverse else ''}) ({', '.join(params)}) {{")
-        scope.text += [*body.text, f"{pad}  yield {', '.join([tests[2], *('%' + c[3] for c in carried), *('%' + r[0] for _, r in rows)])}", f"{pad}}}"]
+        heads = (
+            [f"%{out}: {_type(s)}" for out, _, _, _, s in carried] + [f"%{y}: {_type((trip, *r[1]))}" for y, r in rows]
+        )
+        params = [
+            f"%{index}: int", *(f"%{p}: {_type(s)}" for _, _, p, _, s in carried),
+            *(f"%{n}: {_type(x[1][1:])}" for x, n in xs),
+        ]
+        call = (
+            f"prim::Loop({trip}, {tests[0]}, [{', '.join('%' + c[1] for c in carried)}], "
+            f"[{', '.join('%' + x[0] for x, _ in xs)}]"
+        )
+        scope.text.append(
+            f"{pad}{', '.join(heads)} = {call}{', reverse=True' if reverse else ''}) ({', '.join(params)}) {{"
+        )
+        scope.text += [
+            *body.text,
+            f"{pad}  yield {', '.join([tests[2], *('%' + c[3] for c in carried), *('%' + r[0] for _, r in rows)])}",
+            f"{pad}}}",
+        ]
         lines = [f"{out} = {start}" for out, start, *_ in carried]
         lines += [f"{y} = np.zeros(({', '.join((trip, *r[1]))},))" for y, r in rows]
         order = f"range({trip} - 1, -1, -1)" if reverse else f"range({trip})"
-        scope.numpy += [deep + x for x in (*lines, f"{index}_on = {tests[1]}", f"for {index} in {order}:", f"    if not {index}_on: break")]
+        scope.numpy += [
+            deep + x
+            for x in (*lines, f"{index}_on = {tests[1]}", f"for {index} in {order}:", f"    if not {index}_on: break")
+        ]
         inner = [*(f"{p} = {out}" for out, _, p, _, _ in carried), *(f"{n} = {x[0]}[{index}]" for x, n in xs)]
         scope.numpy += [f"{deep}    {x}" for x in inner] + body.numpy
         ends = [f"{y}[{index}] = {r[0]}" for y, r in rows]
-        ends += [f"{', '.join(c[0] for c in carried)}, = {', '.join(c[3] for c in carried)},", f"{index}_on = {tests[3]}"]
+        ends += [
+            f"{', '.join(c[0] for c in carried)}, = {', '.join(c[3] for c in carried)},", f"{index}_on = {tests[3]}"
+        ]
         scope.numpy += [f"{deep}    {x}" for x in ends]
         scope.names += [(c[0], c[4]) for c in carried] + [(y, (trip, *r[1])) for y, r in rows]
 

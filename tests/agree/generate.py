@@ -1,7 +1,8 @@
 """Random programs: statements with a weft form and a NumPy form, over tensors whose sizes are symbols until a call.
 
-A program's arguments are `x0`, `x1`, ...; its state `s0` (a buffer), `w0`, `w1` (leaves that want gradients). `a`, `b`, `c` are sizes read from the
-arguments. Both forms are Python source, so that a failure can be read, shrunk and kept as it is.
+A program's arguments are `x0`, `x1`, ...; its state `s0` (a buffer), `w0`, `w1` (leaves that want gradients).
+`a`, `b`, `c` are sizes read from the arguments. Both forms are Python source, so that a failure can be read, shrunk
+and kept as it is.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ Rng = np.random.Generator
 class Variable:
     """A tensor of a program: its sizes as source text, and what may be done to it.
 
-    root: the variable whose memory it shows (itself for a fresh one). is_fresh: row-major, whole. can_write: in-place writes are allowed.
+    root: the variable whose memory it shows (itself for a fresh one). is_fresh: row-major, whole.
+    can_write: in-place writes are allowed.
     """
 
     name: str
@@ -83,7 +85,10 @@ class Program:
     def _backward(self, form: str) -> list[str]:
         terms = " + ".join(f"({o} * {0.5 + 0.25 * i}).sum()" for i, o in enumerate(self.outputs)) or "0.0"
         terms += "".join(f" + ({w} * {w}).sum()" for w in self.leaves)
-        statistic = "    s0.copy_(s0 * 0.9 + {}.mean() * 0.1)" if form == "weft" else "    np.copyto(s0, s0 * 0.9 + {}.mean() * 0.1)"
+        statistic = (
+            "    s0.copy_(s0 * 0.9 + {}.mean() * 0.1)" if form == "weft"
+            else "    np.copyto(s0, s0 * 0.9 + {}.mean() * 0.1)"
+        )
         last = [statistic.format(f"{o}.detach()" if form == "weft" else o) for o in self.outputs[:1]]
         if form == "numpy":
             return [f"    loss[0] = {terms}", *last]
@@ -133,7 +138,8 @@ class Maker:
         return int(self.rng.choice(found)) if found else None
 
     def is_certain(self, v: Variable) -> bool:
-        """Whether the order of v's elements in memory is the same in all modes, so that reshape looks or copies in all alike."""
+        """Whether the order of v's elements in memory is the same in all modes, so that reshape looks
+        or copies in all alike."""
         return v.root[0] in "xsw" or any(u.name == v.root and u.is_fresh for u in self.variables)
 
     # ---- writing down
@@ -153,7 +159,9 @@ class Maker:
         self.line(f"{name} = {weft}", f"{name} = np.asarray({numpy})", uses, (name,))
         self.variables.append(Variable(name, shape, name, is_fresh))
 
-    def view(self, weft: str, numpy: str, v: Variable, shape: Shape, is_fresh: bool = False, can_write: bool = True) -> None:
+    def view(
+        self, weft: str, numpy: str, v: Variable, shape: Shape, is_fresh: bool = False, can_write: bool = True
+    ) -> None:
         """A statement that makes a view."""
         name = self.fresh_name()
         self.line(f"{name} = {weft}", f"{name} = {numpy}", [v], (name,))

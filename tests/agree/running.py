@@ -11,7 +11,7 @@ import numpy as np
 
 import weft
 from tests.agree.generate import Program
-from weft.compile.executable import make_executable
+from weft.compile.program.executable import make_executable
 from weft.ir.compare import difference
 from weft.ir.interpreter import interpret
 from weft.ir.parser import parse_graph
@@ -40,7 +40,8 @@ class Seen:
 
 
 def make_function(program: Program, form: str, names: dict[str, Any]) -> Any:
-    """The program as a Python function that knows its state by name. Its source can be read by tracebacks and guards."""
+    """The program as a Python function that knows its state by name.
+    Its source can be read by tracebacks and guards."""
     source = program.source(form)
     file = f"<agree {program.seed} {form} {id(names)}>"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
@@ -65,7 +66,8 @@ def draw_calls(program: Program, count: int) -> list[dict[str, int]]:
 class Call:
     """One call: sizes, argument values, and how each argument lies in memory.
 
-    layouts: "rows" row-major, "columns" with its dims in reverse order, "gaps" every other element of a larger array, "same" another argument again.
+    layouts: "rows" row-major, "columns" with its dims in reverse order, "gaps" every other element of a larger array,
+    "same" another argument again.
     """
 
     sizes: dict[str, int]
@@ -95,7 +97,9 @@ def draw_call(program: Program, sizes: dict[str, int], call: int) -> Call:
     shapes = [tuple(sizes[d] if d.isalpha() else int(d) for d in shape) for shape in program.arguments]
     values = [rng.uniform(-1, 1, s).astype(program.dtype) for s in shapes]
     odds = (0.7, 0.12, 0.12, 0.06) if not program.wants_grad else (0.76, 0.12, 0.12, 0.0)
-    return Call(sizes, values, tuple(str(x) for x in rng.choice(["rows", "columns", "gaps", "same"], len(shapes), p=odds)))
+    return Call(
+        sizes, values, tuple(str(x) for x in rng.choice(["rows", "columns", "gaps", "same"], len(shapes), p=odds))
+    )
 
 
 def draw_state(program: Program) -> Arrays:
@@ -118,7 +122,10 @@ def run_numpy(program: Program, calls: Sequence[Call]) -> list[Seen]:
             before = gradients[name]
             gradients[name] = g if before is None else before + g
         _update(program, state, gradients)  # a result may be a view of state
-        here = Seen({f"result {i}": np.array(o) for i, o in enumerate(outputs)} | {f"argument {i}": x for i, x in enumerate(mine)})
+        here = Seen(
+            {f"result {i}": np.array(o) for i, o in enumerate(outputs)}
+            | {f"argument {i}": x for i, x in enumerate(mine)}
+        )
         here.values |= {f"state {n}": x.copy() for n, x in state.items()}
         here.values |= {f"gradient {n}": g.copy() for n, g in gradients.items() if g is not None}
         if any(not np.all(np.isfinite(v)) or np.abs(v).max(initial=0) > 1e3 for v in here.values.values()):
@@ -164,7 +171,8 @@ def _update(program: Program, state: Arrays, gradients: dict[str, Array | None])
 
 # ---- weft
 def run_weft(program: Program, calls: Sequence[Call], mode: str, check_stages: bool = False) -> list[Seen]:
-    """The program in one mode of weft. check_stages: at each call also run every graph stage, printed and parsed again, and compare."""
+    """The program in one mode of weft. check_stages: at each call also run every graph stage, printed and parsed again,
+    and compare."""
     state = {n: weft.tensor(x).requires_grad_(n.startswith("w")) for n, x in draw_state(program).items()}
     function = make_function(program, "weft", {"weft": weft, **state})
     if mode != "eager":
@@ -176,7 +184,9 @@ def run_weft(program: Program, calls: Sequence[Call], mode: str, check_stages: b
         here = Seen({f"result {i}": np.array(o.detach().numpy()) for i, o in enumerate(outputs)})
         here.values |= {f"argument {i}": np.array(x.detach().numpy()) for i, x in enumerate(tensors)}
         here.values |= {f"state {n}": np.array(x.detach().numpy()) for n, x in state.items()}
-        here.values |= {f"gradient {n}": np.array(state[n].grad.numpy()) for n in program.leaves if state[n].grad is not None}
+        here.values |= {
+            f"gradient {n}": np.array(state[n].grad.numpy()) for n in program.leaves if state[n].grad is not None
+        }
         seen.append(here)
         if check_stages:
             for entry in function.entries:
@@ -192,7 +202,8 @@ def _tensors(arrays: list[Array]) -> list[Any]:
 
 
 class CheckedStages:
-    """An executable that also runs each stage of the graph after printing and parsing it, and compares what they give."""
+    """An executable that also runs each stage of the graph after printing and parsing it,
+    and compares what they give."""
 
     def __init__(self, graph: Any, mode: str) -> None:
         run = Run()
@@ -202,7 +213,10 @@ class CheckedStages:
 
     def run(self, inputs: Sequence[Any], symbols: dict[str, int]) -> list[Any]:
         copies = [x.copy() if isinstance(x, np.ndarray) else x for x in inputs]
-        results = {name: interpret(g, [x.copy() if isinstance(x, np.ndarray) else x for x in copies], symbols) for name, g in self.stages.items()}
+        results = {
+            name: interpret(g, [x.copy() if isinstance(x, np.ndarray) else x for x in copies], symbols)
+            for name, g in self.stages.items()
+        }
         found = self.inner.run(inputs, symbols)
         for name, values in results.items():
             for i, (v, w) in enumerate(zip(values, found, strict=True)):
@@ -247,12 +261,19 @@ def check(program: Program, modes: Sequence[str] = MODES, call_count: int = 3) -
             if here.values.keys() != true.values.keys():
                 raise Disagreement(f"{mode}, call {call}: {sorted(here.values)}, expected {sorted(true.values)}")
             for name, value in true.values.items():
-                loose = 2e-5 if program.wants_grad and ("gradient" in name or "state w" in name or program.update != "none") else tolerance
-                compare(f"{mode}, call {call} with {sizes[call]} {calls[call].layouts}, {name}", here.values[name], value, max(loose, tolerance))
+                loose = (
+                    2e-5 if program.wants_grad and ("gradient" in name or "state w" in name or program.update != "none")
+                    else tolerance
+                )
+                compare(
+                    f"{mode}, call {call} with {sizes[call]} {calls[call].layouts}, {name}", here.values[name], value,
+                    max(loose, tolerance),
+                )
 
 
 def _is_refusal(error: weft.WeftError) -> bool:
-    """Whether autograd refuses a write, as PyTorch does: of a tensor that backward needs, or of the base of one of several views."""
+    """Whether autograd refuses a write, as PyTorch does: of a tensor that backward needs,
+    or of the base of one of several views."""
     return any(words in str(error) for words in ("modified by an inplace operation", "has been modified inplace"))
 
 
@@ -268,14 +289,18 @@ def _all_refuse(program: Program, calls: Sequence[Call], modes: Sequence[str]) -
         raise Disagreement(f"{mode} runs a program that eager refuses, for it writes a tensor that backward needs")
 
 
-def shrink(program: Program, error: BaseException, modes: Sequence[str], call_count: int = 3) -> tuple[Program, BaseException]:
+def shrink(
+    program: Program, error: BaseException, modes: Sequence[str], call_count: int = 3
+) -> tuple[Program, BaseException]:
     """The smallest program found that still fails, by leaving out statements and outputs one after another."""
     smaller = True
     while smaller:
         smaller = False
         candidates = [program.without(i) for i in reversed(range(len(program.statements)))]
         if len(program.outputs) > 1:
-            candidates += [replace(program, outputs=tuple(o for o in program.outputs if o != left)) for left in program.outputs]
+            candidates += [
+                replace(program, outputs=tuple(o for o in program.outputs if o != left)) for left in program.outputs
+            ]
         for candidate in candidates:
             found = failure(candidate, modes, call_count)
             if found is not None and type(found) is type(error):

@@ -1,4 +1,5 @@
-"""What a random program may say: each function adds one statement (or none where nothing fits) in its weft and its NumPy form."""
+"""What a random program may say: each function adds one statement (or none where nothing fits) in its weft
+and its NumPy form."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ from collections.abc import Callable
 from tests.agree.generate import Maker, Variable, broadcast, product, size_at_least, tuple_text
 
 UNARY = {
-    "weft.relu($0)": "np.maximum($0, 0)", "weft.tanh($0)": "np.tanh($0)", "$0.neg()": "-$0", "weft.sigmoid($0)": "1 / (1 + np.exp(-$0))",
-    "weft.sin($0)": "np.sin($0)", "$0.abs()": "np.abs($0)", "$0 * $0": "$0 * $0", "$0.clone()": "np.array($0)", "weft.exp(-$0.abs())": "np.exp(-np.abs($0))",
+    "weft.relu($0)": "np.maximum($0, 0)", "weft.tanh($0)": "np.tanh($0)", "$0.neg()": "-$0",
+    "weft.sigmoid($0)": "1 / (1 + np.exp(-$0))", "weft.sin($0)": "np.sin($0)", "$0.abs()": "np.abs($0)",
+    "$0 * $0": "$0 * $0", "$0.clone()": "np.array($0)", "weft.exp(-$0.abs())": "np.exp(-np.abs($0))",
     "weft.where($0 > 0.1, $0, -0.5)": "np.where($0 > 0.1, $0, -0.5)", "$0.clamp(-0.7, 0.6)": "np.clip($0, -0.7, 0.6)",
     "weft.sqrt($0 * $0 + 1)": "np.sqrt($0 * $0 + 1)", "$0.contiguous().clone()": "np.array($0)",
 }
@@ -63,8 +65,14 @@ def along(m: Maker) -> None:
     v = m.variable(lambda u: len(u.shape) > 0)
     at = m.axis(v)
     if m.rng.random() < 0.5:
-        m.fresh(f"$0.softmax({at})", f"np.exp($0 - $0.max({at}, keepdims=True)) / np.exp($0 - $0.max({at}, keepdims=True)).sum({at}, keepdims=True)",
-                [v], v.shape)
+        m.fresh(
+            f"$0.softmax({at})",
+            (
+                f"np.exp($0 - $0.max({at}, keepdims=True)) / np.exp($0 - $0.max({at}, keepdims=True)).sum({at}, "
+                "keepdims=True)"
+            ),
+            [v], v.shape,
+        )
     else:
         m.fresh(f"$0.cumsum({at})", f"np.cumsum($0, {at})", [v], v.shape)
 
@@ -88,7 +96,10 @@ def join(m: Maker) -> None:
     at = m.axis(v)
     if m.rng.random() < 0.5:
         size = str(2 * int(v.shape[at])) if v.shape[at].isdigit() else f"2*({v.shape[at]})"
-        m.fresh(f"weft.cat([$0, $1], {at})", f"np.concatenate([$0, $1], {at})", [v, w], (*v.shape[:at], size, *v.shape[at + 1:]))
+        m.fresh(
+            f"weft.cat([$0, $1], {at})", f"np.concatenate([$0, $1], {at})", [v, w],
+            (*v.shape[:at], size, *v.shape[at + 1:]),
+        )
     elif len(v.shape) < 4:
         m.fresh(f"weft.stack([$0, $1], {at})", f"np.stack([$0, $1], {at})", [v, w], (*v.shape[:at], "2", *v.shape[at:]))
 
@@ -180,7 +191,10 @@ def regroup(m: Maker) -> None:
     joined = product(v.shape[i : i + 2])
     shape = (*v.shape[:i], joined, *v.shape[i + 2 :])
     if not m.is_certain(v):
-        m.fresh(f"$0.reshape({', '.join(shape)}).clone()", f"np.array($0.reshape({tuple_text(shape)}))", [v], shape, is_fresh=True)
+        m.fresh(
+            f"$0.reshape({', '.join(shape)}).clone()", f"np.array($0.reshape({tuple_text(shape)}))", [v], shape,
+            is_fresh=True,
+        )
         return
     m.view(f"$0.reshape({', '.join(shape)})", f"$0.reshape({tuple_text(shape)})", v, shape, is_fresh=v.is_fresh)
 
@@ -232,7 +246,10 @@ def windows(m: Maker) -> None:
     step = "np.lib.stride_tricks.as_strided($0, {}, tuple(s * $0.itemsize for s in {}))"
     if m.rng.random() < 0.5:
         dims, strides = (rows, columns), (1, 1)
-        m.view(f"$0.as_strided({dims}, {strides})", step.format(dims, strides), v, (str(rows), str(columns)), can_write=False)
+        m.view(
+            f"$0.as_strided({dims}, {strides})", step.format(dims, strides), v, (str(rows), str(columns)),
+            can_write=False,
+        )
     else:
         dims, strides = (count // 2 + count % 2,), (2,)
         m.view(f"$0.as_strided({dims}, {strides})", step.format(dims, strides), v, (str(dims[0]),))
@@ -277,7 +294,8 @@ def write(m: Maker) -> None:
     if v is None or w is None:
         return
     weft, numpy = m.pick([
-        ("$0.add_($1)", "np.add($0, $1, out=$0)"), ("$0.mul_($1)", "np.multiply($0, $1, out=$0)"), ("$0.copy_($1)", "np.copyto($0, $1)"),
+        ("$0.add_($1)", "np.add($0, $1, out=$0)"), ("$0.mul_($1)", "np.multiply($0, $1, out=$0)"),
+        ("$0.copy_($1)", "np.copyto($0, $1)"),
         ("$0[...] = $1", "$0[...] = $1"), ("$0.sub_($1, alpha=0.5)", "np.subtract($0, 0.5 * $1, out=$0)"),
     ])
     m.line(str(weft), str(numpy), [v, w])
@@ -290,8 +308,10 @@ def write_number(m: Maker) -> None:
         return
     n = m.number()
     weft, numpy = m.pick([
-        (f"$0.add_({n})", f"np.add($0, {n}, out=$0)"), (f"$0.mul_({n})", f"np.multiply($0, {n}, out=$0)"), ("$0.zero_()", "$0[...] = 0"),
-        (f"$0.fill_({n})", f"$0[...] = {n}"), ("$0.relu_()", "np.maximum($0, 0, out=$0)"), ("$0.tanh_()", "np.tanh($0, out=$0)"),
+        (f"$0.add_({n})", f"np.add($0, {n}, out=$0)"), (f"$0.mul_({n})", f"np.multiply($0, {n}, out=$0)"),
+        ("$0.zero_()", "$0[...] = 0"),
+        (f"$0.fill_({n})", f"$0[...] = {n}"), ("$0.relu_()", "np.maximum($0, 0, out=$0)"),
+        ("$0.tanh_()", "np.tanh($0, out=$0)"),
         ("$0.clamp_(-0.5, 0.8)", "np.clip($0, -0.5, 0.8, out=$0)"),
     ])
     m.line(str(weft), str(numpy), [v])
@@ -317,7 +337,8 @@ READS: list[tuple[Callable[[Maker], None], float]] = [
     (unary, 3), (number, 1), (binary, 3), (choose, 1), (reduce, 2), (along, 1), (matmul, 2), (join, 1), (factory, 0.7),
 ]
 VIEWS: list[tuple[Callable[[Maker], None], float]] = [
-    (transpose, 1.5), (select, 1.2), (cut, 1.5), (halves, 1), (flatten, 1), (regroup, 1), (unsqueeze, 1), (expand, 1), (diagonal, 1), (windows, 0.7),
+    (transpose, 1.5), (select, 1.2), (cut, 1.5), (halves, 1), (flatten, 1), (regroup, 1), (unsqueeze, 1), (expand, 1),
+    (diagonal, 1), (windows, 0.7),
     (pieces, 1),
 ]
 WRITES: list[tuple[Callable[[Maker], None], float]] = [(write, 3), (write_number, 2), (write_part, 2)]

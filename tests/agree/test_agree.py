@@ -1,7 +1,8 @@
-"""THE property test: a random program gives one answer in NumPy, eager, captured and interpreted, printed and parsed again, and in native code.
+"""THE property test: a random program gives one answer in NumPy, eager, captured and interpreted, printed and parsed
+again, and in native code.
 
-Programs, sizes, layouts and values are drawn anew in every run (WEFT_TEST_SEED repeats one); WEFT_AGREE=20 runs twenty times as many. A failure is
-shrunk and shown as source; keep it as a case of tests/regress.
+Programs, sizes, layouts and values are drawn anew in every run (WEFT_TEST_SEED repeats one);
+WEFT_AGREE=20 runs twenty times as many. A failure is shrunk and shown as source; keep it as a case of tests/regress.
 """
 
 from __future__ import annotations
@@ -28,12 +29,17 @@ def agree(program: Program, modes: Sequence[str]) -> bool:
         return False
     except Exception as error:
         small, problem = shrink(program, error, modes)
-        text = f"seed {program.seed}, arguments {small.arguments}, state {small.state}, {small.dtype}\n{small.source('weft')}"
+        text = (
+            f"seed {program.seed}, arguments {small.arguments}, state {small.state}, {small.dtype}\n"
+            f"{small.source('weft')}"
+        )
         raise AssertionError(f"{type(problem).__name__}: {problem}\n{text}") from error
     return True
 
 
-def several(rng: np.random.Generator, count: int, modes: Sequence[str], wants_grad: bool, length: int, dtype: str = "float64") -> None:
+def several(
+    rng: np.random.Generator, count: int, modes: Sequence[str], wants_grad: bool, length: int, dtype: str = "float64"
+) -> None:
     """Check as many programs; most of them must say something."""
     seeds = [int(s) for s in rng.integers(2**31, size=count * TIMES)]
     said = [agree(draw_program(s, wants_grad, length, dtype), modes) for s in seeds]

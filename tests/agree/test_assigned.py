@@ -1,4 +1,5 @@
-"""Random assignments to older objects: a hundred calls are as in eager mode, a failed call leaves no trace, and captures are as many as structures."""
+"""Random assignments to older objects: a hundred calls are as in eager mode, a failed call leaves no trace,
+and captures are as many as structures."""
 
 from __future__ import annotations
 
@@ -32,7 +33,10 @@ def agree(program: Assigning, rng: np.random.Generator, backend: str) -> None:
             before, held = values(theirs, pairs[1]), dict(vars(theirs["h"]))
             with pytest.raises(IndexError):
                 compiled(*pairs[1], weft.tensor([0, 7, 1]))
-            assert values(theirs, pairs[1]) == before and all(vars(theirs["h"])[k] is v for k, v in held.items() if type(v) is weft.Tensor)
+            assert (
+                values(theirs, pairs[1]) == before
+                and all(vars(theirs["h"])[k] is v for k, v in held.items() if type(v) is weft.Tensor)
+            )
         expected, found = eager(*pairs[0], weft.tensor(at)), compiled(*pairs[1], weft.tensor(at))
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-5)
         *facts, left = values(mine, pairs[0])

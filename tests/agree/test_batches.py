@@ -1,6 +1,8 @@
-"""Random layers trained on batches whose size changes from call to call, empty ones and single rows among them: compiled steps do what eager steps do.
+"""Random layers trained on batches whose size changes from call to call, empty ones and single rows among them:
+compiled steps do what eager steps do.
 
-Where eager refuses a batch, so does the compiled step, with an error of the same kind, and what both left behind is the same."""
+Where eager refuses a batch, so does the compiled step, with an error of the same kind, and what both left
+behind is the same."""
 
 from __future__ import annotations
 
@@ -19,14 +21,17 @@ from weft.nn import functional as F
 TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 WIDTH = 4
 LAYERS: tuple[Callable[[], nn.Module], ...] = (
-    lambda: nn.Linear(WIDTH, WIDTH), lambda: nn.BatchNorm1d(WIDTH), lambda: nn.BatchNorm1d(WIDTH, momentum=None), lambda: nn.BatchNorm1d(WIDTH, affine=False),
-    lambda: nn.LayerNorm(WIDTH), lambda: nn.GroupNorm(2, WIDTH), lambda: nn.GroupNorm(WIDTH, WIDTH), nn.Tanh, nn.GELU, lambda: nn.Softmax(0),
+    lambda: nn.Linear(WIDTH, WIDTH), lambda: nn.BatchNorm1d(WIDTH), lambda: nn.BatchNorm1d(WIDTH, momentum=None),
+    lambda: nn.BatchNorm1d(WIDTH, affine=False), lambda: nn.LayerNorm(WIDTH), lambda: nn.GroupNorm(2, WIDTH),
+    lambda: nn.GroupNorm(WIDTH, WIDTH), nn.Tanh, nn.GELU, lambda: nn.Softmax(0),
     lambda: nn.Softmax(-1), lambda: nn.LogSoftmax(0),
 )
 ENDS: tuple[Callable[[Tensor], Tensor], ...] = (
-    lambda y: y.square().mean(), lambda y: y.sum(), lambda y: y.amax(0).sum(), lambda y: y.max(), lambda y: y.logsumexp(0).sum(), lambda y: y.std(0).sum(),
-    lambda y: y.median(), lambda y: y.topk(2, 0)[0].sum(), lambda y: y[y > 0].max(), lambda y: (y - y[y.argmax(0)[0]]).square().sum(),
-    lambda y: F.cross_entropy(y, weft.zeros(y.shape[0], dtype=weft.int64)), lambda y: y.diff(dim=0).square().sum(), lambda y: F.glu(y, 0).sum(),
+    lambda y: y.square().mean(), lambda y: y.sum(), lambda y: y.amax(0).sum(), lambda y: y.max(),
+    lambda y: y.logsumexp(0).sum(), lambda y: y.std(0).sum(), lambda y: y.median(), lambda y: y.topk(2, 0)[0].sum(),
+    lambda y: y[y > 0].max(), lambda y: (y - y[y.argmax(0)[0]]).square().sum(),
+    lambda y: F.cross_entropy(y, weft.zeros(y.shape[0], dtype=weft.int64)), lambda y: y.diff(dim=0).square().sum(),
+    lambda y: F.glu(y, 0).sum(),
 )
 
 
@@ -71,7 +76,8 @@ def test_steps_over_batches_of_any_size(rng: np.random.Generator, backend: str) 
             if isinstance(expected, Exception):
                 kinds = [k for k in type(expected).__mro__ if k in (RuntimeError, ValueError, IndexError)]
                 assert all(isinstance(found, k) for k in kinds), f"{where}: {found!r}, eager {expected!r}"
-                mine.load_state_dict(before)  # eager may have counted the batch before it refused it; a compiled step leaves everything as it was
+                # eager may have counted the batch before it refused it; a compiled step leaves everything as it was
+                mine.load_state_dict(before)
             else:
                 assert not isinstance(found, Exception), f"{where}: {found!r}, eager {expected!r}"
                 np.testing.assert_allclose(found, expected, 2e-4, 2e-5, err_msg=where)

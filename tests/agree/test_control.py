@@ -1,4 +1,5 @@
-"""Random graphs with nested prim::If and prim::Loop parse, verify, run, lose what nobody reads, differentiate, and run natively: always NumPy's numbers."""
+"""Random graphs with nested prim::If and prim::Loop parse, verify, run, lose what nobody reads, differentiate,
+and run natively: always NumPy's numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pytest
 import weft  # noqa: F401  (defines the operators)
 from tests.agree.control import ControlProgram, draw_control
 from weft.compile.blocks.differentiate import differentiate
-from weft.compile.executable import make_executable
+from weft.compile.program.executable import make_executable
 from weft.ir.compare import difference
 from weft.ir.graph import Graph
 from weft.ir.interpreter import interpret
@@ -32,7 +33,9 @@ def expect(program: ControlProgram, what: str, found: list[Any], expected: Any, 
     for i, (v, w) in enumerate(zip(found, expected, strict=True)):
         v = np.asarray(v)
         assert v.shape == np.shape(w), f"{what}, result {i}: {v.shape}, expected {np.shape(w)}\n{program.text}"
-        assert np.allclose(v, w, rtol=tolerance, atol=tolerance * max(1, np.abs(w).max(initial=0))), f"{what}, result {i}:\n{v}\nexpected\n{w}\n{program.text}"
+        assert np.allclose(v, w, rtol=tolerance, atol=tolerance * max(1, np.abs(w).max(initial=0))), (
+            f"{what}, result {i}:\n{v}\nexpected\n{w}\n{program.text}"
+        )
 
 
 def reparsed(graph: Graph) -> Graph:
@@ -46,7 +49,10 @@ def test_stages_of_random_control_flow(size: int, rng: np.random.Generator) -> N
     for _ in range(15 * TIMES):
         program = draw_control(rng, size)
         graph = verify(parse_graph(program.text))
-        stages = {"parsed": graph, "printed": reparsed(graph), "swept": reparsed(dce(graph)), "optimized": reparsed(optimize(graph))}
+        stages = {
+            "parsed": graph, "printed": reparsed(graph), "swept": reparsed(dce(graph)),
+            "optimized": reparsed(optimize(graph)),
+        }
         assert difference(dce(stages["swept"]), stages["swept"]) is None
         for _ in range(2):
             sizes = sizes_of(rng)
@@ -63,7 +69,10 @@ def test_native_control_flow(rng: np.random.Generator) -> None:
         for _ in range(3):
             sizes = sizes_of(rng)
             inputs = program.arguments(rng, sizes)
-            expect(program, f"llvm with {sizes}", executable.run([x.copy() for x in inputs], sizes), program.truth()(*sizes.values(), *inputs))
+            expect(
+                program, f"llvm with {sizes}", executable.run([x.copy() for x in inputs], sizes),
+                program.truth()(*sizes.values(), *inputs),
+            )
 
 
 def test_gradients_of_random_control_flow(rng: np.random.Generator) -> None:

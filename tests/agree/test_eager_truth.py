@@ -1,4 +1,5 @@
-"""Random programs of all dtypes and layouts: captured they have eager mode's values, strides and aliases. WEFT_AGREE=20 runs twenty times as many."""
+"""Random programs of all dtypes and layouts: captured they have eager mode's values, strides and aliases.
+WEFT_AGREE=20 runs twenty times as many."""
 
 from __future__ import annotations
 
@@ -19,4 +20,6 @@ def test_a_captured_program_is_the_eager_one(mode: str, count: int, rng: np.rand
         if problem(program, mode) is None:
             continue
         small = shrink(program, mode)
-        raise AssertionError(f"seed {seed}, {mode}: {problem(small, mode)}\narguments {small.arguments}\n{small.source()}")
+        raise AssertionError(
+            f"seed {seed}, {mode}: {problem(small, mode)}\narguments {small.arguments}\n{small.source()}"
+        )

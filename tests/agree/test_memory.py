@@ -1,4 +1,5 @@
-"""Random programs over tensors that share memory, are given other memory between calls (`.data =`), and other gradients: compiled as eager."""
+"""Random programs over tensors that share memory, are given other memory between calls (`.data =`),
+and other gradients: compiled as eager."""
 
 from __future__ import annotations
 
@@ -17,20 +18,35 @@ t = b.view(3, 4)[1]
 p = weft.nn.Parameter(weft.ones(4) / 2)
 q = weft.nn.Parameter(weft.arange(8.0)[::2] / 3)
 """
-READS = ("x * {0}", "x + {0}.detach() * 0.5", "({0} * {1}).sum() + x", "x * {0}.data[:1] - {1}", "x + {0}.as_strided((2,), (1,)).detach().sum()",
-         "x * {0}.stride(0) + {1}.storage_offset()", "x * {0}.itemsize")
-WRITES = ("{0}.detach().add_(0.25)", "{0}.data.mul_(0.5)", "{0}.detach()[1:].copy_({1}.detach()[1:])", "{0}.detach()[1:3].fill_(0.75)")
-GRADIENTS = ("y.sum().backward()", "(y * y).mean().backward()")
-GRADS = ("{0}.grad.mul_(2.0) if {0}.grad is not None else None", "{0}.grad = None", "{0}.grad.zero_() if {0}.grad is not None else None")
-MEMORY = (
-    "{0}.data = weft.full((4,), {2}, dtype={0}.dtype)", "{0}.data = (weft.arange(8.0) * {2}).to({0}.dtype)[::2]", "{0}.data = {0}.data.clone()",
-    "{0}.data = weft.full((4, 2), {2}, dtype={0}.dtype)[:, 1]", "{0}.data = {1}.data", "{0}.data = {1}.detach()[:]", "{0}.data = {0}.data * {2}",
-    "weft.nn.utils.vector_to_parameters(weft.arange(8.0).to(p.dtype) * {2}, [p, q])", "b.data = weft.arange(12.0).to(b.dtype) * {2}",
-    "{0}.data = b.data[2:10:2]", "{0}.data = b.data[:4]", "{0}.detach().add_({2})",
+READS = (
+    "x * {0}", "x + {0}.detach() * 0.5", "({0} * {1}).sum() + x", "x * {0}.data[:1] - {1}",
+    "x + {0}.as_strided((2,), (1,)).detach().sum()", "x * {0}.stride(0) + {1}.storage_offset()", "x * {0}.itemsize",
 )
-DTYPES = ("p.data = p.data.double(); p.grad = None", "p.data = p.data.float(); p.grad = None", "b.data = b.data.double()")
-GIVEN = ("{3}.grad = weft.full((4,), {2}, dtype={3}.dtype)", "{3}.grad = None", "{3}.grad = (weft.arange(8.0) * {2}).to({3}.dtype)[1::2]",
-         "{3}.grad = {1}.detach() if {1}.dtype is {3}.dtype else None", "p.grad = q.grad if p.dtype is q.dtype else None")
+WRITES = (
+    "{0}.detach().add_(0.25)", "{0}.data.mul_(0.5)", "{0}.detach()[1:].copy_({1}.detach()[1:])",
+    "{0}.detach()[1:3].fill_(0.75)",
+)
+GRADIENTS = ("y.sum().backward()", "(y * y).mean().backward()")
+GRADS = (
+    "{0}.grad.mul_(2.0) if {0}.grad is not None else None", "{0}.grad = None",
+    "{0}.grad.zero_() if {0}.grad is not None else None",
+)
+MEMORY = (
+    "{0}.data = weft.full((4,), {2}, dtype={0}.dtype)", "{0}.data = (weft.arange(8.0) * {2}).to({0}.dtype)[::2]",
+    "{0}.data = {0}.data.clone()", "{0}.data = weft.full((4, 2), {2}, dtype={0}.dtype)[:, 1]", "{0}.data = {1}.data",
+    "{0}.data = {1}.detach()[:]", "{0}.data = {0}.data * {2}",
+    "weft.nn.utils.vector_to_parameters(weft.arange(8.0).to(p.dtype) * {2}, [p, q])",
+    "b.data = weft.arange(12.0).to(b.dtype) * {2}", "{0}.data = b.data[2:10:2]", "{0}.data = b.data[:4]",
+    "{0}.detach().add_({2})",
+)
+DTYPES = (
+    "p.data = p.data.double(); p.grad = None", "p.data = p.data.float(); p.grad = None", "b.data = b.data.double()"
+)
+GIVEN = (
+    "{3}.grad = weft.full((4,), {2}, dtype={3}.dtype)", "{3}.grad = None",
+    "{3}.grad = (weft.arange(8.0) * {2}).to({3}.dtype)[1::2]",
+    "{3}.grad = {1}.detach() if {1}.dtype is {3}.dtype else None", "p.grad = q.grad if p.dtype is q.dtype else None",
+)
 
 
 def _text(rng: np.random.Generator, forms: tuple[str, ...]) -> str:
@@ -54,7 +70,13 @@ def _program(rng: np.random.Generator) -> tuple[str, list[str]]:
 
 def _state(scope: dict[str, Any]) -> list[Any]:
     tensors = [scope[n] for n in NAMES]
-    return [(t.detach().double().numpy().copy(), None if t.grad is None else t.grad.detach().double().numpy().copy(), t.dtype) for t in tensors]
+    return [
+        (
+            t.detach().double().numpy().copy(), None if t.grad is None else t.grad.detach().double().numpy().copy(),
+            t.dtype,
+        )
+        for t in tensors
+    ]
 
 
 def _run(source: str, changes: list[str], backend: str | None) -> list[Any]:

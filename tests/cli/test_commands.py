@@ -71,7 +71,8 @@ def test_text_is_continued_past_the_context(trained: Path) -> None:
     done = weft_command(*options)
     assert done.returncode == 0, done.stderr
     text = done.stdout.split("\n\n")[0]
-    assert len(text) == 52 and text.startswith("abcdefgh abcdefgh")  # it has learnt the alphabet, and goes on past 12 bytes
+    # it has learnt the alphabet, and goes on past 12 bytes
+    assert len(text) == 52 and text.startswith("abcdefgh abcdefgh")
     assert weft_command(*options).stdout.split("\n\n")[0] == text
 
 

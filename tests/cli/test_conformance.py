@@ -25,8 +25,13 @@ def conformance(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def record(op: str, status: str, mode: str = "eager", dtype: str = "float32", fails: Any = (), **checks: list[int]) -> dict[str, Any]:
-    return {"op": op, "status": status, "mode": mode, "dtype": dtype, "fails": list(fails), "checks": checks, "produced": sum(v[0] for v in checks.values())}
+def record(
+    op: str, status: str, mode: str = "eager", dtype: str = "float32", fails: Any = (), **checks: list[int]
+) -> dict[str, Any]:
+    return {
+        "op": op, "status": status, "mode": mode, "dtype": dtype, "fails": list(fails), "checks": checks,
+        "produced": sum(v[0] for v in checks.values()),
+    }
 
 
 RECORDS = [
@@ -49,14 +54,20 @@ def test_the_page_names_every_difference_once(conformance: ModuleType) -> None:
     text = conformance.page(RECORDS, ["opinfo eager float32: all of it"], {"first_ops": {"add", "sum"}}, Namespace(n=8))
     assert "    opinfo eager float32: all of it" in text
     first, others = text.split("## first_ops")[1].split("## the others")
-    assert "| eager | float32 | 2/2 | 2/2 | 1/2 | 1/1 |" in first and "- grad: value (eager float32): `sum|dim`" in first
+    assert (
+        "| eager | float32 | 2/2 | 2/2 | 1/2 | 1/1 |" in first and "- grad: value (eager float32): `sum|dim`" in first
+    )
     assert "Invalid calls: 3/4 raise, 2 of them" in first
-    assert "- not there: `fold`" in others and "- grad: value (eager float16): `sort`" in others and "rand" not in others
+    assert (
+        "- not there: `fold`" in others and "- grad: value (eager float16): `sort`" in others and "rand" not in others
+    )
     why = text.split("## Why")[1]
     assert "`sort`" in why and "weft is stable" in why and "`conj`" not in why
 
 
-def test_a_missing_harness_or_interpreter_is_named(conformance: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_harness_or_interpreter_is_named(
+    conformance: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert conformance.main(["--harness", str(tmp_path)]) == 2 and str(tmp_path) in capsys.readouterr().err
     (tmp_path / "opinfo.py").touch()
     assert conformance.main(["--harness", str(tmp_path), "--python", str(tmp_path / "none")]) == 2

@@ -83,7 +83,9 @@ def test_installed_once_and_again_when_the_project_changes(dev: ModuleType, monk
     assert installed == ["plot", "dev", "dev", "plot"]
 
 
-def test_an_environment_that_was_stopped_half_made_is_completed(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_that_was_stopped_half_made_is_completed(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[bool] = []
     python = dev.VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     python.parent.mkdir(parents=True)
@@ -95,7 +97,9 @@ def test_an_environment_that_was_stopped_half_made_is_completed(dev: ModuleType,
     assert made == [False]  # what is there stays
 
 
-def test_ctrl_c_is_no_traceback(dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_is_no_traceback(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def stopped(arguments: list[str]) -> int:
         raise KeyboardInterrupt
 
@@ -111,8 +115,8 @@ def test_a_request_to_end_reaches_what_runs(tmp_path: Path) -> None:
         f"loader = m.SourceFileLoader('dev', {str(ROOT / 'dev')!r})\n"
         "dev = u.module_from_spec(u.spec_from_loader('dev', loader)); loader.exec_module(dev)\n"
         "dev.ready_environment = lambda extra: pathlib.Path(sys.executable)\n"
-        "child = \"import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); print('ready', flush=True); time.sleep(60)\"\n"
-        "sys.exit(dev.run_python('dev', '-c', child))\n"
+        "child = \"import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); print('ready', "
+        "flush=True); time.sleep(60)\"\nsys.exit(dev.run_python('dev', '-c', child))\n"
     )
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "ready\n"

@@ -51,7 +51,10 @@ def test_checkpoints_that_are_none(tmp_path: Path) -> None:
     bad.write_bytes(b"\x10\x00\x00\x00\x00\x00\x00\x00{}")
     for command in (("generate", bad), ("train", "--resume", bad)):
         assert str(bad) in refused(*command)
-    assert "there is no such checkpoint; `python -m weft train --out weft-run` makes one" in refused("generate", cwd=tmp_path)
+    assert (
+        "there is no such checkpoint; `python -m weft train --out weft-run` makes one"
+        in refused("generate", cwd=tmp_path)
+    )
     assert os.listdir(tmp_path) == ["bad.safetensors"]
 
 
@@ -63,7 +66,9 @@ def test_a_run_goes_on_only_as_it_began(tmp_path: Path) -> None:
     done = weft_command("train", *SMALL, "--data", data, "--steps", 2, "--mode", "eager", "--out", out)
     assert done.returncode == 0, done.stderr
     before = (out / "checkpoint.safetensors").read_bytes()
-    assert "trained with --batch 3; a run cannot go on with --batch 4" in refused("train", "--resume", out, "--batch", 4)
+    assert (
+        "trained with --batch 3; a run cannot go on with --batch 4" in refused("train", "--resume", out, "--batch", 4)
+    )
     assert "not the text that the checkpoint was trained on" in refused("train", "--resume", out, "--data", other)
     assert "--steps 1: must be at least 2" in refused("train", "--resume", out, "--steps", 1)
     data.unlink()
@@ -103,7 +108,9 @@ def test_numbers_that_make_no_sense(tmp_path: Path, arguments: tuple[object, ...
 
 
 @pytest.mark.parametrize(("variable", "value"), [("WEFT_CPU", "pdp11"), ("WEFT_DUMP", "file")])
-def test_a_knob_that_this_machine_cannot_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
+def test_a_knob_that_this_machine_cannot_follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv(variable, value)
     monkeypatch.setenv("WEFT_CACHE", "off")
@@ -113,7 +120,9 @@ def test_a_knob_that_this_machine_cannot_follow(tmp_path: Path, monkeypatch: pyt
 def test_training_that_diverges_says_so_and_keeps_the_checkpoint(tmp_path: Path) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     data.write_bytes(b"one text, and a good one. " * 20)
-    options = ("train", *SMALL, "--data", data, "--steps", 200, "--mode", "eager", "--learning-rate", 1e30, "--out", out)
+    options = (
+        "train", *SMALL, "--data", data, "--steps", 200, "--mode", "eager", "--learning-rate", 1e30, "--out", out
+    )
     done = weft_command(*options, "--save-every", 1)
     assert done.returncode == 2 and "training has diverged" in done.stderr and "Traceback" not in done.stderr
     assert all(np.isfinite(load_checkpoint(out).losses))
@@ -122,7 +131,9 @@ def test_training_that_diverges_says_so_and_keeps_the_checkpoint(tmp_path: Path)
 def test_output_that_takes_only_some_characters_gets_those(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.write_text("one tëxt, and a göod one. " * 20, encoding="utf-8")
-    line = command_line("train", *SMALL, "--data", data, "--steps", 1, "--mode", "eager", "--out", tmp_path, "--prompt", "ö")
+    line = command_line(
+        "train", *SMALL, "--data", data, "--steps", 1, "--mode", "eager", "--out", tmp_path, "--prompt", "ö"
+    )
     done = subprocess.run(line, capture_output=True, env={**environment(), "PYTHONIOENCODING": "ascii"}, timeout=110)
     assert done.returncode == 0 and b"continues '?'" in done.stdout, done.stderr
 
@@ -130,4 +141,7 @@ def test_output_that_takes_only_some_characters_gets_those(tmp_path: Path) -> No
 def test_a_wrong_flag_shows_the_usage_of_its_command() -> None:
     for command, flag in (("generate", "--lenght"), ("train", "--stps"), ("knobs", "--all"), ("explain", "--deep")):
         done = weft_command(command, flag)
-        assert done.returncode == 2 and f"usage: python -m weft {command} " in done.stderr and f"unrecognized arguments: {flag}" in done.stderr
+        assert (
+            done.returncode == 2 and f"usage: python -m weft {command} " in done.stderr
+            and f"unrecognized arguments: {flag}" in done.stderr
+        )

@@ -28,7 +28,9 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_prints_and_writes_what_it_promises(tmp_path: Path, text: Path, mode: str) -> None:
     done = weft_command("train", *SMALL, "--data", text, "--steps", 60, "--mode", mode, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    for words in (f"{mode} mode", "rhyme.txt: 3,", "parameters", "first step", "step 60/60", "bigram", "trigram", "continues"):
+    for words in (
+        (f"{mode} mode", "rhyme.txt: 3,", "parameters", "first step", "step 60/60", "bigram", "trigram", "continues")
+    ):
         assert words in done.stdout
     assert "PyTorch" not in done.stdout  # no stored result for this text
     expected = {"checkpoint.safetensors", "loss.png"} if can_plot() else {"checkpoint.safetensors"}
@@ -80,4 +82,6 @@ def test_a_signal_saves_and_says_so(tmp_path: Path, text: Path, number: signal.S
     checkpoint = load_checkpoint(tmp_path)
     assert f"stopped after step {checkpoint.step}; saved {tmp_path / 'checkpoint.safetensors'}" in out
     assert checkpoint.step >= 50 and os.listdir(tmp_path) == ["checkpoint.safetensors"]
-    assert weft_command("train", "--resume", tmp_path, "--steps", checkpoint.step + 1, "--mode", "eager").returncode == 0
+    assert (
+        weft_command("train", "--resume", tmp_path, "--steps", checkpoint.step + 1, "--mode", "eager").returncode == 0
+    )

@@ -1,7 +1,8 @@
 """A tensor too large to store, as a few numbers that still tell by how much another tensor differs from it.
 
-The distance |a - b| is estimated from random projections: for rows r of independent standard normals, the root mean square
-of r.a - r.b has the expectation |a - b|. With 16 projections the estimate is within a factor of 2, nearly always.
+The distance |a - b| is estimated from random projections: for rows r of independent standard normals,
+the root mean square of r.a - r.b has the expectation |a - b|. With 16 projections the estimate is within a factor of 2,
+nearly always.
 """
 
 from __future__ import annotations

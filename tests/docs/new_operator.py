@@ -1,4 +1,5 @@
-"""Everything that docs/adding-an-op.md promises of its operator. Run by tests/test_adding_an_op.py in a process of its own: the catalogue is global."""
+"""Everything that docs/adding-an-op.md promises of its operator. Run by tests/test_adding_an_op.py in a process of its
+own: the catalogue is global."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from weft.ir.parser import parse_graph
 from weft.support.errors import WeftError
 
 ROOT = Path(__file__).resolve().parents[2]
-(EXAMPLE,) = examples((ROOT / "docs/adding-an-op.md").read_text(encoding="utf-8"))
-exec(compile(EXAMPLE.source, str(ROOT / "docs/adding-an-op.md"), "exec"), vars(activations))
+for example in examples((ROOT / "docs/adding-an-op.md").read_text(encoding="utf-8")):
+    exec(compile(example.source, str(ROOT / "docs/adding-an-op.md"), "exec"), vars(activations))
 
 
 def expected(x: np.ndarray, cap: float) -> np.ndarray:
@@ -71,7 +72,9 @@ def test_gradients_of_two_orders(x: np.ndarray, rng: np.random.Generator) -> Non
     def along(f, direction: np.ndarray, step: float = 1e-5) -> np.ndarray:
         return (f(x + step * direction) - f(x - step * direction)) / (2 * step)
 
-    np.testing.assert_allclose((gradient(x) * w).sum(), along(lambda at: (expected(at, 1.5) * v).sum(), w), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        (gradient(x) * w).sum(), along(lambda at: (expected(at, 1.5) * v).sum(), w), rtol=1e-6, atol=1e-8
+    )
     leaf = weft.from_numpy(x.copy()).requires_grad_()
     result = leaf.softcap(1.5)
     assert result.grad_fn.name() == "SoftcapBackward0"
@@ -123,6 +126,67 @@ def test_its_section_and_stub_are_written(monkeypatch: pytest.MonkeyPatch) -> No
     from make_stubs import stubs
 
     text = pages()[FOLDER / "nn-functional.md"].split("\n## softcap\n")[1].split("\n## ")[0]
-    assert "`weft.softcap` `weft.Tensor.softcap` `weft.Tensor.softcap_`" in text and "softcap(Tensor self, Scalar cap) -> Tensor" in text
-    assert "x near 0, never beyond cap" in text and "*pointwise, gradients, in place, out=*" in text and re.search(r"`softcap\(\[.*\], 2\.0\)` is `\[", text)
-    assert "def softcap(input: Tensor, cap: _Number, *, out: Tensor | None = ...) -> Tensor: ..." in stubs()[ROOT / "weft/__init__.pyi"]
+    assert (
+        "`weft.softcap` `weft.Tensor.softcap` `weft.Tensor.softcap_`" in text
+        and "softcap(Tensor self, Scalar cap) -> Tensor" in text
+    )
+    assert (
+        "x near 0, never beyond cap" in text and "*pointwise, gradients, in place, out=*" in text
+        and re.search(r"`softcap\(\[.*\], 2\.0\)` is `\[", text)
+    )
+    assert (
+        "def softcap(input: Tensor, cap: _Number, *, out: Tensor | None = ...) -> Tensor: ..."
+        in stubs()[ROOT / "weft/__init__.pyi"]
+    )
+
+
+def test_the_reduction(x: np.ndarray, rng: np.random.Generator) -> None:
+    t = weft.from_numpy(x).requires_grad_()
+    np.testing.assert_allclose(weft.sumsq(t, 1, keepdim=True).detach().numpy(), (x**2).sum(1, keepdims=True))
+    total = t.sumsq()
+    assert total.grad_fn.name() == "SumsqBackward0"
+    (first,) = weft.autograd.grad(total, t, create_graph=True)
+    (second,) = weft.autograd.grad((first * first).sum(), t)
+    np.testing.assert_allclose(second.numpy(), 8 * x)
+    with pytest.raises(WeftError):
+        t.sumsq(2)
+    compiled = weft.compile(lambda x: x.sumsq(0) * 2)
+    for rows in (x.shape[0], x.shape[0] + 1):
+        batch = rng.normal(size=(rows, x.shape[1]))
+        np.testing.assert_allclose(compiled(weft.from_numpy(batch)).numpy(), 2 * (batch**2).sum(0))
+
+
+def test_the_view(x: np.ndarray) -> None:
+    t, want = weft.from_numpy(x.copy()), x.copy()
+    seen = t.every(2, 1)
+    assert seen._base is t
+    seen.mul_(3)
+    want[:, ::2] *= 3
+    np.testing.assert_allclose(t.numpy(), want)
+    leaf = weft.from_numpy(x).requires_grad_()
+    (leaf.every(2) ** 2).sum().backward()
+    assert leaf.grad is not None
+    wanted = np.zeros_like(x)
+    wanted[::2] = 2 * x[::2]
+    np.testing.assert_allclose(leaf.grad.numpy(), wanted)
+
+    def step(x):
+        y = x * 1
+        y.every(2, 1).add_(1)
+        return y
+
+    np.testing.assert_allclose(weft.compile(step)(weft.from_numpy(x)).numpy(), x + (np.arange(x.shape[1]) % 2 == 0))
+
+
+def test_batches_are_computed_at_once(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(3, 4, 5))
+    weft.counters.reset()
+    sums = weft.vmap(lambda t: t.sumsq(1))(weft.from_numpy(x))
+    np.testing.assert_allclose(sums.numpy(), (x**2).sum(2))
+    shown = weft.vmap(lambda t: t.every(2))(weft.from_numpy(x))
+    np.testing.assert_allclose(shown.numpy(), x[:, ::2])
+    slopes = weft.vmap(weft.func.grad(lambda t: t.every(3, 1).sumsq() + t.softcap(2.0).sum()))(weft.from_numpy(x))
+    wanted = 1 - np.tanh(x / 2) ** 2
+    wanted[:, :, ::3] += 2 * x[:, :, ::3]
+    np.testing.assert_allclose(slopes.numpy(), wanted)
+    assert weft.counters.vmap_loops == 0

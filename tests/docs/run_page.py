@@ -1,4 +1,5 @@
-"""Runs the Python blocks of a page in order, in one namespace, and says what each printed. What a block prints stands below it as a `text` block.
+"""Runs the Python blocks of a page in order, in one namespace, and says what each printed.
+What a block prints stands below it as a `text` block.
 
     python tests/docs/run_page.py docs/tour.md        # JSON: what each block printed
 
@@ -20,7 +21,8 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True)
 class Example:
-    """A Python block (its first line's number and its source) and the text below it; `span` is where that text stands, or belongs."""
+    """A Python block (its first line's number and its source) and the text below it; `span` is where that text stands,
+    or belongs."""
 
     line: int
     source: str
@@ -37,7 +39,9 @@ def examples(page: str) -> list[Example]:
             continue
         line = page.count("\n", 0, fence.start(2)) + 1
         is_answered = after is not None and after[1] == "text" and not page[fence.end() : after.start()].strip()
-        printed, span = (after[2], after.span()) if after is not None and is_answered else ("", (fence.end(), fence.end()))
+        printed, span = (
+            (after[2], after.span()) if after is not None and is_answered else ("", (fence.end(), fence.end()))
+        )
         found.append(Example(line, fence[2], printed, span))
     return found
 

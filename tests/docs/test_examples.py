@@ -1,4 +1,5 @@
-"""Every example runs, in both modes with the same output, says what its options are, and refuses what makes no sense."""
+"""Every example runs, in both modes with the same output, says what its options are,
+and refuses what makes no sense."""
 
 from __future__ import annotations
 
@@ -15,7 +16,10 @@ EXAMPLES = sorted(p for p in (ROOT / "examples").glob("*.py") if p.name != "run.
 
 
 def _run(example: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, str(example), *options], cwd=ROOT, env=_environment(), text=True, capture_output=True, timeout=300)
+    return subprocess.run(
+        [sys.executable, str(example), *options], cwd=ROOT, env=_environment(),
+        text=True, capture_output=True, timeout=300,
+    )
 
 
 def _environment() -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The pages that print: each Python block is run, and what it prints must be the text that stands below it.
 
-After a change that is meant, `WEFT_ACCEPT=1 python -m pytest tests/docs` writes the new texts; read the difference before committing it.
+After a change that is meant, `WEFT_ACCEPT=1 python -m pytest tests/docs` writes the new texts;
+read the difference before committing it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pytest
 from tests.docs.run_page import examples, with_printed
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("docs/tour.md", "docs/transforms.md", "docs/subclasses.md")
+PAGES = ("docs/tour.md", "docs/compiled-autograd.md", "docs/transforms.md", "docs/subclasses.md")
 
 
 def printed_by(page: Path) -> list[str]:
@@ -24,8 +25,8 @@ def printed_by(page: Path) -> list[str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WEFT_") or k == "WEFT_CACHE"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tests/docs/run_page.py"), str(page)], capture_output=True, text=True, encoding="utf-8", env=environment,
-        timeout=300,
+        [sys.executable, str(ROOT / "tests/docs/run_page.py"), str(page)], capture_output=True, text=True,
+        encoding="utf-8", env=environment, timeout=300,
     )
     assert done.returncode == 0, done.stderr
     printed: list[str] = json.loads(done.stdout)
@@ -44,7 +45,10 @@ def test_what_a_page_shows_is_what_its_code_prints(name: str) -> None:
         page.write_text(text, encoding="utf-8")
         printed = printed_by(page)
     shown = [(f"{name}:{e.line}", e.printed) for e in examples(text)]
-    assert [(where, was) for (where, was) in shown] == [(where, now) for (where, _), now in zip(shown, printed, strict=True)]
+    assert (
+        [(where, was) for (where, was) in shown]
+        == [(where, now) for (where, _), now in zip(shown, printed, strict=True)]
+    )
 
 
 def test_texts_are_found_replaced_and_left_out() -> None:

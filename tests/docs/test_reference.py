@@ -1,4 +1,5 @@
-"""docs/reference: the pages are as a fresh run writes them, every public name stands on exactly one, and every section says something."""
+"""docs/reference: the pages are as a fresh run writes them, every public name stands on exactly one,
+and every section says something."""
 
 from __future__ import annotations
 
@@ -16,11 +17,14 @@ from weft.ops.op import PACKETS
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reference"
 PAGES = sorted(p for p in FOLDER.glob("*.md") if p.name != "README.md")
-NAMES = re.compile(r"(?:\| )?((?:`weft\.[\w.]+` ?)+)(?: \| \d+ \|)?")  # a line of names, or a row of the table of dtypes
+# a line of names, or a row of the table of dtypes
+NAMES = re.compile(r"(?:\| )?((?:`weft\.[\w.]+` ?)+)(?: \| \d+ \|)?")
 
 
 def test_the_pages_are_up_to_date() -> None:
-    done = subprocess.run([sys.executable, "scripts/make_reference.py", "--check"], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "scripts/make_reference.py", "--check"], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, f"run ./dev docs\n{done.stdout}{done.stderr}"
 
 
@@ -40,7 +44,10 @@ def shown(module: object, prefix: str) -> set[str]:
     for name in names or dir(module):
         value = getattr(module, name, None)
         home = getattr(value, "__module__", "") or ""
-        is_ours = isinstance(value, weft.dtype) or (callable(value) and home.startswith("weft") and not isinstance(value, type(weft)))
+        is_ours = (
+            isinstance(value, weft.dtype)
+            or (callable(value) and home.startswith("weft") and not isinstance(value, type(weft)))
+        )
         ops = PACKETS.get(f"aten::{name}", ())
         if not name.startswith("_") and is_ours and all(op.origin.startswith("weft.") for op in ops):
             found.add(f"{prefix}.{name}")
@@ -51,7 +58,12 @@ def test_every_public_name_stands_on_exactly_one_page() -> None:
     everywhere = Counter(name for names in listed().values() for name in names)
     assert not [name for name, count in everywhere.items() if count > 1]
     wanted = shown(weft, "weft") | {"weft.knobs", "weft.counters"}
-    for path in ("nn", "nn.utils", "optim", "optim.lr_scheduler", "autograd", "func", "random", "utils.data", "utils.checkpoint", "interop"):
+    for path in (
+        (
+            "nn", "nn.utils", "optim", "optim.lr_scheduler", "autograd", "func", "random", "utils.data",
+            "utils.checkpoint", "interop",
+        )
+    ):
         module = weft
         for part in path.split("."):
             module = getattr(module, part)
@@ -64,7 +76,10 @@ def test_every_public_name_stands_on_exactly_one_page() -> None:
             wanted |= {f"weft.Tensor.{base}"} if space == "aten" and "Tensor" in places else set()
             wanted |= {f"weft.linalg.{base[7:]}"} if "linalg" in places and base.startswith("linalg_") else set()
             wanted |= {f"weft.fft.{base[4:]}"} if "fft" in places and base.startswith("fft_") else set()
-    wanted |= {f"weft.Tensor.{n}" for n in vars(weft.Tensor) if not n.startswith("_") and n.removesuffix("_") not in user_names()}
+    wanted |= {
+        f"weft.Tensor.{n}"
+        for n in vars(weft.Tensor) if not n.startswith("_") and n.removesuffix("_") not in user_names()
+    }
     assert sorted(wanted - everywhere.keys()) == []
 
 
@@ -86,7 +101,10 @@ def test_every_section_says_something(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert " at 0x" not in text and str(ROOT) not in text
     for section in text.split("\n## ")[1:]:
-        prose = [line for line in section.splitlines()[1:] if line and not NAMES.fullmatch(line) and not line.startswith(("    ", "*"))]
+        prose = [
+            line for line in section.splitlines()[1:]
+            if line and not NAMES.fullmatch(line) and not line.startswith(("    ", "*"))
+        ]
         assert prose, f"{page.name}: {section.splitlines()[0]} has no docstring"
 
 

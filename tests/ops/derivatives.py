@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,28 +13,56 @@ from weft.ops.route import call
 from weft.ops.schema import Argument
 
 Function = Callable[..., float]
+Position = tuple[int, ...]  # of an argument, or of an argument and an item in it
 STEP = 1e-5
+# No real number among the inputs, or no slope.
+WITHOUT_SLOPE = {
+    "argwhere", "bool", "bucketize.Scalar", "bucketize.Tensor", "byte", "char", "greater.Tensor",
+    "greater_equal.Tensor", "imag", "int", "isin.Scalar_Tensor", "isin.Tensor_Scalar", "isin.Tensor_Tensor",
+    "less.Tensor", "less_equal.Tensor", "linalg_matrix_rank", "long", "nonzero.as_tuple", "nonzero_numpy",
+    "not_equal.Tensor", "one_hot", "short", "view.dtype", "view_as_real", "view_as_real_copy", "view_bits",
+    "view_bits_copy", "view_bits_scatter", "where",
+}
 
 
-def differentiable_positions(op: Op, args: tuple[Any, ...]) -> list[int]:
-    """Positions of the float64 tensor arguments that the entry promises a gradient for."""
+def differentiable_positions(op: Op, args: tuple[Any, ...]) -> list[Position]:
+    """Where the float64 tensors are, alone or in lists, that the entry promises a gradient for."""
     promised = None
     if op.vjp:
         promised = set(getattr(op.vjp, "inputs", None) or op.vjp)
-    return [
-        i for i, (a, v) in enumerate(zip(op.schema.arguments, args, strict=False))
-        if isinstance(v, np.ndarray) and v.dtype == np.float64 and (promised is None or a.name in promised)
-    ]
+    found: list[Position] = []
+    for i, (a, v) in enumerate(zip(op.schema.arguments, args, strict=False)):
+        if promised is None or a.name in promised:
+            found += [(i,)] if _is_float(v) else []
+            found += [(i, j) for j, x in enumerate(v) if _is_float(x)] if isinstance(v, tuple) else []
+    return found
 
 
-def projected(op: Op, args: tuple[Any, ...], positions: list[int], weights: list[Any]) -> Callable[..., Any]:
+def _is_float(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype == np.float64
+
+
+def at(values: Any, position: Position) -> Any:
+    """The value at a position."""
+    for i in position:
+        values = values[i]
+    return values
+
+
+def placed(values: tuple[Any, ...], positions: list[Position], tensors: Iterable[Any]) -> tuple[Any, ...]:
+    """The values with tensors at these positions."""
+    given = dict(zip(positions, tensors, strict=True))
+    return tuple(
+        tuple(given.get((i, j), x) for j, x in enumerate(v)) if isinstance(v, tuple) else given.get((i,), v)
+        for i, v in enumerate(values)
+    )
+
+
+def projected(op: Op, args: tuple[Any, ...], positions: list[Position], weights: list[Any]) -> Callable[..., Any]:
     """Tensors at `positions` -> sum of the entry's float results times fixed weights: a scalar tensor."""
 
     def function(*tensors: Any) -> Any:
-        full = [as_tensors(v) for v in args]
-        for at, t in zip(positions, tensors, strict=False):
-            full[at] = t
-        return weighted(call(op, tuple(full)), weights)
+        return weighted(call(op, placed(as_tensors(args), positions, tensors)), weights)
 
     return function
 
@@ -65,12 +93,15 @@ def weighted(results: Any, weights: list[Any]) -> Any:
 
 def numeric(function: Callable[..., Any], point: list[Any], direction: list[Any], step: float = STEP) -> float:
     """The derivative along a direction, by central differences."""
-    plus, minus = ([weft.from_numpy(np.asarray(x + s * step * v)) for x, v in zip(point, direction, strict=False)] for s in (1, -1))
+    plus, minus = (
+        [weft.from_numpy(np.asarray(x + s * step * v)) for x, v in zip(point, direction, strict=False)] for s in (1, -1)
+    )
     return (float(function(*plus)) - float(function(*minus))) / (2 * step)
 
 
 def has_kink(function: Callable[..., Any], point: list[Any], direction: list[Any]) -> bool:
-    """Whether differences at a quarter of the step and at four times the step tell different slopes: a drawn number may lie that near a bound."""
+    """Whether differences at a quarter of the step and at four times the step tell different slopes:
+    a drawn number may lie that near a bound."""
     near, far = (numeric(function, point, direction, STEP * factor) for factor in (0.25, 4))
     return abs(near - far) > 1e-3 * max(abs(near), abs(far), 1.0)
 

@@ -29,7 +29,9 @@ def test_an_entry_has_its_fields(op):
     assert op.doc.strip().endswith((".", ")", ":")), f"{op.name}: doc is not a sentence: {op.doc!r}"
     opens_freely = op.decompose is not None and op.vjp is None
     assert op.type is not None or op.view is not None or opens_freely, f"{op.name}: no type rule"
-    assert op.vjp is not None or op.view is not None or op.decompose is not None, f"{op.name}: no vjp; write NOT_DIFFERENTIABLE if it has none"
+    assert (
+        op.vjp is not None or op.view is not None or op.decompose is not None
+    ), f"{op.name}: no vjp; write NOT_DIFFERENTIABLE if it has none"
     if op.vjp:
         plan_of(op)  # every formula parameter is known
         promised = set(getattr(op.vjp, "inputs", None) or op.vjp)
@@ -45,12 +47,15 @@ def test_oracles_take_the_schema_s_arguments():
             parameters = inspect.signature(op.reference).parameters.values()
         except ValueError:
             continue  # a NumPy function in C
-        fixed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        fixed = [
+            p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
         assert len(fixed) <= len(op.schema.arguments), op.name
 
 
 def test_every_operator_has_samples():
-    """Made up from its schema and accepted, or written: in the entry (`samples`) or, where they are no line of it, in oracles/."""
+    """Made up from its schema and accepted, or written: in the entry (`samples`) or, where they are no line of it,
+    in oracles/."""
     def has(op):
         try:
             return any(is_accepted(op, args) for args in cases(op, np.random.default_rng(3)))
@@ -74,9 +79,11 @@ def test_factories_take_symbolic_sizes():
     generator.key, generator.offset = builder.env.fresh("i"), builder.env.fresh("i")
     with builder.active():
         made = {
-            "zeros": aten.zeros((n, 2)), "full": aten.full((n,), 1.5), "arange": aten.arange(n), "start": aten.arange(2, n, 3), "eye": aten.eye(n),
-            "linspace": aten.linspace(0, 1, n), "rand": OPS["aten::rand"].decompose((n, 3), None, None, generator),
-            "randn": OPS["aten::randn"].decompose((n,), dt.float64, None, generator), "randperm": OPS["aten::randperm"].decompose(n, None, None, generator),
+            "zeros": aten.zeros((n, 2)), "full": aten.full((n,), 1.5), "arange": aten.arange(n),
+            "start": aten.arange(2, n, 3), "eye": aten.eye(n), "linspace": aten.linspace(0, 1, n),
+            "rand": OPS["aten::rand"].decompose((n, 3), None, None, generator),
+            "randn": OPS["aten::randn"].decompose((n,), dt.float64, None, generator),
+            "randperm": OPS["aten::randperm"].decompose(n, None, None, generator),
         }
     assert [str(d) for d in made["zeros"].dims] == ["s0", "2"] and made["linspace"].dims == (n,)
     assert str(generator.offset) == "i1 + 5*s0" or str(generator.offset) == "5*s0 + i1"
@@ -114,7 +121,10 @@ def is_accepted(op, args) -> bool:
     return True
 
 
-SYMBOLIC = [op for op in mine() if any(a.kind == "Tensor" for a in op.schema.arguments) and op.effect == "pure" and op.view is None]
+SYMBOLIC = [
+    op
+    for op in mine() if any(a.kind == "Tensor" for a in op.schema.arguments) and op.effect == "pure" and op.view is None
+]
 
 
 @pytest.mark.parametrize("op", SYMBOLIC, ids=lambda op: op.name)
@@ -149,5 +159,7 @@ def formulas(op, handles, builder):
         else:
             value = handles[slot.position]
             packed.append({"arg": lambda v: v, "dims": lambda v: v.dims, "dtype": lambda v: v.dtype}[slot.kind](value))
-    needs = tuple(hasattr(handles[i], "dims") and isinstance(handles[i].value.type, TensorType) for i in plan.differentiable)
+    needs = tuple(
+        hasattr(handles[i], "dims") and isinstance(handles[i].value.type, TensorType) for i in plan.differentiable
+    )
     apply_functional(plan, grads, needs, tuple(packed))

@@ -1,4 +1,5 @@
-"""Tangents of every differentiable entry: <u, J v> = <u J, v>, through the written and derived rules and through the transposed vjp."""
+"""Tangents of every differentiable entry: <u, J v> = <u J, v>, through the written and derived rules and through
+the transposed vjp."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from derivatives import as_tensors, differentiable_positions
+from derivatives import Position, as_tensors, at, differentiable_positions, placed
 from sampling import cases, mine, written_samples
 
 import weft
@@ -26,12 +27,17 @@ def floats(value: Any) -> list[Any]:
 
 def inner(left: list[Any], right: list[Any]) -> float:
     """The real inner product."""
-    return sum(float(weft.real((weft.conj(a) * b).sum()) if a.dtype.is_complex else (a * b).sum()) for a, b in zip(left, right, strict=True))
+    return sum(
+        float(weft.real((weft.conj(a) * b).sum()) if a.dtype.is_complex else (a * b).sum())
+        for a, b in zip(left, right, strict=True)
+    )
 
 
 def direction(like: Any, rng: np.random.Generator) -> weft.Tensor:
     made = rng.uniform(-1, 1, tuple(like.shape))
-    return weft.from_numpy(np.asarray(made + 1j * rng.uniform(-1, 1, tuple(like.shape)) if like.dtype.is_complex else made))
+    return weft.from_numpy(
+        np.asarray(made + 1j * rng.uniform(-1, 1, tuple(like.shape)) if like.dtype.is_complex else made)
+    )
 
 
 @pytest.mark.parametrize("op", TESTED, ids=lambda op: op.name)
@@ -44,16 +50,13 @@ def test_forward_is_the_adjoint_of_reverse(op, rng):
             check(op, args, [positions[rng.integers(len(positions))]], rng)
 
 
-def check(op: Op, args: Any, positions: list[int], rng: np.random.Generator) -> None:
-    full = [as_tensors(a) for a in args]
+def check(op: Op, args: Any, positions: list[Position], rng: np.random.Generator) -> None:
+    full = as_tensors(args)
 
     def function(*tensors: Any) -> Any:
-        listed = list(full)
-        for at, t in zip(positions, tensors, strict=True):
-            listed[at] = t
-        return tuple(floats(call(op, tuple(listed))))
+        return tuple(floats(call(op, placed(full, positions, tensors))))
 
-    points = tuple(full[at] for at in positions)
+    points = tuple(at(full, p) for p in positions)
     try:
         results = function(*points)
     except WeftError:
@@ -72,4 +75,6 @@ def check(op: Op, args: Any, positions: list[int], rng: np.random.Generator) -> 
     left, right = inner(list(u), list(pushed)), inner(list(pulled), list(v))
     single = any(r.dtype in (weft.float32, weft.complex64) for r in results)
     if np.isfinite(left) and np.isfinite(right):
-        assert left == pytest.approx(right, rel=1e-4 if single else 1e-7, abs=1e-4 if single else 1e-7), (op.name, positions, [p.shape for p in points])
+        assert (
+            left == pytest.approx(right, rel=1e-4 if single else 1e-7, abs=1e-4 if single else 1e-7)
+        ), (op.name, positions, [p.shape for p in points])

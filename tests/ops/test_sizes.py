@@ -1,4 +1,5 @@
-"""Sizes of 0, of 1 and of one more: a program captured at a valid size, then called with another (or captured there), gives or refuses what eager does."""
+"""Sizes of 0, of 1 and of one more: a program captured at a valid size, then called with another (or captured there),
+gives or refuses what eager does."""
 
 from __future__ import annotations
 
@@ -77,7 +78,10 @@ def agree(eager: Any, compiled: Any) -> bool:
     if not isinstance(eager, weft.Tensor):
         return bool(eager == compiled)
     a, b = eager.numpy(), compiled.numpy()
-    return a.dtype == b.dtype and a.shape == b.shape and np.allclose(a.astype(complex), b.astype(complex), 1e-6, 1e-7, equal_nan=True)
+    return (
+        a.dtype == b.dtype and a.shape == b.shape
+        and np.allclose(a.astype(complex), b.astype(complex), 1e-6, 1e-7, equal_nan=True)
+    )
 
 
 def sample(op: Op, rng: np.random.Generator) -> Case | None:
@@ -115,5 +119,7 @@ def check(op: Op, args: Case, rng: np.random.Generator) -> int:
         expected = outcome(function, others)
         for when, run in (("captured before", kept), ("captured there", weft.compile(function))):
             found = outcome(run, others)
-            assert agree(expected, found), f"{op.name} of {changes[i]}, {when}: {found!r}, eager {expected!r}; other arguments {args}"
+            assert agree(expected, found), (
+                f"{op.name} of {changes[i]}, {when}: {found!r}, eager {expected!r}; other arguments {args}"
+            )
     return 2 * min(CHANGES, len(changes))

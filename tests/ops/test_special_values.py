@@ -1,4 +1,5 @@
-"""Every pointwise operator at NaN, infinities, zeros of both signs, subnormal and huge numbers: compiled as eager, values and gradients."""
+"""Every pointwise operator at NaN, infinities, zeros of both signs, subnormal and huge numbers: compiled as eager,
+values and gradients."""
 
 from __future__ import annotations
 
@@ -24,7 +25,12 @@ Call = tuple[Callable[..., Any], list[Any]]
 def numbers(dtype: str, count: int) -> list[np.ndarray[Any, Any]]:
     """For so many operands: all pairs (or triples) of special numbers."""
     limits = np.finfo(dtype)
-    more = (limits.smallest_subnormal, -limits.smallest_subnormal, limits.max, -limits.max, limits.tiny, 0.5, -0.5, 1.5, 2.0, -1.0, 3.0, -3.0, 20.0, -20.0, 100.5)
+    more = (
+        limits.smallest_subnormal, -limits.smallest_subnormal, limits.max, -limits.max, limits.tiny, 0.5, -0.5, 1.5,
+        2.0, -1.0, 3.0, -3.0, 20.0, -20.0, 100.5,
+        # near where doubling, squaring and exp overflow, and where squaring underflows
+        0.9 * limits.max, -0.9 * limits.max, 1.1 * np.sqrt(limits.max), np.log(limits.max), np.sqrt(limits.tiny),
+    )
     drawn = np.array(FEW if count > 2 else FEW + more, dtype)
     return [x.ravel() for x in np.meshgrid(*[drawn] * count, indexing="ij")]
 
@@ -40,7 +46,10 @@ def call_of(op: Op, dtype: str, rng: np.random.Generator) -> Call:
     if not places or len(places) > 3:
         raise NoSample(op.name)
     special = numbers(dtype, len(places))
-    fixed = [weft.from_numpy(np.resize(v, special[0].shape).copy()) if isinstance(v, np.ndarray) and i not in places else v for i, v in enumerate(values)]
+    fixed = [
+        weft.from_numpy(np.resize(v, special[0].shape).copy()) if isinstance(v, np.ndarray) and i not in places else v
+        for i, v in enumerate(values)
+    ]
 
     packet = getattr(aten, op.base)
     overload = getattr(packet, op.schema.overload or "default")
@@ -61,7 +70,10 @@ def results(call: Callable[..., Any], tensors: list[weft.Tensor]) -> list[weft.T
     out = call(*leaves)
     if not out.requires_grad:
         return [out]
-    return [out.detach(), *(g for g in weft.autograd.grad(out, leaves, weft.ones_like(out), allow_unused=True) if g is not None)]
+    return [
+        out.detach(),
+        *(g for g in weft.autograd.grad(out, leaves, weft.ones_like(out), allow_unused=True) if g is not None),
+    ]
 
 
 def all_calls(dtype: str, rng: np.random.Generator) -> dict[str, Call]:
@@ -103,7 +115,10 @@ def differences(eager: Any, compiled: Any, tensors: list[weft.Tensor], rtol: flo
             differ = ~np.isclose(b, a, rtol=rtol, atol=0, equal_nan=True)
             differ &= (a == 0) | (b == 0) | ~(abs(a - b) < rtol / 10)  # (what cancels keeps fewer digits, but is not 0)
         bad |= differ | (a == 0) & (b == 0) & (np.signbit(a) != np.signbit(b))
-    return [f"at {[float(t.numpy()[i]) for t in tensors]}: eager {eager[i]}, compiled {compiled[i]}" for i in np.flatnonzero(bad)[:4]]
+    return [
+        f"at {[float(t.numpy()[i]) for t in tensors]}: eager {eager[i]}, compiled {compiled[i]}"
+        for i in np.flatnonzero(bad)[:4]
+    ]
 
 
 def _parts(x: Any) -> list[Any]:

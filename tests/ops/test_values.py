@@ -22,14 +22,18 @@ from weft.types import dtype as dt
 from weft.types.tensor_type import TensorType
 
 TOLERANCE = {
-    dt.float64: (1e-12, 1e-13), dt.float32: (2e-5, 2e-6), dt.float16: (2e-2, 4e-3), dt.bfloat16: (1e-1, 4e-2), dt.complex64: (1e-4, 1e-5),
-    dt.complex128: (1e-11, 1e-12),
+    dt.float64: (1e-12, 1e-13), dt.float32: (2e-5, 2e-6), dt.float16: (2e-2, 4e-3), dt.bfloat16: (1e-1, 4e-2),
+    dt.complex64: (1e-4, 1e-5), dt.complex128: (1e-11, 1e-12),
 }
 DTYPES = dt.ALL
 RANDOM = {op.name for op in mine() if op.effect == "random"}
 WITH_ORACLE = [op for op in mine() if oracle_of(op) is not None]
-# Results that jump where rounding to the dtype moves an operand, so that low precision and the float64 oracle may differ by a whole step.
-JUMPS = {"floor_divide", "remainder", "fmod", "div", "divide", "floor", "round", "isclose", "argsort", "sort", "signbit", "arange", "linspace"}
+# Results that jump where rounding to the dtype moves an operand, so that low precision and the float64 oracle may
+# differ by a whole step.
+JUMPS = {
+    "floor_divide", "remainder", "fmod", "div", "divide", "floor", "round", "isclose", "argsort", "sort", "signbit",
+    "arange", "linspace",
+}
 # Values with places: which of equal elements is named is not the oracle's to say.
 VALUES_ALONE = {"sort", "topk", "mode", "median", "nanmedian", "kthvalue", "cummax", "cummin"}
 
@@ -40,7 +44,10 @@ def arrays(results: Any) -> list[Any]:
 
 def is_cast(sample: Any) -> bool:
     """Whether an argument takes the dtype that is tested; indices and masks keep theirs."""
-    return any(map(is_cast, sample)) if isinstance(sample, tuple) else isinstance(sample, np.ndarray) and sample.dtype == np.float64
+    return (
+        any(map(is_cast, sample)) if isinstance(sample, tuple)
+        else isinstance(sample, np.ndarray) and sample.dtype == np.float64
+    )
 
 
 def widened(v: Any, to_float: bool) -> Any:
@@ -52,8 +59,12 @@ def widened(v: Any, to_float: bool) -> Any:
 
 
 def oracle(op: Op, sample: tuple[Any, ...], args: tuple[Any, ...], to_float: bool) -> list[Any] | None:
-    """What NumPy says, floats (and integers that become floats) computed in float64; None where NumPy has no answer for these operands."""
-    wide = list(args) if op.name in OF_BITS else [widened(v, to_float and is_cast(s)) for s, v in zip(sample, args, strict=True)]
+    """What NumPy says, floats (and integers that become floats) computed in float64;
+    None where NumPy has no answer for these operands."""
+    wide = (
+        list(args) if op.name in OF_BITS
+        else [widened(v, to_float and is_cast(s)) for s, v in zip(sample, args, strict=True)]
+    )
     try:
         with np.errstate(all="ignore"):
             return [np.asarray(r) for r in arrays(oracle_of(op)(*wide))]
@@ -68,7 +79,11 @@ def test_values_dtypes_and_layouts(op, rng):
         kinds = [dt.float64, dt.float32, *rng.choice(np.array(DTYPES, object), 4, replace=False)]
         for dtype in dict.fromkeys(kinds):
             plain = tuple(cast(v, dtype, rng) for v in args)
-            tested += check_value(op, args, tuple(relaid(v, rng) for v in plain), dtype) or check_value(op, args, plain, dtype)  # a repeated row makes a matrix singular
+            # a repeated row makes a matrix singular
+            tested += (
+                check_value(op, args, tuple(relaid(v, rng) for v in plain), dtype)
+                or check_value(op, args, plain, dtype)
+            )
     assert tested, "no sample was accepted by both the entry and its oracle"
 
 
@@ -83,7 +98,10 @@ def check_value(op: Op, sample: tuple[Any, ...], operands: tuple[Any, ...], dtyp
     for now, then in zip(operands, before, strict=False):
         if isinstance(now, np.ndarray):
             np.testing.assert_array_equal(now, then, err_msg="an operand was changed")
-    if (op.base in JUMPS and dtype in (dt.float16, dt.bfloat16, dt.float32)) or (op.name in OF_FLOATS and not (dtype.is_differentiable and not dtype.is_complex)):
+    if (
+        (op.base in JUMPS and dtype in (dt.float16, dt.bfloat16, dt.float32))
+        or (op.name in OF_FLOATS and not (dtype.is_differentiable and not dtype.is_complex))
+    ):
         return 0
     expected = oracle(op, sample, operands, any(np.asarray(g).dtype.kind not in "biu" for g in got))
     if expected is None:
@@ -115,7 +133,8 @@ def bound(op: Op, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ..
 
 @pytest.mark.parametrize("name", sorted(DISTRIBUTIONS))
 def test_draws_have_their_distribution(name):
-    """Kolmogorov's distance between what was drawn and the distribution, at the values and just below them, which counts where they are few."""
+    """Kolmogorov's distance between what was drawn and the distribution, at the values and just below them,
+    which counts where they are few."""
     arguments, cumulative = DISTRIBUTIONS[name]
     weft.manual_seed(11)
     drawn = np.sort(np.asarray(call(OPS[name], bound(OPS[name], *arguments(DRAWS))).numpy(), np.float64).reshape(-1))
@@ -128,7 +147,9 @@ def test_draws_have_their_distribution(name):
 
 
 # Entries whose type rule accepts what their kernel refuses: two ask for strides, of which a type says nothing.
-LENIENT = {"view_as_complex", "view_bits", "_softmax", "_log_softmax", "repeat_interleave", "tril", "triu", "searchsorted"}
+LENIENT = {
+    "view_as_complex", "view_bits", "_softmax", "_log_softmax", "repeat_interleave", "tril", "triu", "searchsorted"
+}
 FORETOLD = [op for op in mine() if op.type is not None and op.name not in RANDOM and op.base not in LENIENT]
 
 
@@ -160,4 +181,6 @@ def agrees(value: Any, t: Any) -> None:
         return
     assert t.dtype is None or dt.from_numpy(value.dtype) is t.dtype, f"dtype {value.dtype}, foretold {t}"
     if t.dims is not None:
-        assert len(t.dims) == value.ndim and all(d is None or d == n for d, n in zip(t.dims, value.shape, strict=False)), f"{value.shape}, foretold {t}"
+        assert (
+            len(t.dims) == value.ndim and all(d is None or d == n for d, n in zip(t.dims, value.shape, strict=False))
+        ), f"{value.shape}, foretold {t}"

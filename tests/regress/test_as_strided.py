@@ -1,4 +1,5 @@
-"""as_strided speaks of bytes: copies below it count, and in-place view operators lead older views through it, eagerly and captured."""
+"""as_strided speaks of bytes: copies below it count, and in-place view operators lead older views through it,
+eagerly and captured."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ def test_a_copy_below_as_strided_is_kept(wrap: Any) -> None:
 @pytest.mark.parametrize("offset", [None, 1])
 def test_an_argument_that_shows_a_part_of_its_memory(offset: int | None) -> None:
     base = weft.arange(12.0)
-    for show in (lambda b: b, lambda b: b[::2], lambda b: b.view(3, 4).t(), lambda b: b[3:], lambda b: b.view(3, 4)[:, 1:3]):
+    for show in (
+        (lambda b: b, lambda b: b[::2], lambda b: b.view(3, 4).t(), lambda b: b[3:], lambda b: b.view(3, 4)[:, 1:3])
+    ):
         shown = show(base)
         start = shown.storage_offset() if offset is None else offset
         captured = weft.compile(lambda x: x.as_strided((2,), (1,), offset) + 1)
@@ -86,7 +89,10 @@ def test_an_argument_that_lies_within_its_storage(wrap: Any) -> None:
     """What it says of its place, and what is written through a detached view of it."""
     shown = weft.arange(12.0)[3:]
     for _ in range(2):
-        assert wrap(lambda x: x[1:].detach()[1:].as_strided((2,), (1,), 3) * x.storage_offset())(shown).tolist() == [9.0, 12.0]
+        assert (
+            wrap(lambda x: x[1:].detach()[1:].as_strided((2,), (1,), 3) * x.storage_offset())(shown).tolist()
+            == [9.0, 12.0]
+        )
 
     def write(x: Any) -> Any:
         b = x * 2

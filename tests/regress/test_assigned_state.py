@@ -1,4 +1,5 @@
-"""What a step assigns to older objects is state: written back after each call, and an input where the next call reads it, without a capture for each."""
+"""What a step assigns to older objects is state: written back after each call, and an input where the next call reads
+it, without a capture for each."""
 
 from __future__ import annotations
 
@@ -329,7 +330,9 @@ def test_a_hundred_calls_are_as_eager(name: str, rng: np.random.Generator) -> No
         step = weft.compile(make(h)) if compiled else make(h)
         weft.counters.reset()
         results = [plain(step(x)) for x in inputs]
-        ends.append((results, plain(h), sorted(k for k, v in vars(h).items() if isinstance(v, weft.Tensor) and v.requires_grad)))
+        ends.append(
+            (results, plain(h), sorted(k for k, v in vars(h).items() if isinstance(v, weft.Tensor) and v.requires_grad))
+        )
     assert weft.counters.captures == captures
     np.testing.assert_allclose(ends[1][0], ends[0][0], rtol=1e-5, atol=1e-5)
     assert ends[1][2] == ends[0][2] and _close(ends[1][1], ends[0][1])
@@ -352,7 +355,9 @@ def test_aliases_are_the_same_objects_and_memory() -> None:
         assert h.a is h.b is h.p is y and h.arg is x and h.old is before
     y.add_(1)
     h.w.detach().mul_(5)
-    assert h.v.tolist() == [3.0, 3.0] and h.tail.tolist() == [5.0, 5.0] and h.part.storage().address == x.storage().address
+    assert (
+        h.v.tolist() == [3.0, 3.0] and h.tail.tolist() == [5.0, 5.0] and h.part.storage().address == x.storage().address
+    )
 
 
 def test_an_exception_leaves_everything_as_before() -> None:
@@ -372,7 +377,9 @@ def test_an_exception_leaves_everything_as_before() -> None:
         before = (h.a, h.n, list(h.log), h.d["k"])
         with pytest.raises(IndexError):
             step(weft.tensor([0, 1, 7]), weft.ones(3))
-        assert h.a is before[0] and (h.n, h.log) == before[1:3] == (i + 1, list(range(1, i + 2))) and h.d["k"] is before[3]
+        assert (
+            h.a is before[0] and (h.n, h.log) == before[1:3] == (i + 1, list(range(1, i + 2))) and h.d["k"] is before[3]
+        )
     assert h.a.tolist() == [4.0] * 3
 
 
@@ -441,7 +448,9 @@ def test_what_a_program_cannot_make_anew_is_refused() -> None:
         return x * len(h.list)
 
     compiled = weft.compile(grows, backend="interpret")
-    with pytest.raises(CaptureError, match=r"test_assigned_state\.py:\d+: the compiled function adds to a list .*deque"):
+    with pytest.raises(
+        CaptureError, match=r"test_assigned_state\.py:\d+: the compiled function adds to a list .*deque"
+    ):
         for _ in range(100):
             compiled(weft.ones(2))
     assert 16 < len(h.list) < 64
@@ -467,5 +476,7 @@ def test_a_write_into_an_argument_names_the_users_line() -> None:
         batch["y"] = batch["x"] * 2
         return batch["x"]
 
-    with pytest.raises(CaptureError, match=r"test_assigned_state\.py:\d+: the compiled function changes .*a part of an argument"):
+    with pytest.raises(
+        CaptureError, match=r"test_assigned_state\.py:\d+: the compiled function changes .*a part of an argument"
+    ):
         weft.compile(step)({"x": weft.ones(2), "y": weft.ones(2)})

@@ -1,4 +1,5 @@
-"""The disk cache holds data, and only the user's own: what others could have put there is not used, and what makes no sense is made anew."""
+"""The disk cache holds data, and only the user's own: what others could have put there is not used, and what makes no
+sense is made anew."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 import weft
-from weft.compile import executable, program_cache
+from weft.compile.program import executable, program_cache
 from weft.runtime import cache as cache_module
 from weft.runtime.cache import Cache
 from weft.types import dims
@@ -50,7 +51,9 @@ def open_to_all(folder: Path) -> None:
 
 @posix
 @pytest.mark.parametrize(("make", "reason"), [(link, "symbolic link"), (open_to_all, "written by every user")])
-def test_a_folder_that_others_can_change_is_named_once_and_not_used(tmp_path: Path, make: Callable[[Path], None], reason: str) -> None:
+def test_a_folder_that_others_can_change_is_named_once_and_not_used(
+    tmp_path: Path, make: Callable[[Path], None], reason: str
+) -> None:
     folder = tmp_path / "cache"
     make(folder)
     cache, name = Cache(folder), key()
@@ -141,7 +144,8 @@ print(weft.counters.llvm_compiles)
 
 def run(folder: Path) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", STEP], cwd=ROOT, env={**os.environ, "WEFT_CACHE": str(folder)}, capture_output=True, text=True,
+        [sys.executable, "-W", "error", "-c", STEP], cwd=ROOT, env={**os.environ, "WEFT_CACHE": str(folder)},
+        capture_output=True, text=True,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -154,7 +158,9 @@ def test_wrong_content_with_the_right_digest_is_made_anew(tmp_path: Path) -> Non
     names = sorted(path.stem for path in tmp_path.glob("*.o"))
     contents = {name: cache.get(name) for name in names}
     rotated = dict(zip(names, [*(contents[n] for n in names[1:]), contents[names[0]]], strict=True))
-    for wrong in (dict.fromkeys(names, b""), dict.fromkeys(names, random.randbytes(400)), {n: (c or b"")[:-9] for n, c in contents.items()}, rotated):
+    for wrong in (dict.fromkeys(
+        names, b""
+    ), dict.fromkeys(names, random.randbytes(400)), {n: (c or b"")[:-9] for n, c in contents.items()}, rotated):
         for name, content in wrong.items():
             cache.put(name, content or b"")
         again, compiled = run(tmp_path)
@@ -162,8 +168,11 @@ def test_wrong_content_with_the_right_digest_is_made_anew(tmp_path: Path) -> Non
     assert run(tmp_path) == [values, "0"]
 
 
-def test_a_program_is_only_taken_with_the_guards_that_it_was_made_under(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards and program are two entries. Where the guards are lost, another example asks anew and must not meet the first one's program."""
+def test_a_program_is_only_taken_with_the_guards_that_it_was_made_under(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards and program are two entries. Where the guards are lost, another example asks anew and must not meet
+    the first one's program."""
     made = executable.optimize
 
     def asking(graph: Any, passes: Any) -> Any:
@@ -195,10 +204,15 @@ def test_guards_are_data(tmp_path: Path) -> None:
     ]
     program_cache.store_guards(cache, "key", guards)
     name, found = program_cache.find_program(cache, "key", env)
-    assert name == "key" and found is not None and [(g.relation, g.answer) for g in found] == [(g.relation, g.answer) for g in guards]
+    assert (
+        name == "key" and found is not None
+        and [(g.relation, g.answer) for g in found] == [(g.relation, g.answer) for g in guards]
+    )
     wrong: list[object] = [
-        [["==", f"[c for c in ().__class__.__base__.__subclasses__()] or open({str(mark)!r}, 'w') or s0", True]], [["==", "s0", 1]], [["or", "s0", True]],
-        [["==", "(" * 9999 + "s0" + ")" * 9999, True]], [["==", "4", True]], [3], {"a": 1}, 7, None, [["==", "s0 // 0", True]], [["==", "9" * 9999, True]],
+        [["==", f"[c for c in ().__class__.__base__.__subclasses__()] or open({str(mark)!r}, 'w') or s0", True]],
+        [["==", "s0", 1]], [["or", "s0", True]],
+        [["==", "(" * 9999 + "s0" + ")" * 9999, True]], [["==", "4", True]], [3], {"a": 1}, 7, None,
+        [["==", "s0 // 0", True]], [["==", "9" * 9999, True]],
     ]
     for content in wrong:
         cache.put(program_cache._name("key"), json.dumps(content).encode())

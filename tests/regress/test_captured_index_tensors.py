@@ -1,4 +1,5 @@
-"""`x[i]` with a 0-dim tensor i whose value is known only when the program runs is a view, as in eager; so is what hangs on sizes found then."""
+"""`x[i]` with a 0-dim tensor i whose value is known only when the program runs is a view, as in eager;
+so is what hangs on unbacked sizes."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "written": _written,
     "the index moved": _index_moved,
     "a constant": lambda x, i: (x[weft.tensor(1)], weft.tensor(2.0).reshape(1) + i),
-    "sizes found while running": lambda x, i: (x[x > 0].numel(), weft.zeros(x[x > 0].shape) + 1, weft.rand_like(x[x < 0]), weft.rand(2)),
+    "unbacked sizes": lambda x, i: (
+        x[x > 0].numel(), weft.zeros(x[x > 0].shape) + 1, weft.rand_like(x[x < 0]), weft.rand(2)
+    ),
 }
 
 

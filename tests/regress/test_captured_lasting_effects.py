@@ -1,4 +1,5 @@
-"""What would last longer than the call and be done once only is refused by line, and undone: hooks, new memory, optimizers, schedulers, rates."""
+"""What would last longer than the call and be done once only is refused by line, and undone: hooks, new memory,
+optimizers, schedulers, rates."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class Setting:
 
 
 DEEDS: dict[str, Callable[[Setting], None]] = {
-    name: getattr(Setting, name) for name in ("hook", "post_hook", "new_data", "new_optimizer", "new_group", "rate", "new_option", "scheduler")
+    name: getattr(Setting, name)
+    for name in ("hook", "post_hook", "new_data", "new_optimizer", "new_group", "rate", "new_option", "scheduler")
 }
 
 
@@ -58,10 +60,15 @@ def test_refused_and_undone(name: str) -> None:
         (setting.w * x).sum().backward()
         return x * 2
 
-    before = (hooks_on(setting.w), dict(setting.opt.param_groups[0]), len(setting.opt.param_groups), setting.schedule.last_epoch)
+    before = (
+        hooks_on(setting.w), dict(setting.opt.param_groups[0]), len(setting.opt.param_groups),
+        setting.schedule.last_epoch,
+    )
     with pytest.raises(CaptureError, match=r"test_captured_lasting_effects.py:\d+:? "):
         weft.compile(step)(weft.ones(3))
-    assert (hooks_on(setting.w), dict(setting.opt.param_groups[0]), len(setting.opt.param_groups), setting.schedule.last_epoch) == before
+    assert (hooks_on(
+        setting.w
+    ), dict(setting.opt.param_groups[0]), len(setting.opt.param_groups), setting.schedule.last_epoch) == before
     assert setting.w.tolist() == [1.0] * 3
     assert setting.w.grad is None
 

@@ -1,4 +1,5 @@
-"""Lifted numbers behave as the numbers that they stand for: one capture for every value, in arithmetic, math, isinstance and text."""
+"""Lifted numbers behave as the numbers that they stand for: one capture for every value, in arithmetic, math,
+isinstance and text."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], int]] = {
     "n * k": (lambda s: s.n * s.k - s.n / s.k, 1),
     "n % 3 + n // 2": (lambda s: s.n % 3 + s.n // 2 + (s.n << 1), 1),
     "cosine": (lambda s: 0.5 * (1 + math.cos(math.pi * s.n / 10)), 1),
-    "roots and logarithms": (lambda s: math.sqrt(s.n) + math.log(s.n + 1) / math.log(2) + math.log(s.n, 3) + math.exp(-s.n / 3), 1),
+    "roots and logarithms": (
+        lambda s: math.sqrt(s.n) + math.log(s.n + 1) / math.log(2) + math.log(s.n, 3) + math.exp(-s.n / 3), 1
+    ),
     "math.pow": (lambda s: math.pow(0.9, s.n) + math.fabs(-s.n / 2), 1),
     "warm-up": (lambda s: min(1.0, s.n / 3), 2),
     "alternating": (lambda s: 2.0 if s.n % 2 else 3.0, 2),
@@ -77,6 +80,21 @@ def test_an_error_of_math_is_raised() -> None:
         step(weft.ones(1))
 
 
+@pytest.mark.parametrize("divide", [lambda s: 2 / s.k, lambda s: s.k / s.k, lambda s: s.n / (s.k * 2)])
+def test_a_division_by_a_number_that_becomes_0_is_refused(divide: Callable[[Any], Any]) -> None:
+    state = State()
+    step = weft.compile(lambda x: x * divide(state))
+    for n, k in ((1, 2.0), (2, 3.0), (3, 4.0)):
+        state.n, state.k = n, k
+        np.testing.assert_allclose(step(weft.ones(1)).tolist(), [divide(state)], rtol=1e-6)
+    assert len(step.misses) <= 2
+    state.k = 0.0
+    with pytest.raises(ZeroDivisionError):
+        step(weft.ones(1))
+    state.k = 5.0
+    np.testing.assert_allclose(step(weft.ones(1)).tolist(), [divide(state)], rtol=1e-6)
+
+
 def test_math_is_pythons_own_outside() -> None:
     weft.compile(lambda x: x * math.cos(0.0))(weft.ones(1))
     assert type(math.cos) is type(len)
@@ -84,7 +102,9 @@ def test_math_is_pythons_own_outside() -> None:
 
 def test_a_variable_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     step = weft.compile(lambda x: x * float(os.environ.get("SCALE", "1")) + ("BIAS" in os.environ))
-    for name, value, expected in (("SCALE", None, 1.0), ("SCALE", "3", 3.0), ("BIAS", "yes", 4.0), ("SCALE", None, 2.0)):
+    for name, value, expected in (
+        (("SCALE", None, 1.0), ("SCALE", "3", 3.0), ("BIAS", "yes", 4.0), ("SCALE", None, 2.0))
+    ):
         if value is None:
             monkeypatch.delenv(name, raising=False)
         else:

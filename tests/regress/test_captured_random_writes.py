@@ -1,4 +1,5 @@
-"""In-place random operators draw anew at every call of a program, and branches draw from where eager mode's one branch does."""
+"""In-place random operators draw anew at every call of a program, and branches draw from where eager
+mode's one branch does."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ def _in_a_view(x: weft.Tensor) -> Any:
 
 
 METHODS = (
-    "uniform_()", "uniform_(-2, 3)", "normal_(1, 2)", "bernoulli_(0.3)", "bernoulli_(x.sigmoid())", "exponential_(2.0)", "cauchy_()", "geometric_(0.5)",
-    "log_normal_()", "random_()", "random_(5)", "random_(2, 9)",
+    "uniform_()", "uniform_(-2, 3)", "normal_(1, 2)", "bernoulli_(0.3)", "bernoulli_(x.sigmoid())", "exponential_(2.0)",
+    "cauchy_()", "geometric_(0.5)", "log_normal_()", "random_()", "random_(5)", "random_(2, 9)",
 )
 PROGRAMS: dict[str, Callable[[weft.Tensor], Any]] = {
     **{name: eval(f"lambda x: x.clone().{name}") for name in METHODS},
@@ -59,7 +60,10 @@ def test_branches_that_draw_alike(sign: float) -> None:
 
 
 def test_branches_that_draw_differently_are_refused() -> None:
-    with pytest.raises(CaptureError, match=r"test_captured_random_writes.py:\d+: cond: the branches draw different amounts of random numbers"):
+    with pytest.raises(
+        CaptureError,
+        match=r"test_captured_random_writes.py:\d+: cond: the branches draw different amounts of random numbers",
+    ):
         weft.compile(lambda x: weft.cond(x.sum() > 0, lambda: weft.rand(3), lambda: x.expand(3) * 1))(weft.ones(1))
 
 
@@ -67,5 +71,7 @@ def test_a_loop_that_draws_is_refused() -> None:
     def step(x: weft.Tensor) -> Any:
         return weft.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a + weft.rand(1)), (weft.tensor(0), x))
 
-    with pytest.raises(CaptureError, match=r"test_captured_random_writes.py:\d+: while_loop: the body draws random numbers"):
+    with pytest.raises(
+        CaptureError, match=r"test_captured_random_writes.py:\d+: while_loop: the body draws random numbers"
+    ):
         weft.compile(step)(weft.ones(1))

@@ -1,4 +1,5 @@
-"""Every result of a program has memory of its own, whatever the passes found equal: to other results, to arguments, to state."""
+"""Every result of a program has memory of its own, whatever the passes found equal: to other results, to arguments,
+to state."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def _argument(x: weft.Tensor) -> Any:
 
 
 PROGRAMS: dict[str, Callable[[weft.Tensor], Any]] = {
-    "equal computations": lambda x: (x * 2, x * 2, weft.nn.functional.pad(x, (0, 1)), weft.nn.functional.pad(x, (0, 1))),
+    "equal computations": lambda x: (
+        x * 2, x * 2, weft.nn.functional.pad(x, (0, 1)), weft.nn.functional.pad(x, (0, 1))
+    ),
     "copies of an argument": lambda x: (x.clone(), x.detach().clone(), x + 0, x.to(weft.float64).to(weft.float32)),
     "state": _state,
     "a written argument": _argument,
@@ -52,7 +55,9 @@ def test_nothing_is_shared(name: str, backend: str, rng: np.random.Generator) ->
         for a, b in zip(seen, (*PROGRAMS[name](y), BUFFER), strict=True):
             np.testing.assert_allclose(a, b.numpy(), rtol=1e-6)
         arrays = [t.numpy() for t in (*found, x, BUFFER)]
-        assert not any(np.shares_memory(arrays[i], arrays[j]) for i in range(len(found)) for j in range(len(arrays)) if i != j)
+        assert not any(
+            np.shares_memory(arrays[i], arrays[j]) for i in range(len(found)) for j in range(len(arrays)) if i != j
+        )
 
 
 @pytest.mark.parametrize("backend", ["numpy", "interpret", "llvm"])

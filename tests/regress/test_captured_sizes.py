@@ -1,4 +1,5 @@
-"""Operators that looked at a size as a plain number and saw a symbol when captured: broadcasts by a size of 1, 0-dim bases of row writes, fractions of a size."""
+"""Operators that looked at a size as a plain number and saw a symbol when captured: broadcasts by a size of 1,
+0-dim bases of row writes, fractions of a size."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "index_select of a number": (lambda a, b: weft.index_select(a, 0, (b * 0).long()), ((), (1,))),
     "index_copy into a number": (lambda a, b: weft.index_copy(a, 0, weft.zeros(1, dtype=weft.int64), b[0]), ((), (1,))),
     "interpolate by a fraction": (lambda a, b: F.interpolate(a, scale_factor=1.7) * b, ((2, 2, 5), (1,))),
-    "interpolate, two fractions": (lambda a, b: F.interpolate(a, scale_factor=(0.6, 1.7), mode="bilinear") * b, ((2, 2, 5, 4), (1,))),
+    "interpolate, two fractions": (
+        lambda a, b: F.interpolate(a, scale_factor=(0.6, 1.7), mode="bilinear") * b, ((2, 2, 5, 4), (1,))
+    ),
     "pdist": (lambda a, b: F.pdist(a) * b, ((4, 3), (1,))),
     "batch norm of nothing": (lambda a, b: F.batch_norm(a, None, None, None, None, training=True) * b, ((0,), (1,))),
 }

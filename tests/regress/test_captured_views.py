@@ -32,11 +32,17 @@ def _window_written(x: weft.Tensor) -> Any:
 
 
 PROGRAMS: dict[str, Callable[[weft.Tensor], Any]] = {
-    "bits": lambda x: (x.view(weft.int32) + 1, (x * 2).view(weft.int32), (x + 1).view(weft.int32).view(weft.float32) * 2),
-    "narrower and wider": lambda x: ((x * 2).view(weft.uint8)[1:], (x * 2).view(weft.int16)[:, 1:].long() + 1, (x.double() * 2).view(weft.float32)),
+    "bits": lambda x: (
+        x.view(weft.int32) + 1, (x * 2).view(weft.int32), (x + 1).view(weft.int32).view(weft.float32) * 2
+    ),
+    "narrower and wider": lambda x: (
+        (x * 2).view(weft.uint8)[1:], (x * 2).view(weft.int16)[:, 1:].long() + 1, (x.double() * 2).view(weft.float32)
+    ),
     "bits written": _bits_written,
     "real part written": _real_part_written,
-    "parts of complex": lambda x: (weft.view_as_real(weft.complex(x, x * 2)) + 1, (weft.complex(x, -x) * weft.complex(x, x)).abs()),
+    "parts of complex": lambda x: (
+        weft.view_as_real(weft.complex(x, x * 2)) + 1, (weft.complex(x, -x) * weft.complex(x, x)).abs()
+    ),
     "window written": _window_written,
 }
 
@@ -72,8 +78,9 @@ def test_complex_views_are_copied_somehow(backend: str, rng: np.random.Generator
     def step(x: weft.Tensor) -> Any:
         y = x.t() * 2
         return [
-            y, x.t().clone(), x.t().reshape(-1), x.t().contiguous(), x.flip(0), y.roll(1, 0), weft.cat([x, x]).t(), x.expand(2, 3, 2).clone(),
-            x.diagonal().clone(), x.unfold(0, 2, 1).clone(), weft.cond(x.abs().sum() > 0, lambda: x.t() * 3, lambda: x.t() + 1),
+            y, x.t().clone(), x.t().reshape(-1), x.t().contiguous(), x.flip(0), y.roll(1, 0), weft.cat([x, x]).t(),
+            x.expand(2, 3, 2).clone(), x.diagonal().clone(), x.unfold(0, 2, 1).clone(),
+            weft.cond(x.abs().sum() > 0, lambda: x.t() * 3, lambda: x.t() + 1),
         ]
 
     x = weft.from_numpy((rng.standard_normal((3, 2)) + 1j * rng.standard_normal((3, 2))).astype(np.complex64))

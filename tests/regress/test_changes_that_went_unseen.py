@@ -30,19 +30,27 @@ class Holder(types.SimpleNamespace):
 
 def _flag_of_an_unused_tensor() -> Case:
     held = weft.ones(4)
-    return lambda x: x * 2 if held.requires_grad else x, lambda: held.requires_grad_(), lambda: held.requires_grad_(False)
+    return (
+        lambda x: x * 2 if held.requires_grad else x, lambda: held.requires_grad_(), lambda: held.requires_grad_(False)
+    )
 
 
 def _flags_in_a_loop() -> Case:
     model = nn.Sequential(nn.Linear(4, 2), nn.Linear(2, 3))
     weight = model[0].weight
-    return lambda x: x * sum(p.numel() for p in model.parameters() if p.requires_grad), lambda: weight.requires_grad_(False), lambda: weight.requires_grad_()
+    return (
+        lambda x: x * sum(p.numel() for p in model.parameters() if p.requires_grad),
+        lambda: weight.requires_grad_(False), lambda: weight.requires_grad_()
+    )
 
 
 def _one_object_or_two() -> Case:
     a, b = weft.ones(4), weft.ones(4)
     holder = Holder(other=a)
-    return lambda x: x * 2 if holder.other is a else x * holder.other, lambda: setattr(holder, "other", b), lambda: setattr(holder, "other", a)
+    return (
+        lambda x: x * 2 if holder.other is a else x * holder.other, lambda: setattr(holder, "other", b),
+        lambda: setattr(holder, "other", a)
+    )
 
 
 def _tied_weights() -> Case:
@@ -71,17 +79,23 @@ def _a_global_that_comes() -> Case:
 
 def _behind_a_module_of_ours() -> Case:
     model = nn.Linear(4, 2)
-    return lambda x: model(x), lambda: setattr(F, "linear", lambda *a: linear(*a) * 3), lambda: setattr(F, "linear", linear)
+    return lambda x: model(x), lambda: setattr(F, "linear", lambda *a: linear(*a) * 3), lambda: setattr(
+        F, "linear", linear
+    )
 
 
 def _behind_a_norm() -> Case:
     model = nn.LayerNorm(4)
-    return lambda x: model(x), lambda: setattr(F, "layer_norm", lambda x, *a: x * 3), lambda: setattr(F, "layer_norm", layer_norm)
+    return lambda x: model(x), lambda: setattr(F, "layer_norm", lambda x, *a: x * 3), lambda: setattr(
+        F, "layer_norm", layer_norm
+    )
 
 
 def _the_call_of_modules() -> Case:
     model = nn.Linear(4, 2)
-    return lambda x: model(x), lambda: setattr(nn.Module, "__call__", lambda self, x: x), lambda: setattr(nn.Module, "__call__", call_module)
+    return lambda x: model(x), lambda: setattr(nn.Module, "__call__", lambda self, x: x), lambda: setattr(
+        nn.Module, "__call__", call_module
+    )
 
 
 def _defaults_of_an_optimizer() -> Case:
@@ -98,7 +112,9 @@ def _a_scheduler() -> Case:
 
 def _the_sign_of_zero() -> Case:
     holder = Holder(k=0.0)
-    return lambda x: x * math.copysign(1.0, holder.k), lambda: setattr(holder, "k", -0.0), lambda: setattr(holder, "k", 0.0)
+    return lambda x: x * math.copysign(1.0, holder.k), lambda: setattr(holder, "k", -0.0), lambda: setattr(
+        holder, "k", 0.0
+    )
 
 
 def _bases() -> Case:
@@ -111,7 +127,9 @@ def _bases() -> Case:
     class Under(Plain):
         pass
 
-    return lambda x: x * Under.k, lambda: setattr(Under, "__bases__", (Other, Plain)), lambda: setattr(Under, "__bases__", (Plain,))
+    return lambda x: x * Under.k, lambda: setattr(Under, "__bases__", (Other, Plain)), lambda: setattr(
+        Under, "__bases__", (Plain,)
+    )
 
 
 def _a_dict_by_name() -> Case:
@@ -123,18 +141,23 @@ def _a_dict_by_name() -> Case:
 
 def _names_of_an_object() -> Case:
     holder = Holder(a=1.0)
-    return lambda x: x * sum(n in ("a", "b") for n in dir(holder)), lambda: setattr(holder, "b", 1.0), lambda: delattr(holder, "b")
+    return lambda x: x * sum(n in ("a", "b") for n in dir(holder)), lambda: setattr(holder, "b", 1.0), lambda: delattr(
+        holder, "b"
+    )
 
 
 def _a_field_in_a_format() -> Case:
     holder = Holder(k=12)
-    return lambda x: x * float("{0.k}".format(holder)), lambda: setattr(holder, "k", 15), lambda: setattr(holder, "k", 12)  # noqa: UP030, UP032
+    step = lambda x: x * float("{0.k}".format(holder))  # noqa: E731, UP030, UP032
+    return step, lambda: setattr(holder, "k", 15), lambda: setattr(holder, "k", 12)
 
 
 def _getattr_of_a_module() -> Case:
     module = types.ModuleType("module")
     module.__getattr__ = lambda name: 2.0  # type: ignore[method-assign]
-    return lambda x: x * module.k, lambda: setattr(module, "__getattr__", lambda name: 5.0), lambda: setattr(module, "__getattr__", lambda name: 2.0)
+    return lambda x: x * module.k, lambda: setattr(module, "__getattr__", lambda name: 5.0), lambda: setattr(
+        module, "__getattr__", lambda name: 2.0
+    )
 
 
 def _a_descriptor_made_of_a_lambda() -> Case:
@@ -146,7 +169,9 @@ def _a_descriptor_made_of_a_lambda() -> Case:
         d = Descriptor()
 
     owner, get = Owner(), Descriptor.__get__
-    return lambda x: x * owner.d, lambda: setattr(Descriptor, "__get__", lambda *a: 5.0), lambda: setattr(Descriptor, "__get__", get)
+    return lambda x: x * owner.d, lambda: setattr(Descriptor, "__get__", lambda *a: 5.0), lambda: setattr(
+        Descriptor, "__get__", get
+    )
 
 
 class _Something:
@@ -161,8 +186,9 @@ def _the_length_of_a_weak_dictionary() -> Case:
 
 
 CASES = [
-    _flag_of_an_unused_tensor, _flags_in_a_loop, _one_object_or_two, _tied_weights, _a_global_that_comes, _behind_a_module_of_ours, _behind_a_norm,
-    _the_call_of_modules, _defaults_of_an_optimizer, _a_scheduler, _the_sign_of_zero, _bases, _a_dict_by_name, _names_of_an_object, _a_field_in_a_format,
+    _flag_of_an_unused_tensor, _flags_in_a_loop, _one_object_or_two, _tied_weights, _a_global_that_comes,
+    _behind_a_module_of_ours, _behind_a_norm, _the_call_of_modules, _defaults_of_an_optimizer, _a_scheduler,
+    _the_sign_of_zero, _bases, _a_dict_by_name, _names_of_an_object, _a_field_in_a_format,
     _getattr_of_a_module, _a_descriptor_made_of_a_lambda, _the_length_of_a_weak_dictionary,
 ]
 

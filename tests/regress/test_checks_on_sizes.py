@@ -1,4 +1,5 @@
-"""What eager asks of a size holds for every size of a compiled program: captured at one that fits, it refuses another with eager's error."""
+"""What eager asks of a size holds for every size of a compiled program: captured at one that fits, it refuses another
+with eager's error."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def test_another_size_is_refused_as_eager_refuses_it(name: str) -> None:
 
 
 FOUND: dict[str, Callable[[Tensor], Tensor]] = {
-    "max": lambda x: x.max(), "argmax": lambda x: x.argmax(), "amin": lambda x: x.amin(0), "first two": lambda x: x.topk(2)[0], "median": lambda x: x.median(0)[0],
+    "max": lambda x: x.max(), "argmax": lambda x: x.argmax(), "amin": lambda x: x.amin(0),
+    "first two": lambda x: x.topk(2)[0], "median": lambda x: x.median(0)[0],
 }
 
 
@@ -147,11 +149,15 @@ def test_recurrent_layers_of_an_empty_batch() -> None:
 
 
 def test_shapes_that_only_numpy_refused() -> None:
-    for call in (lambda: weft.matrix_exp(weft.ones(4, 3)), lambda: weft.masked_select(weft.ones(3, 4), weft.zeros(0) > 0),
-                 lambda: weft.ops.aten.copy(weft.ones(1, 4), weft.ones(3, 4))):
+    for call in (
+        lambda: weft.matrix_exp(weft.ones(4, 3)), lambda: weft.masked_select(weft.ones(3, 4), weft.zeros(0) > 0),
+        lambda: weft.ops.aten.copy(weft.ones(1, 4), weft.ones(3, 4)),
+    ):
         with pytest.raises(RuntimeError, match=r"size|square|shape"):
             call()
-    assert F.scaled_dot_product_attention(weft.ones(3, 0), weft.ones(3, 0), weft.ones(3, 2)).tolist() == [[1.0, 1.0]] * 3
+    assert (
+        F.scaled_dot_product_attention(weft.ones(3, 0), weft.ones(3, 0), weft.ones(3, 2)).tolist() == [[1.0, 1.0]] * 3
+    )
 
 
 def test_an_embedding_without_columns_has_a_gradient() -> None:
@@ -192,10 +198,14 @@ def test_sizes_from_numbers_that_change(name: str) -> None:
 
 
 TOO_LARGE: dict[str, Callable[[], Any]] = {
-    "empty": lambda: weft.empty(2**62), "ones": lambda: weft.ones(2**50), "zeros": lambda: weft.zeros(2**64), "rand": lambda: weft.rand(2**50),
-    "product": lambda: weft.empty(2**40, 2**40), "arange": lambda: weft.arange(2**50), "legacy": lambda: weft.Tensor(2**62),
-    "sum of expanded": lambda: weft.ones(1).expand(2**50) + 1, "negated": lambda: -weft.ones(1).expand(2**50), "pad": lambda: F.pad(weft.ones(2), (2**60, 0)),
-    "layer": lambda: nn.Linear(2**40, 2**40), "resize_": lambda: weft.ones(2).resize_(2**62), "repeat": lambda: weft.ones(2).repeat(2**60),
+    "empty": lambda: weft.empty(2**62), "ones": lambda: weft.ones(2**50), "zeros": lambda: weft.zeros(2**64),
+    "rand": lambda: weft.rand(2**50),
+    "product": lambda: weft.empty(2**40, 2**40), "arange": lambda: weft.arange(2**50),
+    "legacy": lambda: weft.Tensor(2**62),
+    "sum of expanded": lambda: weft.ones(1).expand(2**50) + 1, "negated": lambda: -weft.ones(1).expand(2**50),
+    "pad": lambda: F.pad(weft.ones(2), (2**60, 0)),
+    "layer": lambda: nn.Linear(2**40, 2**40), "resize_": lambda: weft.ones(2).resize_(2**62),
+    "repeat": lambda: weft.ones(2).repeat(2**60),
     "in a program": lambda: weft.compile(lambda x: weft.zeros(x.shape[0] * 2**62) + x.sum())(weft.ones(3)),
     "around in 64 bits": lambda: weft.compile(lambda x: weft.zeros(x.shape[0] * 2**62) + x.sum())(weft.ones(4)),
     "a negative size": lambda: weft.ones(6).reshape(-2, 3), "a negative legacy size": lambda: weft.FloatTensor(-1),

@@ -1,4 +1,5 @@
-"""A compiled forward under an eager backward: returned views are views to autograd, and each output's graph is freed when eager frees it."""
+"""A compiled forward under an eager backward: returned views are views to autograd, and each output's graph is freed
+when eager frees it."""
 
 from __future__ import annotations
 
@@ -24,14 +25,21 @@ def test_returned_views_are_what_they_are_in_eager_mode(rng: np.random.Generator
         y = m(x)
         with weft.no_grad():
             quiet = y[0]
-        return y, y.t(), y[0], y.view(-1)[1:], y.detach(), y.detach()[0], x, x[0], m.weight, m.weight.t(), m.weight[0], y.unbind(1), y.chunk(2, -1), quiet
+        return (
+            y, y.t(), y[0], y.view(-1)[1:], y.detach(), y.detach()[0], x, x[0], m.weight, m.weight.t(), m.weight[0],
+            y.unbind(1), y.chunk(2, -1), quiet
+        )
 
     x = weft.from_numpy(rng.standard_normal((4, 3)).astype(np.float32))
     seen = []
     for wrap in WRAPS:
         found = pytree.flatten(wrap(forward)(x))[0]
         seen.append([
-            (t._is_view(), t.requires_grad, t.grad_fn is None, t.shape, t.stride(), [i for i, o in enumerate(found) if t._base is o]) for t in found
+            (
+                t._is_view(), t.requires_grad, t.grad_fn is None, t.shape, t.stride(),
+                [i for i, o in enumerate(found) if t._base is o],
+            )
+            for t in found
         ])
     assert seen[0] == seen[1]
 
@@ -57,7 +65,9 @@ def test_a_write_through_a_returned_view_reaches_the_gradient(rng: np.random.Gen
 @pytest.mark.parametrize("wrap", WRAPS, ids=["eager", "compiled"])
 def test_a_view_of_a_leaf_may_not_be_written(wrap: Any) -> None:
     w = weft.ones(2, 3, requires_grad=True)
-    with pytest.raises(StateError, match="a view of a leaf Variable that requires grad is being used in an in-place operation"):
+    with pytest.raises(
+        StateError, match="a view of a leaf Variable that requires grad is being used in an in-place operation"
+    ):
         wrap(lambda: w.t())().mul_(2)
 
 
@@ -121,7 +131,8 @@ def test_control_flow_in_the_backward_of_a_function(sign: float) -> None:
         @staticmethod
         def backward(ctx: Any, g: weft.Tensor) -> tuple[weft.Tensor, weft.Tensor]:
             x, w = ctx.saved_tensors
-            return weft.cond(g.sum() > 0, lambda: g * w * 2, lambda: g * w * 3), g * x  # what the branches read is saved between the halves
+            # what the branches read is saved between the halves
+            return weft.cond(g.sum() > 0, lambda: g * w * 2, lambda: g * w * 3), g * x
 
     def gradients(wrap: Any) -> list[list[float]]:
         w, x = (weft.tensor(v, requires_grad=True) for v in ([1.0, 2.0, 3.0], [0.1, 0.2, 0.3]))

@@ -1,4 +1,5 @@
-"""Devices that are not there are values, refused where they are used; names that are not there say so; storages have slices; tensors are no arrays."""
+"""Devices that are not there are values, refused where they are used; names that are not there say so;
+storages have slices; tensors are no arrays."""
 
 from __future__ import annotations
 
@@ -23,8 +24,13 @@ ROOT = Path(__file__).parents[2]
 
 def test_a_device_is_a_value() -> None:
     cuda, second = weft.device("cuda"), weft.device("cuda", 1)
-    assert (cuda.type, cuda.index, str(second), repr(second)) == ("cuda", None, "cuda:1", "device(type='cuda', index=1)")
-    assert second == weft.device("cuda:1") == weft.device(type="cuda", index=1) != cuda and len({second, weft.device("cuda:1"), cuda}) == 2
+    assert (
+        (cuda.type, cuda.index, str(second), repr(second)) == ("cuda", None, "cuda:1", "device(type='cuda', index=1)")
+    )
+    assert (
+        second == weft.device("cuda:1") == weft.device(type="cuda", index=1) != cuda
+        and len({second, weft.device("cuda:1"), cuda}) == 2
+    )
     for device in (second, weft.device("meta"), weft.device("mps"), weft.device("xpu:0")):
         for same in (pickle.loads(pickle.dumps(device)), copy.deepcopy(device), weft.device(device)):
             assert same == device and type(same) is weft.device
@@ -39,11 +45,15 @@ def test_a_device_is_a_value() -> None:
 
 
 USES: list[Callable[[Any], Any]] = [
-    lambda d: weft.zeros(2, device=d), lambda d: weft.rand(2, device=d), lambda d: weft.arange(3, device=d), lambda d: weft.tensor(1.0, device=d),
-    lambda d: weft.as_tensor([1.0], device=d), lambda d: weft.asarray([1.0], device=d), lambda d: weft.zeros_like(weft.ones(2), device=d),
-    lambda d: weft.ones(2).new_ones(2, device=d), lambda d: weft.ones(2).to(d), lambda d: weft.ones(2).to(device=d, dtype=weft.float64),
-    lambda d: weft.nn.Linear(2, 2, device=d), lambda d: weft.nn.Linear(2, 2).to(d), lambda d: weft.nn.Linear(2, 2).to_empty(device=d),
-    lambda d: weft.Generator(d), lambda d: weft.set_default_device(d), lambda d: weft.compile(lambda x: x + weft.zeros(2, device=d))(weft.ones(2)),
+    lambda d: weft.zeros(2, device=d), lambda d: weft.rand(2, device=d), lambda d: weft.arange(3, device=d),
+    lambda d: weft.tensor(1.0, device=d), lambda d: weft.as_tensor([1.0], device=d),
+    lambda d: weft.asarray([1.0], device=d), lambda d: weft.zeros_like(weft.ones(2), device=d),
+    lambda d: weft.ones(2).new_ones(2, device=d), lambda d: weft.ones(2).to(d),
+    lambda d: weft.ones(2).to(device=d, dtype=weft.float64),
+    lambda d: weft.nn.Linear(2, 2, device=d), lambda d: weft.nn.Linear(2, 2).to(d),
+    lambda d: weft.nn.Linear(2, 2).to_empty(device=d),
+    lambda d: weft.Generator(d), lambda d: weft.set_default_device(d),
+    lambda d: weft.compile(lambda x: x + weft.zeros(2, device=d))(weft.ones(2)),
 ]
 
 
@@ -59,12 +69,22 @@ def test_an_absent_device_is_refused_where_it_is_used(device: str) -> None:
 
 def test_questions_about_devices_are_answered() -> None:
     cuda = weft.cuda
-    assert not (cuda.is_available() or cuda.is_initialized() or cuda.is_bf16_supported() or cuda.device_count() or cuda.memory_allocated())
+    assert not (
+        cuda.is_available() or cuda.is_initialized() or cuda.is_bf16_supported() or cuda.device_count()
+        or cuda.memory_allocated()
+    )
     assert cuda.get_arch_list() == [] and cuda.get_rng_state_all() == []
-    for name in ("current_device", "set_device", "get_device_name", "get_device_properties", "mem_get_info", "current_stream", "init"):
+    for name in (
+        (
+            "current_device", "set_device", "get_device_name", "get_device_properties", "mem_get_info",
+            "current_stream", "init",
+        )
+    ):
         with pytest.raises(AssertionError, match=f"cuda.{name}: .*is_available"):
             getattr(cuda, name)(*(0,) * (name == "set_device"))
-    assert weft.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2", "AVX512") and not weft.backends.mps.is_available()
+    assert (
+        weft.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2", "AVX512") and not weft.backends.mps.is_available()
+    )
     assert weft.version.cuda is weft.version.hip is None and weft.version.__version__ == weft.__version__
 
 
@@ -96,10 +116,21 @@ def test_a_slice_of_a_storage_is_a_storage() -> None:
     part[0] = 77
     part[-1] = -1
     part[1:3] = 258
-    assert x.tolist() == [0, 77 + 2 * 256, 2 - 256 * 1, 3, 4, 5] and x._version == version + 3 and part[0] == 77 and part[-4] == 77
-    assert part[1:][1:].tolist() == [2, 255] and whole[4:2].tolist() == [] and part == whole[2:6] != whole and hash(part) == hash(whole[2:6])
-    assert list(part) == part.tolist() and weft.UntypedStorage(3).tolist() == [0, 0, 0] and weft.UntypedStorage([1, 2])[1:].tolist() == [2]
-    for index, kind, text in ((99, IndexError, "out of range"), (-99, IndexError, "out of range"), ("a", TypeError, "can't index"), (1.0, TypeError, "can't index")):
+    assert (
+        x.tolist() == [0, 77 + 2 * 256, 2 - 256 * 1, 3, 4, 5] and x._version == version + 3 and part[0] == 77
+        and part[-4] == 77
+    )
+    assert (
+        part[1:][1:].tolist() == [2, 255] and whole[4:2].tolist() == [] and part == whole[2:6] != whole
+        and hash(part) == hash(whole[2:6])
+    )
+    assert (
+        list(part) == part.tolist() and weft.UntypedStorage(3).tolist() == [0, 0, 0]
+        and weft.UntypedStorage([1, 2])[1:].tolist() == [2]
+    )
+    for index, kind, text in ((
+        99, IndexError, "out of range"
+    ), (-99, IndexError, "out of range"), ("a", TypeError, "can't index"), (1.0, TypeError, "can't index")):
         with pytest.raises(kind, match=text):
             whole[index]
     with pytest.raises(RuntimeError, match="step of 2"):
@@ -115,14 +146,23 @@ def test_a_slice_of_a_storage_is_a_storage() -> None:
 def test_annotations_of_types() -> None:
     from weft.types import Device, Number, Storage, _dtype, _int, _size
 
-    assert isinstance(2.5, Number) and not isinstance("a", Number) and isinstance("cpu", Device) and isinstance(weft.device("cpu"), Device)
-    assert weft.Size in _size.__args__ and _dtype is weft.dtype and _int is int and isinstance(weft.ones(1).storage(), Storage)
+    assert (
+        isinstance(2.5, Number) and not isinstance("a", Number) and isinstance("cpu", Device)
+        and isinstance(weft.device("cpu"), Device)
+    )
+    assert (
+        weft.Size in _size.__args__ and _dtype is weft.dtype and _int is int
+        and isinstance(weft.ones(1).storage(), Storage)
+    )
 
 
 @pytest.mark.parametrize(("owner", "name", "text"), [
-    (weft, "jit", "TorchScript"), (weft, "autocast", "half precision"), (weft, "distributions", "no distributions"), (weft, "sparse_coo_tensor", "sparse"),
-    (weft, "distributed", "one process"), (weft, "float8_e4m3fn", "twelve dtypes"), (weft.nn, "SyncBatchNorm", "one process"), (weft.optim, "SparseAdam", "sparse"),
-    (weft.nn, "DataParallel", "one process"), (weft.Tensor, "to_sparse", "sparse"), (weft.ones(2), "coalesce", "sparse"), (weft.ones(2), "dequantize", "quantized"),
+    (weft, "_C", "bindings"), (weft, "autocast", "half precision"), (weft, "distributions", "no distributions"),
+    (weft, "sparse_coo_tensor", "sparse"),
+    (weft, "distributed", "one process"), (weft, "float8_e4m3fn", "twelve dtypes"),
+    (weft.nn, "SyncBatchNorm", "one process"), (weft.optim, "SparseAdam", "sparse"),
+    (weft.nn, "DataParallel", "one process"), (weft.Tensor, "to_sparse", "sparse"),
+    (weft.ones(2), "coalesce", "sparse"), (weft.ones(2), "dequantize", "quantized"),
 ])  # fmt: skip
 def test_what_is_not_there_says_so(owner: Any, name: str, text: str) -> None:
     with pytest.raises(AttributeError, match=rf"no attribute '{name}': .*{text}.*docs/differences\.md"):
@@ -131,19 +171,26 @@ def test_what_is_not_there_says_so(owner: Any, name: str, text: str) -> None:
 
 
 def test_a_misspelled_name_is_only_that() -> None:
-    for owner, name in ((weft, "matmull"), (weft.nn, "Linera"), (weft.nn.functional, "reluu"), (weft.optim, "Adma"), (weft.ones(1), "summ")):
+    for owner, name in ((weft, "matmull"), (weft.nn, "Linera"), (weft.nn.functional, "reluu"), (weft.optim, "Adma"), (
+        weft.ones(1), "summ"
+    )):
         with pytest.raises(AttributeError, match=f"no attribute '{name}'$"):
             getattr(owner, name)
 
 
 @pytest.mark.parametrize(("variable", "value", "text"), [
-    ("WEFT_CHEKC", "1", r"nothing reads the environment variable WEFT_CHEKC \(did you mean WEFT_CHECK\?\)"), ("WEFT_THREADS", "2", "did you mean WEFT_NUM_THREADS"),
-    ("WEFT_DEBUG", "gaurds", "WEFT_DEBUG=gaurds: .*did you mean guards"), ("WEFT_NAN", "maybe", "neither on"), ("WEFT_CHECK", "3", "not one of 0, 1, 2"),
+    ("WEFT_CHEKC", "1", r"nothing reads the environment variable WEFT_CHEKC \(did you mean WEFT_CHECK\?\)"),
+    ("WEFT_THREADS", "2", "did you mean WEFT_NUM_THREADS"),
+    ("WEFT_DEBUG", "gaurds", "WEFT_DEBUG=gaurds: .*did you mean guards"), ("WEFT_NAN", "maybe", "neither on"),
+    ("WEFT_CHECK", "3", "not one of 0, 1, 2"),
     ("WEFT_FUEL", "much", "no whole number"), ("WEFT_BACKEND", "llm", r"did you mean llvm\?"),
 ])  # fmt: skip
 def test_switches_that_are_not_there_say_so(variable: str, value: str, text: str) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WEFT_")}
-    done = subprocess.run([sys.executable, "-W", "error", "-c", "import weft"], cwd=ROOT, env={**environment, variable: value}, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "import weft"], cwd=ROOT, env={**environment, variable: value},
+        capture_output=True, text=True,
+    )
     assert done.returncode == 1
     assert re.search(text, done.stderr), done.stderr[-300:]
 

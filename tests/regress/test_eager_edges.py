@@ -1,4 +1,5 @@
-"""What eager operators do at their edges: dtypes of nested data, empty tensors, NaN in quantiles, arguments by name, values that must be refused."""
+"""What eager operators do at their edges: dtypes of nested data, empty tensors, NaN in quantiles, arguments by name,
+values that must be refused."""
 
 from __future__ import annotations
 
@@ -115,7 +116,9 @@ def test_a_factory_computes_in_the_dtype_of_out(name: str) -> None:
 
 
 def test_numbers_that_a_dtype_does_not_hold() -> None:
-    for value, dtype in ((300, weft.uint8), (-300, weft.uint8), (128, weft.int8), (-129, weft.int8), (NAN, weft.int32), (float("inf"), weft.int64)):
+    for value, dtype in ((
+        300, weft.uint8
+    ), (-300, weft.uint8), (128, weft.int8), (-129, weft.int8), (NAN, weft.int32), (float("inf"), weft.int64)):
         with pytest.raises(RuntimeError):
             weft.tensor([0, value], dtype=dtype)
     assert weft.tensor([-1, 127, -128], dtype=weft.int8).tolist() == [-1, 127, -128]
@@ -151,8 +154,9 @@ def test_numbers_that_would_wrap_around_are_not_chosen() -> None:
     x = weft.tensor([1, 2], dtype=weft.int8)
     mask, place = weft.tensor([True, False]), weft.tensor([0])
     for refused in (
-        lambda v: x.clamp(0, v), lambda v: x.clamp_min(v), lambda v: weft.where(mask, x, v), lambda v: weft.where(mask, v, x), lambda v: x.index_fill(0, place, v),
-        lambda v: x.scatter(0, place, v), lambda v: weft.nn.functional.pad(x, (1, 1), value=v),
+        lambda v: x.clamp(0, v), lambda v: x.clamp_min(v), lambda v: weft.where(mask, x, v),
+        lambda v: weft.where(mask, v, x), lambda v: x.index_fill(0, place, v), lambda v: x.scatter(0, place, v),
+        lambda v: weft.nn.functional.pad(x, (1, 1), value=v),
     ):
         refused(3)
         with pytest.raises(RuntimeError, match="300"):
@@ -173,7 +177,8 @@ def test_einsum_of_one_tensor(rng: np.random.Generator) -> None:
 def test_pythons_types_are_as_wide_as_in_python() -> None:
     for kind, dtype in ((float, weft.float64), (complex, weft.complex128), (int, weft.int64), (bool, weft.bool)):
         made: list[Any] = [
-            weft.zeros(2, dtype=kind), weft.tensor([1, 0], dtype=kind), weft.as_tensor([1, 0], dtype=kind), weft.ones(2).to(kind), weft.asarray([1], dtype=kind),  # type: ignore[arg-type]
+            weft.zeros(2, dtype=kind), weft.tensor([1, 0], dtype=kind), weft.as_tensor([1, 0], dtype=kind),  # type: ignore[arg-type]
+            weft.ones(2).to(kind), weft.asarray([1], dtype=kind),  # type: ignore[arg-type]
             weft.zeros_like(weft.ones(2), dtype=kind), weft.ones(2).new_zeros(2, dtype=kind),  # type: ignore[arg-type]
         ]
         assert all(x.dtype is dtype for x in made)
@@ -225,7 +230,10 @@ def test_half_precisions_are_compared_with_rounded_numbers(dtype: Any) -> None:
     x = weft.tensor([0.1, 0.2, NAN]).to(dtype)
 
     def questions(x: weft.Tensor) -> list[weft.Tensor]:
-        return [x == 0.1, x != 0.1, x < 0.1, x <= 0.1, x > 0.1, x >= 0.1, x == weft.tensor(0.1), weft.where(x <= 0.1, 1.0, 0.0)]
+        return [
+            x == 0.1, x != 0.1, x < 0.1, x <= 0.1, x > 0.1, x >= 0.1, x == weft.tensor(0.1),
+            weft.where(x <= 0.1, 1.0, 0.0),
+        ]
 
     expected = [[1, 0, 0], [0, 1, 1], [0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0], [1, 0, 0], [1, 0, 0]]
     assert [q.tolist() for q in questions(x)] == expected
@@ -247,7 +255,9 @@ def test_assignment_under_a_python_bool() -> None:
 def test_a_range_of_int64_counts_with_its_step_cut_off() -> None:
     assert weft.arange(0, 4, 1.5, dtype=weft.int64).tolist() == [0, 1, 2, 3]
     assert weft.arange(0.9, 3.9, dtype=weft.int64).tolist() == [0, 1, 2]
-    for call in (lambda: weft.arange(0, 4, 0.5, dtype=weft.int64), lambda: weft.arange(0, 4, 0.5, out=weft.empty(0, dtype=weft.int64))):
+    for call in (lambda: weft.arange(0, 4, 0.5, dtype=weft.int64), lambda: weft.arange(
+        0, 4, 0.5, out=weft.empty(0, dtype=weft.int64)
+    )):
         with pytest.raises(ValueError, match="step must be nonzero"):
             call()
 

@@ -1,4 +1,5 @@
-"""Numbers at the edge: what eager mode gives for them, a captured program gives too, in the interpreter and natively."""
+"""Numbers at the edge: what eager mode gives for them, a captured program gives too,
+in the interpreter and natively."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def run(function: Any, mode: str, *args: weft.Tensor) -> Any:
 @pytest.mark.parametrize("dtype", [weft.float16, weft.bfloat16, weft.float32, weft.float64], ids=str)
 def test_floats_that_no_integer_holds_become_the_most_negative_one(dtype: weft.dtype, mode: str) -> None:
     x = weft.tensor([INF, -INF, NAN, 9.3e18, -9.4e18, 300.0, -300.0] * 5, dtype=dtype)
-    for target, low in ((weft.int64, -(2**63)), (weft.int32, -(2**31)), (weft.int16, 0), (weft.int8, 0), (weft.uint8, 0)):
+    for target, low in (
+        ((weft.int64, -(2**63)), (weft.int32, -(2**31)), (weft.int16, 0), (weft.int8, 0), (weft.uint8, 0))
+    ):
         fits = [300, -300] if target not in (weft.int8, weft.uint8) else [44, -44 if target is weft.int8 else 212]
         assert run(lambda x, t=target: x.to(t), mode, x).tolist() == ([low] * 5 + fits) * 5
 
@@ -52,7 +55,10 @@ def test_truth_values_divide_as_integers_do(mode: str) -> None:
     x, y = (weft.tensor(v) for v in ([True, True, False, False], [True, False, True, False]))
     found = run(lambda x, y: (x // y, x % y, weft.fmod(x, y), x // True), mode, x, y)
     assert [f.dtype for f in found] == [weft.bool] * 4
-    assert [f.tolist() for f in found] == [[True, False, False, False], [False] * 4, [False] * 4, [True, True, False, False]]
+    assert (
+        [f.tolist() for f in found]
+        == [[True, False, False, False], [False] * 4, [False] * 4, [True, True, False, False]]
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -60,7 +66,10 @@ def test_truth_values_divide_as_integers_do(mode: str) -> None:
 def test_a_number_divided_by_integers_promotes(number: float, mode: str) -> None:
     x = weft.tensor([3, -2, 7], dtype=weft.int8)
     floored, left = run(lambda x: (number // x, number % x), mode, x)
-    wide = np.array(number, np.int8 if type(number) is bool else np.float32) if type(number) is not int else np.array(number).astype(np.int8)
+    wide = (
+        np.array(number, np.int8 if type(number) is bool else np.float32) if type(number) is not int
+        else np.array(number).astype(np.int8)
+    )
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(floored.numpy(), wide // x.numpy().astype(wide.dtype))
         np.testing.assert_array_equal(left.numpy(), wide % x.numpy().astype(wide.dtype))
@@ -79,19 +88,28 @@ def test_integers_have_no_negative_powers(dtype: weft.dtype, mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("number", [INF, NAN])
 def test_what_is_no_integer_does_not_fill_one(number: float, mode: str) -> None:
-    for function in (lambda x: x.masked_fill(x > 0, number), lambda x: x.clone().fill_(number), lambda x: weft.full_like(x, number)):
+    for function in (
+        (lambda x: x.masked_fill(x > 0, number), lambda x: x.clone().fill_(number), lambda x: weft.full_like(x, number))
+    ):
         with pytest.raises(RuntimeError, match="without overflow"):
             run(function, mode, weft.ones(3, dtype=weft.int32))
 
 
 @pytest.mark.parametrize(
     "dtype,number",
-    [(weft.int8, 300), (weft.int8, -129), (weft.uint8, 256), (weft.uint8, -256), (weft.int64, 2**63), (weft.float16, 1e5), (weft.float32, -1e39)],
+    [
+        (weft.int8, 300), (weft.int8, -129), (weft.uint8, 256), (weft.uint8, -256), (weft.int64, 2**63),
+        (weft.float16, 1e5), (weft.float32, -1e39),
+    ],
 )
 def test_what_a_dtype_cannot_hold_is_refused(dtype: weft.dtype, number: float) -> None:
     x = weft.ones(3).to(dtype)
-    for function in (lambda: x.masked_fill(x > 0, number), lambda: x.clone().fill_(number), lambda: weft.full((2,), number, dtype=dtype)):
-        with pytest.raises(RuntimeError, match=re.escape(f"value {number} cannot be converted to type {dtype} without overflow")):
+    for function in (lambda: x.masked_fill(x > 0, number), lambda: x.clone().fill_(number), lambda: weft.full(
+        (2,), number, dtype=dtype
+    )):
+        with pytest.raises(
+            RuntimeError, match=re.escape(f"value {number} cannot be converted to type {dtype} without overflow")
+        ):
             function()
     assert weft.full((2,), -1, dtype=weft.uint8).tolist() == [255, 255]
     assert weft.full((2,), -INF, dtype=weft.float16).tolist() == [-INF, -INF]

@@ -11,7 +11,8 @@ from weft.nn import functional as F
 
 
 @pytest.mark.parametrize("layer, shape", [
-    (nn.Conv2d(3, 2, 2), (0, 3, 4, 4)), (nn.ConvTranspose1d(3, 2, 2), (0, 3, 4)), (nn.BatchNorm2d(3), (0, 3, 2, 2)), (nn.Linear(3, 2), (0, 3)),
+    (nn.Conv2d(3, 2, 2), (0, 3, 4, 4)), (nn.ConvTranspose1d(3, 2, 2), (0, 3, 4)), (nn.BatchNorm2d(3), (0, 3, 2, 2)),
+    (nn.Linear(3, 2), (0, 3)),
     (nn.GroupNorm(1, 3), (0, 3, 2)), (nn.LayerNorm(3), (0, 3)),
 ])
 def test_parameters_get_zeros_from_an_empty_batch(layer: nn.Module, shape: tuple[int, ...]) -> None:
@@ -48,7 +49,10 @@ def test_values_out_of_range_are_refused() -> None:
         with pytest.raises(RuntimeError, match="between 0 and 1"):
             F.binary_cross_entropy(input, target)
     assert nn.BCELoss()(inside, inside).item() > 0
-    assert weft.compile(F.binary_cross_entropy)(inside, inside).item() == pytest.approx(F.binary_cross_entropy(inside, inside).item())
+    assert (
+        weft.compile(F.binary_cross_entropy)(inside, inside).item()
+        == pytest.approx(F.binary_cross_entropy(inside, inside).item())
+    )
     assert weft.func.vmap(F.binary_cross_entropy)(inside, inside).shape == (2,)
     with pytest.raises(ValueError, match="var"):
         F.gaussian_nll_loss(inside, inside, -inside)
@@ -59,4 +63,7 @@ def test_values_out_of_range_are_refused() -> None:
 def test_a_transposed_convolution_that_leaves_nothing_is_refused() -> None:
     with pytest.raises(RuntimeError, match="Output size is too small"):
         F.conv_transpose1d(weft.ones(2, 3, 1), weft.ones(3, 4, 2), stride=2, padding=1)
-    assert F.conv_transpose1d(weft.ones(2, 3, 1), weft.ones(3, 4, 2), stride=2, padding=1, output_padding=1).shape == (2, 4, 1)
+    assert (
+        F.conv_transpose1d(weft.ones(2, 3, 1), weft.ones(3, 4, 2), stride=2, padding=1, output_padding=1).shape
+        == (2, 4, 1)
+    )

@@ -57,7 +57,8 @@ def test_memory() -> None:
     """2.5 GB if the argument were copied."""
     program = (
         "import resource, weft\nheld = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10\n"
-        "x = weft.ones(5, 1).expand(5, 2**27)\nf = weft.compile(lambda v: v[:, -1].sum())\nbefore = held()\nassert f(x).item() == 5\nprint(held() - before)"
+        "x = weft.ones(5, 1).expand(5, 2**27)\nf = weft.compile(lambda v: v[:, -1].sum())\nbefore = held()\n"
+        "assert f(x).item() == 5\nprint(held() - before)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 400

@@ -1,4 +1,5 @@
-"""A returned first row lies contiguous from its root's start, but its root is larger: the program wrote the root into the row's memory."""
+"""A returned first row lies contiguous from its root's start, but its root is larger: the program wrote the root
+into the row's memory."""
 
 from __future__ import annotations
 

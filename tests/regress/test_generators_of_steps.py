@@ -16,7 +16,10 @@ Drawn = tuple[Any, ...]
 
 
 def _several(g: Generator, x: Tensor) -> Drawn:
-    return weft.rand(3, generator=g), weft.randn(3), weft.zeros(3).normal_(generator=g), weft.randperm(4, generator=g), weft.randint(0, 5, (3,), generator=g)
+    return (
+        weft.rand(3, generator=g), weft.randn(3), weft.zeros(3).normal_(generator=g), weft.randperm(4, generator=g),
+        weft.randint(0, 5, (3,), generator=g)
+    )
 
 
 def _as_many_as_found(g: Generator, x: Tensor) -> Drawn:
@@ -49,11 +52,16 @@ def _went_back(g: Generator, x: Tensor) -> Drawn:
 
 
 def _branches(g: Generator, x: Tensor) -> Drawn:
-    both = weft.cond(x.sum() > 0, lambda: weft.rand(2, generator=g) + weft.rand(2), lambda: weft.rand(2, generator=g) - weft.rand(2))
+    both = weft.cond(
+        x.sum() > 0, lambda: weft.rand(2, generator=g) + weft.rand(2), lambda: weft.rand(2, generator=g) - weft.rand(2)
+    )
     return both, weft.rand(1, generator=g)
 
 
-STEPS = {f.__name__.strip("_"): f for f in (_several, _as_many_as_found, _forked, _seeded, _made_inside, _went_back, _branches)}
+STEPS = {
+    f.__name__.strip("_"): f
+    for f in (_several, _as_many_as_found, _forked, _seeded, _made_inside, _went_back, _branches)
+}
 
 
 @pytest.mark.parametrize("backend", ["llvm", "interpret"])

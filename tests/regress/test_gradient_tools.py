@@ -1,4 +1,5 @@
-"""What the tools around gradients once got wrong: grad mode, strictness, what gradcheck may be asked for, complex powers."""
+"""What the tools around gradients once got wrong: grad mode, strictness, what gradcheck may be asked for,
+complex powers."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def test_numpy_under_no_grad(rng):
 @pytest.mark.parametrize("name", ["jacobian", "hessian", "vjp", "jvp", "vhp", "hvp"])
 def test_functional_records_under_no_grad(name, rng):
     x, v = leaf(rng, 3), weft.from_numpy(rng.standard_normal(3))
-    args = (x,) if name in ("jacobian", "hessian") else (x, weft.tensor(1.0, dtype=weft.float64) if name == "vjp" else v)
+    args = (
+        (x,) if name in ("jacobian", "hessian") else (x, weft.tensor(1.0, dtype=weft.float64) if name == "vjp" else v)
+    )
 
     def f(t):
         return (t.exp() * t).sum()
@@ -52,7 +55,8 @@ def test_strict_refuses_what_does_not_depend(rng):
 
 
 class Doubled(Function):
-    """Twice its argument and its square; `lost` says what its backward does without a gradient, `jvp_factor` its tangents."""
+    """Twice its argument and its square; `lost` says what its backward does without a gradient,
+    `jvp_factor` its tangents."""
 
     lost: Any = None
 
@@ -99,9 +103,14 @@ def test_gradcheck_of_outputs_that_change_shape(rng):
 
 def test_gradcheck_by_both_modes(rng):
     x = leaf(rng, 3)
-    assert gradcheck(lambda t: (t.sin(), t[1] * t), (x,), check_forward_ad=True, check_backward_ad=False, check_batched_forward_grad=True)
+    assert gradcheck(
+        lambda t: (t.sin(), t[1] * t), (x,), check_forward_ad=True, check_backward_ad=False,
+        check_batched_forward_grad=True,
+    )
     assert gradgradcheck(lambda t: t.sin() * t, (x,), check_fwd_over_rev=True, check_rev_over_rev=False)
-    for call in (lambda: gradcheck(weft.sin, (x,), check_backward_ad=False), lambda: gradgradcheck(weft.sin, (x,), check_rev_over_rev=False)):
+    for call in (lambda: gradcheck(weft.sin, (x,), check_backward_ad=False), lambda: gradgradcheck(
+        weft.sin, (x,), check_rev_over_rev=False
+    )):
         with pytest.raises(ValueError, match="at least one"):
             call()
 
@@ -127,10 +136,15 @@ def test_gradients_of_scatter_with_a_reduction(reduce, inplace, rng):
     index = weft.from_numpy(rng.integers(0, 2, (3, 2)))
 
     def f(x, source):
-        one = x.clone().scatter_(0, index, source, reduce=reduce) if inplace else x.scatter(0, index, source, reduce=reduce)
+        one = (
+            x.clone().scatter_(0, index, source, reduce=reduce) if inplace
+            else x.scatter(0, index, source, reduce=reduce)
+        )
         return one * x, x.scatter(0, index, 1.5, reduce=reduce).sin()
 
     assert gradcheck(f, (x, source)) and gradgradcheck(f, (x, source))
     assert gradcheck(f, (x, source), check_forward_ad=True, check_backward_ad=False)
-    batch = weft.func.vmap(lambda x, s: f(x, s)[0])(weft.stack([x, x]).detach(), weft.stack([source, source * 2]).detach())
+    batch = weft.func.vmap(lambda x, s: f(x, s)[0])(
+        weft.stack([x, x]).detach(), weft.stack([source, source * 2]).detach()
+    )
     np.testing.assert_allclose(batch[1].numpy(), f(x, source * 2)[0].detach().numpy())

@@ -1,4 +1,5 @@
-"""Arguments that share memory take part in a program as themselves: each call's gradients go to its own arguments, not to the first call's."""
+"""Arguments that share memory take part in a program as themselves: each call's gradients go to its own arguments,
+not to the first call's."""
 
 from __future__ import annotations
 

@@ -46,7 +46,9 @@ class Trained:
 @pytest.mark.parametrize("kind", ["optimizer", "module", "twice", "looks", "forgets"])
 def test_gradients_keep_their_objects(kind: str, backend: str) -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
-    eager, mine = Trained(copy.deepcopy(model), lambda f: f, kind), Trained(model, lambda f: weft.compile(f, backend=backend), kind)
+    eager, mine = Trained(copy.deepcopy(model), lambda f: f, kind), Trained(
+        model, lambda f: weft.compile(f, backend=backend), kind
+    )
     held: list[Any] = [None] * 4
     for call in range(5):
         x = weft.randn(2 + call, 3)

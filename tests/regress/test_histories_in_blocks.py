@@ -1,4 +1,5 @@
-"""What a branch or a loop body says of gradients counts: detach, no_grad, custom Functions and hooks inside of blocks, compiled as in eager mode."""
+"""What a branch or a loop body says of gradients counts: detach, no_grad, custom Functions and hooks inside of blocks,
+compiled as in eager mode."""
 
 from __future__ import annotations
 
@@ -72,5 +73,7 @@ def test_a_hook_on_a_tensor_from_outside_is_refused() -> None:
         out = weft.cond(x.sum() > 0, lambda: (y.register_hook(lambda g: g * 10), y * 1)[1], lambda: y * 1)
         return grad(out.sum(), [x])[0]
 
-    with pytest.raises(CaptureError, match=r"test_histories_in_blocks.*registers a hook on a tensor that was made outside"):
+    with pytest.raises(
+        CaptureError, match=r"test_histories_in_blocks.*registers a hook on a tensor that was made outside"
+    ):
         weft.compile(step, backend="interpret")(weft.tensor([1.0, 2.0], requires_grad=True))

@@ -1,4 +1,5 @@
-"""Indices out of bounds in captured programs: an error with the user's line, whatever would read or write with them, and state as it was."""
+"""Indices out of bounds in captured programs: an error with the user's line, whatever would read or write with them,
+and state as it was."""
 
 from __future__ import annotations
 

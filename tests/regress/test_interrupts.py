@@ -1,4 +1,5 @@
-"""An interrupt that comes once a program has run: the step has been made, with all that it keeps up in Python, or none of it."""
+"""An interrupt that comes once a program has run: the step has been made, with all that it keeps up in Python,
+or none of it."""
 
 from __future__ import annotations
 
@@ -8,10 +9,10 @@ import numpy as np
 import pytest
 
 import weft
-from weft import Tensor, nn
-from weft.compile import entry
+from weft import Tensor, guards, nn
 from weft.compile.driver import CompiledFunction
-from weft.guards import recording
+from weft.compile.program import call_plan
+from weft.guards import observation
 from weft.support import pytree
 
 
@@ -39,7 +40,10 @@ class Trainer:
 
     def state(self) -> list[Any]:
         moments = [v for s in self.opt.state.values() for v in s.values()]
-        return [self.count, len(self.log), *[t.detach().numpy().copy() for t in (self.hidden, *self.model.parameters(), *moments)]]
+        return [
+            self.count, len(self.log),
+            *[t.detach().numpy().copy() for t in (self.hidden, *self.model.parameters(), *moments)],
+        ]
 
 
 def _interrupt(*_: Any) -> None:
@@ -55,7 +59,9 @@ def test_a_step_is_made_whole(place: str, monkeypatch: pytest.MonkeyPatch) -> No
     weft.manual_seed(7)
     found.compiled(x)
     found.compiled(x)
-    holder, name = {"effects": (entry.Effects, "apply"), "tree": (pytree, "unflatten"), "put": (entry.ObjectWrite, "target")}[place]
+    holder, name = {
+        "effects": (call_plan.Effects, "apply"), "tree": (pytree, "unflatten"), "put": (guards.ObjectWrite, "target")
+    }[place]
     pending = [True]
     real = getattr(holder, name) if place != "put" else None
 
@@ -81,7 +87,7 @@ def test_a_step_is_made_whole(place: str, monkeypatch: pytest.MonkeyPatch) -> No
 def test_one_while_guards_are_put_together_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     trainer, x = Trainer(), weft.ones(2, 3)
     with monkeypatch.context() as patch:
-        patch.setattr(recording, "_guards", _interrupt)
+        patch.setattr(observation, "_guards", _interrupt)
         with pytest.raises(KeyboardInterrupt):
             trainer.compiled(x)
     assert trainer.count == 0 and trainer.hidden.tolist() == [0.0, 0.0] and not trainer.log
@@ -90,7 +96,8 @@ def test_one_while_guards_are_put_together_leaves_nothing(monkeypatch: pytest.Mo
 
 
 def test_an_interrupt_while_native_code_runs_comes_behind_the_whole_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python raises it where the native call returns, when parameters are written and numbers, generators and assignments are not."""
+    """Python raises it where the native call returns, when parameters are written and numbers, generators
+    and assignments are not."""
     expected, found, x = Trainer(), Trainer(), weft.linspace(-1, 1, 12).reshape(4, 3)
     weft.manual_seed(7)
     for _ in range(4):

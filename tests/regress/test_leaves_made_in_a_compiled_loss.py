@@ -1,4 +1,5 @@
-"""Leaves that a compiled function makes (`x.detach().requires_grad_()`): an eager backward afterwards goes by them as it does in eager mode."""
+"""Leaves that a compiled function makes (`x.detach().requires_grad_()`): an eager backward afterwards goes by them
+as it does in eager mode."""
 
 from __future__ import annotations
 
@@ -65,5 +66,8 @@ def test_leaves_made_inside_are_leaves_outside(function: Any, rng: np.random.Gen
             tensors = list(result) if isinstance(result, tuple) else [result]
             if tensors[-1].requires_grad:
                 tensors[-1].backward()
-            seen.append([(t.requires_grad, t.is_leaf, None if not t.is_leaf or t.grad is None else t.grad.tolist()) for t in tensors])
+            seen.append([
+                (t.requires_grad, t.is_leaf, None if not t.is_leaf or t.grad is None else t.grad.tolist())
+                for t in tensors
+            ])
         assert seen[0] == seen[1]

@@ -1,4 +1,5 @@
-"""A leaf whose dtype or sizes change (`.data =`, model.double()) takes gradients of its new type, and keeps its hooks."""
+"""A leaf whose dtype or sizes change (`.data =`, model.double()) takes gradients of its new type,
+and keeps its hooks."""
 
 from __future__ import annotations
 

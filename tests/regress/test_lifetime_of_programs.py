@@ -1,4 +1,5 @@
-"""Programs live as long as what they are of: instances with compiled methods, cells of a notebook that are run again, functions out of scope."""
+"""Programs live as long as what they are of: instances with compiled methods, cells of a notebook that are run again,
+functions out of scope."""
 
 from __future__ import annotations
 
@@ -56,7 +57,9 @@ class Slotted:
 
 def parts(trainer: Trainer) -> list[Any]:
     entries = [e for f in (trainer.step, trainer.forward) for e in f.entries]
-    return [weakref.ref(x) for x in (trainer, trainer.model, trainer.model[0].weight, trainer.opt, *entries, *(e.executable.program for e in entries))]
+    return [weakref.ref(x) for x in (
+        trainer, trainer.model, trainer.model[0].weight, trainer.opt, *entries, *(e.executable.program for e in entries)
+    )]
 
 
 def alive(refs: list[Any]) -> int:
@@ -128,7 +131,9 @@ def test_each_instance_has_its_own_method() -> None:
 def test_copies_and_pickles_start_anew() -> None:
     trainer, x = Trainer(), weft.ones(2, 3)
     first = trainer.forward(x)
-    for other in (copy.deepcopy(trainer), pickle.loads(pickle.dumps(trainer)), copy.copy(trainer), copy.deepcopy(trainer.forward).function.__self__):
+    for other in (copy.deepcopy(
+        trainer
+    ), pickle.loads(pickle.dumps(trainer)), copy.copy(trainer), copy.deepcopy(trainer.forward).function.__self__):
         assert other is not trainer
         assert other.forward is not trainer.forward
         with weft.no_grad():

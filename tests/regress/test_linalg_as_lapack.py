@@ -1,4 +1,5 @@
-"""Complex LU picks rows as LAPACK does; complex logdet, addr of bools, istft of a spectrum that is not a real signal's."""
+"""Complex LU picks rows as LAPACK does; complex logdet, addr of bools, istft of a spectrum
+that is not a real signal's."""
 
 from __future__ import annotations
 
@@ -29,4 +30,6 @@ def test_istft_reads_the_first_half_of_frequencies(rng: np.random.Generator) -> 
     spectrum = rng.standard_normal((8, 3)) + 1j * rng.standard_normal((8, 3))
     whole, half = (weft.from_numpy(np.ascontiguousarray(s)) for s in (spectrum, spectrum[:5]))
     options = {"n_fft": 8, "window": weft.ones(8, dtype=weft.float64)}
-    np.testing.assert_allclose(weft.istft(whole, onesided=False, **options).numpy(), weft.istft(half, **options).numpy())
+    np.testing.assert_allclose(
+        weft.istft(whole, onesided=False, **options).numpy(), weft.istft(half, **options).numpy()
+    )

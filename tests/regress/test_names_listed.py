@@ -1,4 +1,5 @@
-"""dir(weft) is the same before and after an in-place function was looked up (found by the reference pages' test, after another test's use)."""
+"""dir(weft) is the same before and after an in-place function was looked up (found by the reference pages' test,
+after another test's use)."""
 
 from __future__ import annotations
 

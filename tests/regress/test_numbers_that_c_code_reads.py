@@ -1,4 +1,5 @@
-"""A number that changed and is read by code that takes no stand-in for it (most of what is written in C) is guarded as it is, not refused."""
+"""A number that changed and is read by code that takes no stand-in for it (most of what is written in C) is guarded
+as it is, not refused."""
 
 from __future__ import annotations
 

@@ -110,7 +110,9 @@ def test_a_question_about_a_fraction_of_sizes_is_guarded() -> None:
     for size in (8, 9, 4, 4, 5, 20):
         x = weft.randn(size, 2)
         weft.testing.assert_close(compiled(x), function(x))
-    assert len(compiled.misses) == 1 and all("test_numbers_that_change.py" in miss for miss in compiled.misses), compiled.misses
+    assert (
+        len(compiled.misses) == 1 and all("test_numbers_that_change.py" in miss for miss in compiled.misses)
+    ), compiled.misses
 
 
 def test_a_schedule_of_a_counter_costs_one_capture() -> None:

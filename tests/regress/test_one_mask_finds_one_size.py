@@ -1,4 +1,5 @@
-"""What one mask picks has one size, however often it is picked: x[m] - y[m] was refused as two sizes that may differ, and so was the backward of v[m] *= -1."""
+"""What one mask picks has one size, however often it is picked: x[m] - y[m] was refused as two sizes that may differ,
+and so was the backward of v[m] *= -1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Operators with effects run in the program's order, whatever flows between them: they were grouped by data alone, and came out swapped."""
+"""Operators with effects run in the program's order, whatever flows between them: they were grouped by data alone,
+and came out swapped."""
 
 from __future__ import annotations
 
@@ -33,8 +34,9 @@ def _operators() -> Iterator[None]:
     """noted::io and noted::python write their text into the log when they run."""
     for effect in ("io", "python"):
         define(
-            f"noted::{effect}(Tensor self, str text) -> Tensor", "The tensor itself, once the text is in the log.", type=lambda self, text: self,
-            kernel=_note, vjp={"self": lambda g, text: noted.io(g, text + " back")}, effect=effect, public=(),
+            f"noted::{effect}(Tensor self, str text) -> Tensor", "The tensor itself, once the text is in the log.",
+            type=lambda self, text: self, kernel=_note, vjp={"self": lambda g, text: noted.io(g, text + " back")},
+            effect=effect, public=(),
         )  # fmt: skip
     yield
     for effect in ("io", "python"):
@@ -103,7 +105,9 @@ def test_checks_stay_between_them(place: int) -> None:
 def test_within_control_flow() -> None:
     def f(x: Any, n: Any) -> Any:
         noted.io(x, "start")
-        y = weft.while_loop(lambda i, v: i < n, lambda i, v: (i + 1, noted.io(noted.io(v, "one") * 2, "two")), (weft.tensor(0), x))[1]
+        y = weft.while_loop(
+            lambda i, v: i < n, lambda i, v: (i + 1, noted.io(noted.io(v, "one") * 2, "two")), (weft.tensor(0), x)
+        )[1]
         noted.io(x, "between")
         z = weft.cond(x.sum() > 0, lambda: noted.io(x + 1, "yes"), lambda: noted.io(x - 1, "no"))
         noted.io(x, "end")
@@ -122,7 +126,10 @@ def test_a_backward_inside_and_after() -> None:
         return (g,)
 
     log = check(inside, X)
-    assert log[:3] == ["w", "2w", "forward done"] and log[-1] == "backward done" and sorted(log[3:-1]) == ["2w back", "w back"]
+    assert (
+        log[:3] == ["w", "2w", "forward done"] and log[-1] == "backward done"
+        and sorted(log[3:-1]) == ["2w back", "w back"]
+    )
 
 
 def test_a_gradient_that_nobody_reads() -> None:
@@ -153,8 +160,9 @@ def test_the_backward_of_a_compiled_forward(backend: str) -> None:
 
 
 STEPS: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b, _: a + b, "mul": lambda a, b, _: a * b, "tanh": lambda a, b, _: a.tanh(), "scale": lambda a, b, _: a * 0.5 + 1,
-    "sum": lambda a, b, _: a * 0.25 + b.sum(0), "mm": lambda a, b, _: (a @ b) * 0.1, "row": lambda a, b, _: a[(b[0, :1] * 0).long()] + b,
+    "add": lambda a, b, _: a + b, "mul": lambda a, b, _: a * b, "tanh": lambda a, b, _: a.tanh(),
+    "scale": lambda a, b, _: a * 0.5 + 1, "sum": lambda a, b, _: a * 0.25 + b.sum(0),
+    "mm": lambda a, b, _: (a @ b) * 0.1, "row": lambda a, b, _: a[(b[0, :1] * 0).long()] + b,
     "io": lambda a, b, i: noted.io(a, f"io {i}"), "python": lambda a, b, i: noted.python(a, f"python {i}"),
 }  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""A gradient's bytes are taken, or used again, only where nobody else has them: known from who made the gradient and who was given it."""
+"""A gradient's bytes are taken, or used again, only where nobody else has them: known from who made the gradient
+and who was given it."""
 
 from __future__ import annotations
 
@@ -10,16 +11,17 @@ import pytest
 
 import weft
 from weft import Tensor
-from weft.ops.overrides import armed
+from weft.ops.overrides import override_classes
 
 
 @pytest.fixture
 def nobody_takes_over() -> Iterator[None]:
-    """No class of tensors asks to see calls (one that a test before has made would be given every gradient that is read)."""
-    before = armed[:]
-    armed.clear()
+    """No class of tensors asks to see calls (one that a test before has made would be given every gradient
+    that is read)."""
+    before = override_classes[:]
+    override_classes.clear()
     yield
-    armed[:] = before
+    override_classes[:] = before
 
 
 class _Keeps(weft.autograd.Function):
@@ -80,9 +82,12 @@ def test_a_gradient_that_a_custom_function_keeps_is_copied() -> None:
 
 
 @pytest.mark.parametrize("made", [
-    lambda x: x * 3, lambda x: (x * 3) + (x * 4), lambda x: (x @ weft.ones(3, 2)).exp(), lambda x: weft.compile(lambda t: t * 3, backend="interpret")(x),
+    lambda x: x * 3, lambda x: (x * 3) + (x * 4), lambda x: (x @ weft.ones(3, 2)).exp(),
+    lambda x: weft.compile(lambda t: t * 3, backend="interpret")(x),
 ], ids=["one", "sum", "product", "compiled"])
-def test_a_gradient_that_nobody_else_has_is_taken(made: Callable[[Tensor], Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gradient_that_nobody_else_has_is_taken(
+    made: Callable[[Tensor], Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No second array of the gradient's size is filled."""
     copies: list[Any] = []
     import weft.autograd.accumulate as accumulate  # the module

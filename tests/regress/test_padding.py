@@ -10,7 +10,9 @@ import weft
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, weft.compile], ids=["eager", "captured"])
-@pytest.mark.parametrize("size,pad", [(0, (-1, 1)), (0, (1, -1)), (1, (-2, 2)), (1, (-2, 5)), (3, (-2, -2)), (2, (4, -3))])
+@pytest.mark.parametrize(
+    "size,pad", [(0, (-1, 1)), (0, (1, -1)), (1, (-2, 2)), (1, (-2, 5)), (3, (-2, -2)), (2, (4, -3))]
+)
 def test_one_side_cannot_cut_what_the_other_adds(size: int, pad: tuple[int, int], wrap: Any) -> None:
     x = weft.ones(2, size)
     with pytest.raises(RuntimeError, match="negative output size"):

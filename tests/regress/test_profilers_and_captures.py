@@ -1,4 +1,5 @@
-"""The user's own profiler, tracer and coverage see a call that is captured as they see any other, and are as they were behind it."""
+"""The user's own profiler, tracer and coverage see a call that is captured as they see any other,
+and are as they were behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What was captured and compiled is not compiled again: after a call that fails, for the next instance, for a function captured anew."""
+"""What was captured and compiled is not compiled again: after a call that fails, for the next instance,
+for a function captured anew."""
 
 from __future__ import annotations
 

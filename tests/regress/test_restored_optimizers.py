@@ -1,4 +1,5 @@
-"""Restoring an optimizer, or forgetting a part of its state, between calls of a compiled step costs no capture and gives eager mode's numbers."""
+"""Restoring an optimizer, or forgetting a part of its state, between calls of a compiled step costs no capture
+and gives eager mode's numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ import pytest
 
 import weft
 
-KINDS: list[tuple[str, dict[str, Any], int, int]] = [  # the captures of the first steps, and of ten that find no momentum
+# the captures of the first steps, and of ten that find no momentum
+KINDS: list[tuple[str, dict[str, Any], int, int]] = [
     ("SGD", {"lr": 0.1, "momentum": 0.5}, 1, 0),
     ("SGD", {"lr": 0.1, "momentum": 0.5, "dampening": 0.2}, 2, 10),
     ("SGD", {"lr": 0.1, "momentum": 0.5, "nesterov": True}, 1, 0),
@@ -21,7 +23,9 @@ KINDS: list[tuple[str, dict[str, Any], int, int]] = [  # the captures of the fir
 
 
 @pytest.mark.parametrize(("name", "options", "first", "forgotten"), KINDS, ids=lambda v: str(v))
-def test_restoring_costs_no_capture(name: str, options: dict[str, Any], first: int, forgotten: int, rng: np.random.Generator) -> None:
+def test_restoring_costs_no_capture(
+    name: str, options: dict[str, Any], first: int, forgotten: int, rng: np.random.Generator
+) -> None:
     inputs = [weft.from_numpy(x) for x in rng.normal(size=(30, 4, 3)).astype(np.float32)]
     ends, captures = [], []
     for is_compiled in (False, True):

@@ -1,4 +1,5 @@
-"""A result made of a loss whose backward has run: the capture ended in "backward through the graph a second time"; eager mode returns it."""
+"""A result made of a loss whose backward has run: the capture ended in "backward through the graph a second time";
+eager mode returns it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,13 @@ def test_what_is_made_of_the_loss_is_returned(result: str, rng: np.random.Genera
 
     def losses(wrap: object) -> list[float]:
         scope = {"weft": weft, "p": weft.nn.Parameter(weft.from_numpy(values.copy()))}
-        exec(f"def step(x):\n    p.grad = None\n    loss = (p * p * x).sum()\n    loss.backward()\n    with weft.no_grad(): p.sub_(0.1 * p.grad)\n    return {result}", scope)
+        exec(
+            (
+                "def step(x):\n    p.grad = None\n    loss = (p * p * x).sum()\n    loss.backward()\n"
+                f"    with weft.no_grad(): p.sub_(0.1 * p.grad)\n    return {result}"
+            ),
+            scope,
+        )
         step = scope["step"] if wrap is None else weft.compile(scope["step"])  # type: ignore[arg-type]
         out = [step(weft.full((), v, dtype=weft.float64)) for v in (1.0, 2.0)]  # type: ignore[operator]
         return [float(t) for o in out for t in (o if isinstance(o, tuple) else (o,))]

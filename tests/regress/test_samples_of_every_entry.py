@@ -1,4 +1,5 @@
-"""What samples for every entry found: maxima of bytes, copies into an unbatched tensor, tangents of ctc_loss, and dropout that says it draws."""
+"""What samples for every entry found: maxima of bytes, copies into an unbatched tensor, tangents of ctc_loss,
+and dropout that says it draws."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ def test_max_pool_of_bytes_pads_with_the_least_byte() -> None:
     assert F.max_pool1d(x, 2, padding=1).tolist() == [[[1, 3, 4]]]
 
 
-@pytest.mark.parametrize("name,source", [("copy", weft.tensor([[1.0, 2.0], [3.0, 4.0]])), ("fill", weft.tensor([5.0, 6.0]))])
+@pytest.mark.parametrize(
+    "name,source", [("copy", weft.tensor([[1.0, 2.0], [3.0, 4.0]])), ("fill", weft.tensor([5.0, 6.0]))]
+)
 def test_an_unbatched_tensor_takes_a_batch_of_sources(name: str, source: weft.Tensor) -> None:
     base = weft.zeros(3, 2)
     got = vmap(lambda s: getattr(aten, name)(base, s))(source)

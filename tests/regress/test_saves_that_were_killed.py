@@ -1,4 +1,5 @@
-"""A save that was killed leaves its path as it was, and a temporary file that the next save of the same path removes."""
+"""A save that was killed leaves its path as it was, and a temporary file that the next save
+of the same path removes."""
 
 from __future__ import annotations
 
@@ -24,10 +25,15 @@ weft.save(weft.ones(1000), sys.argv[1])
 def test_the_next_save_removes_what_a_killed_one_left(tmp_path: Path) -> None:
     path = tmp_path / "model.weft"
     weft.save([1], path)
-    others = [tmp_path / name for name in (".model.weft.incomplete.part", ".model.weft2.abcdefgh.part", "model.weft.abcdefgh.part")]
+    others = [
+        tmp_path / name
+        for name in (".model.weft.incomplete.part", ".model.weft2.abcdefgh.part", "model.weft.abcdefgh.part")
+    ]
     for other in others:
         other.write_text("somebody else's")
-    with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], cwd=Path(__file__).parents[2], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([
+        sys.executable, "-c", KILLED, str(path)
+    ], cwd=Path(__file__).parents[2], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.readline() == b"begun\n"
         weft.save([2], path)
         (left,) = tmp_path.glob(".model.weft.????????.part")  # it is still being written: another save leaves it alone

@@ -1,4 +1,5 @@
-"""Sizes of 1 that come after other sizes: gradients of what was broadcast do not hang on them, so that one program serves them too."""
+"""Sizes of 1 that come after other sizes: gradients of what was broadcast do not hang on them,
+so that one program serves them too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""cross_entropy with probabilities and label smoothing divided a number by a symbolic number of classes: a TypeError when captured."""
+"""cross_entropy with probabilities and label smoothing divided a number by a symbolic number of classes:
+a TypeError when captured."""
 
 from __future__ import annotations
 
@@ -18,5 +19,7 @@ def test_one_program_for_every_number_of_classes(rng: np.random.Generator) -> No
         x, y = (weft.from_numpy(rng.standard_normal((n, classes))) for _ in range(2))
         weights = F.softmax(y, 1).numpy() * (1 - smoothing) + smoothing / classes
         expected = -(F.log_softmax(x, 1).numpy() * weights).sum() / n
-        np.testing.assert_allclose([compiled(x, y, smoothing).item(), loss(x, y, smoothing).item()], expected, rtol=1e-12)
+        np.testing.assert_allclose(
+            [compiled(x, y, smoothing).item(), loss(x, y, smoothing).item()], expected, rtol=1e-12
+        )
     assert weft.counters.captures <= captures + 2

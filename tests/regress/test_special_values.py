@@ -49,7 +49,9 @@ def test_values(compiled: bool) -> None:
     def values(x: weft.Tensor, rows: weft.Tensor, target: weft.Tensor) -> tuple[weft.Tensor, ...]:
         return weft.sign(x), F.multi_margin_loss(rows, target, reduction="none")
 
-    sign, loss = (weft.compile(values) if compiled else values)(weft.tensor(X), weft.tensor([[NAN, 1, 2], [NAN, 1, 2]]), weft.tensor([1, 0]))
+    sign, loss = (weft.compile(values) if compiled else values)(
+        weft.tensor(X), weft.tensor([[NAN, 1, 2], [NAN, 1, 2]]), weft.tensor([1, 0])
+    )
     assert sign.tolist() == [0, 1, -1, -1, 1]
     np.testing.assert_allclose(loss.numpy(), [2 / 3, 0], rtol=1e-6)
 
@@ -58,7 +60,9 @@ def test_values(compiled: bool) -> None:
 def test_lgamma_where_it_is_0_and_at_the_least_numbers(compiled: bool, rng: np.random.Generator) -> None:
     run = weft.compile(lambda v: weft.lgamma(v)) if compiled else weft.lgamma
     assert run(weft.tensor([1.0, 2.0])).tolist() == [0, 0]
-    for root, slope, curve in ((1.0, -0.5772156649015329, np.pi**2 / 12), (2.0, 0.4227843350984671, np.pi**2 / 12 - 0.5)):
+    for root, slope, curve in (
+        ((1.0, -0.5772156649015329, np.pi**2 / 12), (2.0, 0.4227843350984671, np.pi**2 / 12 - 0.5))
+    ):
         x = root + rng.standard_normal(200) * 10.0 ** rng.uniform(-14, -9, 200)
         off = x - root
         np.testing.assert_allclose(run(weft.from_numpy(x)).numpy(), off * (slope + curve * off), rtol=2e-14, atol=0)

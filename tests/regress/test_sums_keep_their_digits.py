@@ -25,7 +25,9 @@ def test_around_ten_thousand(shape: tuple[int, ...], run: Callable[..., Any], rn
     truth, t = x.astype(np.float64), weft.from_numpy(x)
     many = [(d,) for d in range(len(shape)) if shape[d] > 30]
     for dims in [*many, tuple(range(len(shape))), *([(0, 2, 3)] if len(shape) == 4 else [])]:
-        total, mean, variance, deviation = run(lambda v, dims=dims: (v.sum(dims), v.mean(dims), v.var(dims), v.std(dims)))(t)
+        total, mean, variance, deviation = (
+            run(lambda v, dims=dims: (v.sum(dims), v.mean(dims), v.var(dims), v.std(dims)))(t)
+        )
         _close(total, truth.sum(dims))
         _close(mean, truth.mean(dims))
         _close(variance, truth.var(dims, ddof=1), 10)
@@ -40,7 +42,9 @@ def test_several_sums_of_one_array(run: Callable[..., Any], rng: np.random.Gener
         return w, w.sum(0), w.sum(1), w.sum(), (w * 0.5).mean(0)
 
     truth = 2 * x.astype(np.float64)
-    for value, expected in zip(run(step)(weft.from_numpy(x)), (truth, truth.sum(0), truth.sum(1), truth.sum(), x.astype(np.float64).mean(0)), strict=True):
+    for value, expected in zip(run(
+        step
+    )(weft.from_numpy(x)), (truth, truth.sum(0), truth.sum(1), truth.sum(), x.astype(np.float64).mean(0)), strict=True):
         _close(value, expected)
 
 

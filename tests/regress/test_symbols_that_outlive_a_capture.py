@@ -1,4 +1,5 @@
-"""Sizes, numbers and tensors of a capture that a cache keeps: afterwards they are plain numbers, or refused, and never another capture's symbols."""
+"""Sizes, numbers and tensors of a capture that a cache keeps: afterwards they are plain numbers, or refused,
+and never another capture's symbols."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from typing import Any
 import pytest
 
 import weft
-from weft.compile.arguments import symbolic_dims
-from weft.compile.capture import Capture
+from weft.compile.capture.capture import Capture
+from weft.compile.program.arguments import symbolic_dims
 from weft.support.errors import CaptureError
 
 
@@ -19,16 +20,22 @@ def kept() -> tuple[Any, Any, weft.Tensor, Any]:
     """A size, a float and a tensor of a capture that has ended, and a weak reference to its argument."""
     capture = Capture("step")
     with capture.active():
-        x = capture.symbolic_argument(weft.ones(4), "x", symbolic_dims(capture, (4,)), None)
+        x = capture.tensors.symbolic_argument(weft.ones(4), "x", symbolic_dims(capture, (4,)), None)
         size = x.shape[0]
         return size, size / 3, x * 2, weakref.ref(x)
 
 
 def test_numbers_are_plain_in_eager_code() -> None:
     n, third, _, _ = kept()
-    assert (n, n + 1, 2 * n, n // 3, n % 3, -n, n < 5, bool(n), hash(n), f"{n}", repr(n), list(range(n))) == (4, 5, 8, 1, 1, -4, True, True, 4, "4", "4", [0, 1, 2, 3])
+    assert (
+        (n, n + 1, 2 * n, n // 3, n % 3, -n, n < 5, bool(n), hash(n), f"{n}", repr(n), list(range(n)))
+        == (4, 5, 8, 1, 1, -4, True, True, 4, "4", "4", [0, 1, 2, 3])
+    )
     assert {4: "four"}[n] == "four"
-    assert (third, third * 3, third < 2, round(third, 2), repr(third), 1 - third) == (4 / 3, 4.0, True, 1.33, repr(4 / 3), 1 - 4 / 3)
+    assert (
+        (third, third * 3, third < 2, round(third, 2), repr(third), 1 - third)
+        == (4 / 3, 4.0, True, 1.33, repr(4 / 3), 1 - 4 / 3)
+    )
     assert weft.ones(n, 2).reshape(2 * n).shape == (8,)
     assert weft.full((n,), third).tolist() == (third * weft.ones(n)).tolist() == weft.tensor([4 / 3] * 4).tolist()
 
@@ -49,8 +56,13 @@ def test_numbers_are_plain_in_later_captures() -> None:
 
 def test_tensors_are_refused_and_say_why() -> None:
     _, _, tensor, _ = kept()
-    for use in (lambda: tensor + 1, lambda: weft.add(weft.ones(4), tensor), tensor.sum, tensor.item, lambda: tensor.add_(1), lambda: weft.cat([tensor])):
-        with pytest.raises(CaptureError, match="was made while step was captured, and something kept it beyond the call"):
+    for use in (
+        lambda: tensor + 1, lambda: weft.add(weft.ones(4), tensor), tensor.sum, tensor.item, lambda: tensor.add_(1),
+        lambda: weft.cat([tensor]),
+    ):
+        with pytest.raises(
+            CaptureError, match="was made while step was captured, and something kept it beyond the call"
+        ):
             use()
     with pytest.raises(CaptureError, match="was made while step was captured"):
         weft.compile(lambda x: x + tensor)(weft.ones(4))
@@ -82,7 +94,9 @@ class Model:
 
 def test_caches_of_plans_serve_eager_code_and_later_captures() -> None:
     plan.cache_clear()
-    first, second = weft.compile(lambda x: x.sum() + plan(x.shape[0], 3)[0]), weft.compile(lambda x: x[0] * plan(x.shape[0], 3)[0])
+    first, second = (
+        weft.compile(lambda x: x.sum() + plan(x.shape[0], 3)[0]), weft.compile(lambda x: x[0] * plan(x.shape[0], 3)[0])
+    )
     assert first(weft.ones(4)).item() == 16
     found = plan(4, 3)
     assert found == (12, 5, 2.0, [4])

@@ -1,4 +1,5 @@
-"""The first programs of a process, compiled by several threads at once: what they share is made once and stays mapped."""
+"""The first programs of a process, compiled by several threads at once: what they share is made
+once and stays mapped."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ print(wrong)
 
 
 def test_four_threads() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=Path(__file__).parents[2], capture_output=True, text=True
+    )
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr[-2000:]
 
 
@@ -72,7 +75,8 @@ def test_a_first_call_from_many_threads_is_captured_once() -> None:
 
 
 def test_calls_in_other_threads_do_not_disturb_a_capture() -> None:
-    """A program that runs elsewhere raises versions of tensors that this capture has saved: no error, and none of them is lost."""
+    """A program that runs elsewhere raises versions of tensors that this capture has saved: no error,
+    and none of them is lost."""
     w = weft.nn.Parameter(weft.ones(4))
     writes = weft.compile(lambda: w.detach().mul_(1.0))
     writes()

@@ -1,4 +1,5 @@
-"""What transforms of functions once got wrong: histories of views that nothing used, draws on tensors that examples share, chunks, empty outputs."""
+"""What transforms of functions once got wrong: histories of views that nothing used, draws on tensors that examples
+share, chunks, empty outputs."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def test_a_view_that_is_returned_after_its_base_was_written(rng):
 
 
 @pytest.mark.parametrize("draw", [
-    lambda t: F.dropout(t, 0.5), lambda t: F.dropout2d(t, 0.5), lambda t: F.dropout(weft.ones_like(t), 0.5, True), weft.nn.Dropout(0.5),
+    lambda t: F.dropout(t, 0.5), lambda t: F.dropout2d(t, 0.5), lambda t: F.dropout(weft.ones_like(t), 0.5, True),
+    weft.nn.Dropout(0.5),
 ])
 def test_draws_on_what_all_examples_share(draw, rng):
     shared, each = weft.ones(2, 8, 3, 3), weft.arange(3.0)
@@ -104,16 +106,21 @@ def test_what_has_no_derivative_is_refused(rng):
 def test_as_strided_of_examples_that_lie_behind_others(rng):
     x = point(rng, 2, 5, 2, 3)[1]
     expected = x.numpy()[:, :, 1:]
-    for f in (lambda a: a.as_strided((2, 2), (3, 1), a.storage_offset() + 1), lambda a: a.as_strided((2, 2), (3, 1), 31),
-              lambda a: a.transpose(0, 1).as_strided((2, 2), (3, 1), 31)):
+    for f in (lambda a: a.as_strided(
+        (2, 2), (3, 1), a.storage_offset() + 1
+    ), lambda a: a.as_strided((2, 2), (3, 1), 31), lambda a: a.transpose(0, 1).as_strided((2, 2), (3, 1), 31)):
         np.testing.assert_array_equal(vmap(f)(x).numpy(), expected)
-        np.testing.assert_array_equal(vmap(lambda a, f=f: grad(lambda b: f(b).sum())(a))(x).numpy(), np.tile([0.0, 1.0, 1.0], (5, 2, 1)))
+        np.testing.assert_array_equal(
+            vmap(lambda a, f=f: grad(lambda b: f(b).sum())(a))(x).numpy(), np.tile([0.0, 1.0, 1.0], (5, 2, 1))
+        )
         np.testing.assert_array_equal(jvp(vmap(f), (x,), (x,))[1].numpy(), expected)
 
 
 def test_anomalies_inside_transforms(rng):
     x = weft.tensor([0.0, 1.0], dtype=weft.float64)
-    with weft.autograd.set_detect_anomaly(True), pytest.raises(RuntimeError, match=r"SqrtBackward0' returned nan|MulBackward0' returned nan"):
+    with weft.autograd.set_detect_anomaly(True), pytest.raises(
+        RuntimeError, match=r"SqrtBackward0' returned nan|MulBackward0' returned nan"
+    ):
         vmap(grad(lambda a: (a.sqrt() * 0).sum()))(x)
 
 

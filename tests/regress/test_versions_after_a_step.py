@@ -11,7 +11,9 @@ from weft import nn
 
 
 def _twins() -> tuple[list[Any], list[Any]]:
-    return [[nn.Parameter(weft.arange(6.0).reshape(2, 3) / 7), nn.Parameter(weft.ones(3)), weft.zeros(3)] for _ in range(2)]  # type: ignore[return-value]
+    matrix = weft.arange(6.0).reshape(2, 3) / 7
+    one, other = ([nn.Parameter(matrix.clone()), nn.Parameter(weft.ones(3)), weft.zeros(3)] for _ in range(2))
+    return one, other
 
 
 def _step(w: Any, v: Any, buffer: Any) -> Any:

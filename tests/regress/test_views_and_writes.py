@@ -123,7 +123,7 @@ def test_results_of_the_interpreter_do_not_show_each_other():
     assert a.tolist() == [3.0, 4.0] and b.tolist() == [1.0, 2.0]
 
 
-def test_a_foreign_operator_may_read_the_first_rows_of_a_buffer():
+def test_a_host_call_may_read_the_first_rows_of_a_buffer():
     state = weft.tensor(np.arange(9.0).reshape(3, 3))
     compiled = weft.compile(lambda: state.chunk(2, 0)[0].clone().cumsum(0), backend="llvm")
     np.testing.assert_array_equal(compiled().numpy(), np.cumsum(np.arange(6.0).reshape(2, 3), 0))
@@ -167,8 +167,8 @@ def test_compile_is_callable_whichever_import_came_first():
 
 
 @pytest.mark.parametrize("write", [
-    lambda v: v.mul_(2), lambda v: v.__setitem__(0, 1.0), lambda v: v.zero_(), lambda v: v.transpose_(0, -1), lambda v: v.squeeze_(), lambda v: v.unsqueeze_(0),
-    lambda v: v.copy_(weft.ones(1)),
+    lambda v: v.mul_(2), lambda v: v.__setitem__(0, 1.0), lambda v: v.zero_(), lambda v: v.transpose_(0, -1),
+    lambda v: v.squeeze_(), lambda v: v.unsqueeze_(0), lambda v: v.copy_(weft.ones(1)),
 ])
 def test_writes_through_a_view_of_a_view_that_is_a_leaf(write, rng):
     leaf = weft.from_numpy(rng.standard_normal(6)).reshape(2, 3).requires_grad_()

@@ -1,4 +1,5 @@
-"""A branch or a loop body writes tensors that were made outside of it: compiled as in eager mode, with gradients of every order, state among them."""
+"""A branch or a loop body writes tensors that were made outside of it: compiled as in eager mode,
+with gradients of every order, state among them."""
 
 from __future__ import annotations
 
@@ -66,9 +67,12 @@ def _state_in_a_branch(x: Any, w: Any) -> Any:
 @pytest.mark.parametrize("backend", ["interpret", "llvm"])
 @pytest.mark.parametrize("order", [0, 1, 2])
 @pytest.mark.parametrize(
-    "function", [_in_one_branch, _views, _in_each_step, _in_a_branch_of_a_step, _state_in_a_loop, _state_in_a_branch], ids=lambda f: f.__name__[1:]
+    "function", [_in_one_branch, _views, _in_each_step, _in_a_branch_of_a_step, _state_in_a_loop, _state_in_a_branch],
+    ids=lambda f: f.__name__[1:],
 )
-def test_writes_are_carried_out(function: Callable[[Any, Any], Any], order: int, backend: str, rng: np.random.Generator) -> None:
+def test_writes_are_carried_out(
+    function: Callable[[Any, Any], Any], order: int, backend: str, rng: np.random.Generator
+) -> None:
     def step(x: Any, w: Any) -> Any:
         found = function(x, w)
         outs, found = [found.detach()], (found * found * w).sum()

@@ -1,4 +1,5 @@
-"""Passes as text: each .ir file names a pass, and holds the graph before and after it. WEFT_BLESS=1 writes what comes out, to be read before it is kept."""
+"""Passes as text: each .ir file names a pass, and holds the graph before and after it.
+WEFT_BLESS=1 writes what comes out, to be read before it is kept."""
 
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ from weft.passes.scatter_sums import scatter_sums
 from weft.passes.simplify_views import simplify_views
 
 PASSES = {
-    "dce": dce, "decompose": decompose, "open_opaque": open_opaque, "simplify_views": simplify_views, "optimize": optimize,
-    "differentiate": differentiate, "im2col": im2col, "legalize_matmul": legalize_matmul, "gather_as_mask": gather_as_mask,
-    "scatter_rows": scatter_rows, "scatter_sums": scatter_sums,
+    "dce": dce, "decompose": decompose, "open_opaque": open_opaque, "simplify_views": simplify_views,
+    "optimize": optimize, "differentiate": differentiate, "im2col": im2col, "legalize_matmul": legalize_matmul,
+    "gather_as_mask": gather_as_mask, "scatter_rows": scatter_rows, "scatter_sums": scatter_sums,
 }
 FILES = sorted(Path(__file__).parent.glob("*.ir"))
 

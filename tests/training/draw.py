@@ -1,7 +1,8 @@
 """Random training programs as source text: a model, a loss, an optimizer, and what its user does between steps.
 
-`draw(seed)` gives a Program. Its text names one library, `weft`; scripts/make_torch_steps.py runs the same text with PyTorch's name in its place
-and stores what comes out. Nothing in a program is random by itself, so that both libraries do the same sums.
+`draw(seed)` gives a Program. Its text names one library, `weft`; scripts/make_torch_steps.py runs the same
+text with PyTorch's name in its place and stores what comes out. Nothing in a program is random by itself, so that both
+libraries do the same sums.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from weft.nn import functional as F
 class Program:
     """A training step and its calls.
 
-    source: module text that defines `model`, `opt`, `schedule` and `step(x, y)`. calls: for each call, the size of the batch, the length of its
-    sequences, and the statements that run before it. inputs: what an x and a y are, by the names in running.py. dtype: of the floats.
+    source: module text that defines `model`, `opt`, `schedule` and `step(x, y)`. calls: for each call, the size
+    of the batch, the length of its sequences, and the statements that run before it. inputs: what an x and a y are,
+    by the names in running.py. dtype: of the floats.
     """
 
     seed: int
@@ -38,7 +40,9 @@ class Program:
     def text(self) -> str:
         """The program for reading: its source, and its calls as comments."""
         calls = [f"# call {i}: batch {b}, length {n}: {change or '-'}" for i, (b, n, change) in enumerate(self.calls)]
-        return "\n".join([f"# seed {self.seed}, {self.dtype}, x: {self.inputs[0]}, y: {self.inputs[1]}", self.source, *calls])
+        return "\n".join(
+            [f"# seed {self.seed}, {self.dtype}, x: {self.inputs[0]}, y: {self.inputs[1]}", self.source, *calls]
+        )
 
 
 def draw(seed: int) -> Program:
@@ -51,7 +55,9 @@ def draw(seed: int) -> Program:
     if "Rprop" in optimizer and _has_flat_directions(model):
         optimizer = optimizer.replace("Rprop", "SGD").replace(", etas=(0.6, 1.1)", "")
     schedule, advance = r.choice(SCHEDULES)(r)
-    source = "\n".join([PRELUDE, model.source, "model = Model()", "fill(model)", optimizer, schedule, "", *_step(r, model, loss), ""])
+    source = "\n".join(
+        [PRELUDE, model.source, "model = Model()", "fill(model)", optimizer, schedule, "", *_step(r, model, loss), ""]
+    )
     changes = _changes(model, facts)
     calls = []
     for i in range(r.randint(4, 7)):
@@ -111,12 +117,18 @@ def _step(r: random.Random, model: Model, loss: str) -> list[str]:
     return [*lines, f"    return {r.choice(('loss', 'loss.detach()', 'loss * 1'))}"]
 
 
-_CLEAR = ("opt.zero_grad()", "opt.zero_grad(set_to_none=False)", "model.zero_grad()", "for p in model.parameters(): p.grad = None")
+_CLEAR = (
+    "opt.zero_grad()", "opt.zero_grad(set_to_none=False)", "model.zero_grad()",
+    "for p in model.parameters(): p.grad = None",
+)
 _REGULARIZERS: tuple[tuple[str, ...], ...] = (
     (), (), (),
     ("loss = loss + 1e-3 * sum(p.abs().sum() for p in model.parameters())",),
     ("loss = loss + 1e-2 * sum((p ** 2).sum() for p in model.parameters() if p.dim() > 1)",),
-    ("for n, p in model.named_parameters():", "    if 'bias' not in n:", "        loss = loss + 1e-3 * p.pow(2).mean()"),
+    (
+        "for n, p in model.named_parameters():", "    if 'bias' not in n:",
+        "        loss = loss + 1e-3 * p.pow(2).mean()",
+    ),
     ("penalty, = weft.autograd.grad(loss, out, create_graph=True)", "loss = loss + (penalty ** 2).sum()"),
 )
 _BACKWARDS: tuple[tuple[str, ...], ...] = (
@@ -158,8 +170,14 @@ def _changes(model: Model, facts: tuple[str, ...]) -> list[Change]:
         lambda r: "for p in model.parameters(): p.grad = None",
         lambda r: "for p in model.parameters(): p.grad = weft.full_like(p, 0.01)",
         lambda r: "for p in model.parameters(): p.data = p.data * 0.95",
-        lambda r: "nn.utils.vector_to_parameters(nn.utils.parameters_to_vector(model.parameters()).detach() * 0.9, model.parameters())",
-        lambda r: "model.load_state_dict({k: v.clone() * 0.9 if v.is_floating_point() else v.clone() for k, v in model.state_dict().items()})",
+        lambda r: (
+            "nn.utils.vector_to_parameters(nn.utils.parameters_to_vector(model.parameters()).detach() * 0.9, "
+            "model.parameters())"
+        ),
+        lambda r: (
+            "model.load_state_dict({k: v.clone() * 0.9 if v.is_floating_point() else v.clone() for k, "
+            "v in model.state_dict().items()})"
+        ),
         lambda r: "opt.load_state_dict(copy.deepcopy(opt.state_dict()))",
         lambda r: "opt.state.clear()",
         lambda r: f"model.scale = {r.choice((0.5, 1.0, 2.0))}",

@@ -10,10 +10,15 @@ Facts = tuple[str, ...]  # the options that a user may change between steps
 
 def _groups(r: random.Random) -> str:
     """The parameters: all alike, or the first one with a learning rate of its own."""
-    return "model.parameters()" if r.random() < 0.7 else "[{'params': list(model.parameters())[:1], 'lr': 0.003}, {'params': list(model.parameters())[1:]}]"
+    return (
+        "model.parameters()" if r.random() < 0.7
+        else "[{'params': list(model.parameters())[:1], 'lr': 0.003}, {'params': list(model.parameters())[1:]}]"
+    )
 
 
-def _made(name: str, rates: tuple[float, ...], facts: Facts, *options: tuple[str, ...]) -> Callable[[random.Random], tuple[str, Facts]]:
+def _made(
+    name: str, rates: tuple[float, ...], facts: Facts, *options: tuple[str, ...]
+) -> Callable[[random.Random], tuple[str, Facts]]:
     def make(r: random.Random) -> tuple[str, Facts]:
         chosen = "".join(f", {text}" for text in map(r.choice, options) if text)
         return f"opt = weft.optim.{name}({_groups(r)}, lr={r.choice(rates)}{chosen})", facts
@@ -28,10 +33,19 @@ _MAXIMIZE = ("", "", "", "maximize=True")
 
 OPTIMIZERS = (
     _made("SGD", (0.01, 0.05), ("weight_decay",), _DECAY, _FOREACH, _MAXIMIZE),
-    _made("SGD", (0.01, 0.05), ("weight_decay", "momentum"), ("momentum=0.9", "momentum=0.8, nesterov=True", "momentum=0.7, dampening=0.1"), _DECAY),
+    _made(
+        "SGD", (0.01, 0.05), ("weight_decay", "momentum"),
+        ("momentum=0.9", "momentum=0.8, nesterov=True", "momentum=0.7, dampening=0.1"), _DECAY,
+    ),
     _made("Adam", (0.01, 0.02), ("weight_decay", "betas"), _DECAY, _BETAS, ("", "amsgrad=True"), _MAXIMIZE),
-    _made("AdamW", (0.01, 0.02), ("weight_decay", "betas"), ("", "weight_decay=0.1"), _BETAS, ("", "amsgrad=True"), _FOREACH),
-    _made("RMSprop", (0.01,), ("weight_decay", "momentum"), ("momentum=0.5", "momentum=0.9"), ("", "centered=True"), _DECAY),
+    _made(
+        "AdamW", (0.01, 0.02), ("weight_decay", "betas"),
+        ("", "weight_decay=0.1"), _BETAS, ("", "amsgrad=True"), _FOREACH,
+    ),
+    _made(
+        "RMSprop", (0.01,), ("weight_decay", "momentum"),
+        ("momentum=0.5", "momentum=0.9"), ("", "centered=True"), _DECAY,
+    ),
     _made("RMSprop", (0.01,), ("weight_decay",), ("", "alpha=0.9"), ("", "centered=True"), _DECAY),
     _made("Adagrad", (0.05,), ("weight_decay",), ("", "lr_decay=0.1"), ("", "initial_accumulator_value=0.1"), _DECAY),
     _made("Adadelta", (0.5, 1.0), ("weight_decay",), ("", "rho=0.8"), _DECAY),

@@ -1,4 +1,5 @@
-"""Running a training program: its model filled and its data drawn by NumPy, its step eager or compiled, and what came out as numbers."""
+"""Running a training program: its model filled and its data drawn by NumPy, its step eager or compiled,
+and what came out as numbers."""
 
 from __future__ import annotations
 
@@ -22,18 +23,22 @@ class Outcome:
     tensors: dict[str, np.ndarray[Any, Any]]
 
     def summary(self) -> np.ndarray[Any, Any]:
-        """The losses, and two numbers that a difference in any tensor moves: a sum with random weights, and the norm."""
+        """The losses, and two numbers that a difference in any tensor moves: a sum with random weights,
+        and the norm."""
         flat = np.concatenate([self.tensors[name].astype(np.float64).ravel() for name in sorted(self.tensors)])
         weights = np.random.default_rng(flat.size).standard_normal(flat.size)
         return np.array([*self.losses, weights @ flat, np.linalg.norm(flat)])
 
     def difference(self, other: Outcome, dtype: str) -> str | None:
-        """What differs by more than rounding explains; of single precision only the losses are asked (optimizers divide noise by its own size)."""
+        """What differs by more than rounding explains; of single precision only the losses are asked
+        (optimizers divide noise by its own size)."""
         if not _close(self.losses, other.losses, dtype):
             return f"losses {self.losses} and {other.losses}"
         if self.tensors.keys() != other.tensors.keys():
             return f"only one has {sorted(self.tensors.keys() ^ other.tensors.keys())}"
-        names = [] if dtype == "float32" else [n for n, a in self.tensors.items() if not _close(a, other.tensors[n], dtype)]
+        names = (
+            [] if dtype == "float32" else [n for n, a in self.tensors.items() if not _close(a, other.tensors[n], dtype)]
+        )
         return f"tensors {names}" if names else None
 
 
@@ -54,13 +59,17 @@ def agrees(outcome: Outcome, stored: np.ndarray[Any, Any], dtype: str) -> bool:
 
 
 def run(program: Program, library: Any, wrap: Callable[[Any], Any] | None = None) -> Outcome:
-    """Run a program with weft, or with another library of the same interface; `wrap` makes its step another one (weft.compile)."""
+    """Run a program with weft, or with another library of the same interface;
+    `wrap` makes its step another one (weft.compile)."""
     name = library.__name__
     file = f"<program {program.seed}>"
     source = program.source.replace("weft", name)
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     library.set_default_dtype(getattr(library, program.dtype))
-    scope: dict[str, Any] = {"fill": lambda model: fill(model, library, program.seed), "copy": copy, "DTYPE": getattr(library, program.dtype), "last": 0.0}
+    scope: dict[str, Any] = {
+        "fill": lambda model: fill(model, library, program.seed), "copy": copy,
+        "DTYPE": getattr(library, program.dtype), "last": 0.0,
+    }
     try:
         exec(compile(source, file, "exec"), scope)
         if wrap is not None:
@@ -73,7 +82,10 @@ def run(program: Program, library: Any, wrap: Callable[[Any], Any] | None = None
             scope["last"] = float(scope["step"](x, y).detach().item())
             losses.append(scope["last"])
         tensors = {key: value.detach().numpy().copy() for key, value in scope["model"].state_dict().items()}
-        tensors |= {f"{key}.grad": p.grad.detach().numpy().copy() for key, p in scope["model"].named_parameters() if p.grad is not None}
+        tensors |= {
+            f"{key}.grad": p.grad.detach().numpy().copy()
+            for key, p in scope["model"].named_parameters() if p.grad is not None
+        }
         return Outcome(np.array(losses), tensors)
     finally:
         library.set_default_dtype(library.float32)
@@ -94,5 +106,8 @@ def make(what: str, batch: int, length: int, rng: np.random.Generator, dtype: st
         return rng.integers(0, CLASSES, (batch,))
     if what == "tokens":
         return rng.integers(0, 11, (batch, length))
-    shape = {"values": (batch, CLASSES), "vectors": (batch, WIDTH), "images": (batch, 2, 6, 6), "sequences": (batch, length, WIDTH)}[what]
+    shape = {
+        "values": (batch, CLASSES), "vectors": (batch, WIDTH), "images": (batch, 2, 6, 6),
+        "sequences": (batch, length, WIDTH),
+    }[what]
     return rng.standard_normal(shape).astype(dtype)

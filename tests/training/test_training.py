@@ -1,7 +1,7 @@
 """Random training programs: eager mode gives PyTorch's stored numbers, and the compiled step gives those of eager mode.
 
-scripts/make_torch_steps.py stored 3,000 programs. A run of the suite takes some of them; WEFT_TRAINING=3000 takes them all (`./dev sweep` does).
-A failure shows the program; shrink it by hand and keep it as a case of tests/regress.
+scripts/make_torch_steps.py stored 3,000 programs. A run of the suite takes some of them; WEFT_TRAINING=3000 takes them
+all (`./dev sweep` does). A failure shows the program; shrink it by hand and keep it as a case of tests/regress.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def check(seed: int, summary: np.ndarray) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         eager = run(program, weft)
-        assert agrees(eager, summary, program.dtype), f"eager gives {eager.summary()}, PyTorch {summary}\n{program.text()}"
+        assert agrees(eager, summary, program.dtype), (
+            f"eager gives {eager.summary()}, PyTorch {summary}\n{program.text()}"
+        )
         problem = run(program, weft, weft.compile).difference(eager, program.dtype)
     assert problem is None, f"compiled and eager differ: {problem}\n{program.text()}"
 

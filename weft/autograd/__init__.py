@@ -1,12 +1,19 @@
 """Floor 7: gradients. Nodes are generated from the entries' formulas; one small engine runs them.
 
-record.py      recording a call (which formula needs what: ops/backward.py)
-node.py        the node and its hooks                                      saved.py    saved tensors and their versions
-engine.py      backward (seeds.py: its roots, run_hooks.py: its hooks)        accumulate.py  AccumulateGrad
-views.py       in-place writes, CopySlices, regenerated histories          function.py custom Functions (function_context.py, function_outputs.py)
-checkpoint.py  regions that run again in backward      functional.py, forward.py    Jacobians and products with them
-gradient_checks.py   gradients against differences (gradient_numbers.py, forward_check.py)        graph.py   the graph as users see it
-forward_ad.py  tangents by hand (imported when first asked for: it stands on the transforms, which stand on this)
+record.py           recording a call (which formula needs what: ops/backward.py)
+node.py             the node and its hooks
+saved.py            saved tensors and their versions
+engine.py           backward (seeds.py: its roots, run_hooks.py: its hooks)
+accumulate.py       AccumulateGrad
+views.py            in-place writes, CopySlices, regenerated histories
+function.py         custom Functions (function_context.py, function_outputs.py)
+checkpoint.py       regions that run again in backward
+functional.py       Jacobians and products with them (forward.py)
+gradient_checks.py  gradients against differences (gradient_numbers.py, forward_check.py)
+graph.py            the graph as users see it
+forward_ad.py       tangents of dual tensors (imported when first asked for: it stands on the transforms,
+                    which stand on this)
+
 Start reading at engine.py. Nothing here imports a compiler: one is installed into the engine (engine.install).
 """
 
@@ -29,13 +36,14 @@ if TYPE_CHECKING:
 
 _MODULES = ("forward", "forward_ad", "functional", "graph")
 _NAMES = {
-    "Function": "function", "once_differentiable": "function", "GradcheckError": "gradient_checks", "gradcheck": "gradient_checks",
-    "gradgradcheck": "gradient_checks", "Variable": "variable",
+    "Function": "function", "once_differentiable": "function", "GradcheckError": "gradient_checks",
+    "gradcheck": "gradient_checks", "gradgradcheck": "gradient_checks", "Variable": "variable",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """What not every program needs is imported when first asked for (forward_ad: it stands on the transforms, which stand on this)."""
+    """What not every program needs is imported when first asked for (forward_ad: it stands on the transforms,
+    which stand on this)."""
     import importlib
 
     if name in _MODULES:
@@ -43,7 +51,8 @@ def __getattr__(name: str) -> Any:
     if name in _NAMES:
         module = importlib.import_module(f"weft.autograd.{_NAMES[name]}")
         for other in (n for n, home in _NAMES.items() if home == _NAMES[name]):
-            globals()[other] = getattr(module, other)  # `gradcheck` is the function, not the module that importing it has put there
+            # `gradcheck` is the function, not the module that importing it has put there
+            globals()[other] = getattr(module, other)
         return globals()[name]
     refuse("module 'weft.autograd'", name)
 
@@ -55,8 +64,8 @@ def __dir__() -> list[str]:
 register_multi_grad_hook = _hooks.register_multi_grad_hook
 
 __all__ = [
-    "Function", "GradcheckError", "SavedTensor", "Variable", "backward", "detect_anomaly", "enable_grad", "forward", "forward_ad", "functional", "grad",
-    "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_anomaly_enabled", "no_grad", "once_differentiable", "queue_callback",
-    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled",
-    "set_multithreading_enabled",
+    "Function", "GradcheckError", "SavedTensor", "Variable", "backward", "detect_anomaly", "enable_grad", "forward",
+    "forward_ad", "functional", "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_anomaly_enabled",
+    "no_grad", "once_differentiable", "queue_callback", "register_multi_grad_hook", "save_on_cpu",
+    "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled",
 ]

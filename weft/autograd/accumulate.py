@@ -11,18 +11,20 @@ import numpy as np
 
 from weft.autograd.node import InputMetadata, Node
 from weft.ops.geometry import contiguous_strides
-from weft.ops.overrides import DISABLED, Asking, armed
+from weft.ops.overrides import DISABLED, OverrideLevel, override_classes
+from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
+from weft.tensor.dense import dense_array, payload_of
 from weft.tensor.modes import modes, no_grad
 from weft.tensor.tensor import Tensor
 
-ndarray = np.ndarray
 _lock = threading.RLock()  # several threads may run backward into one leaf
 
 
 def gradient_of(variable: Tensor) -> Tensor | None:
-    """`.grad`, for code of weft's own that gives it to nobody and keeps nothing of it: reading the property says that somebody has it."""
-    if modes.capture is not None or armed:
+    """`.grad`, for code of weft's own that gives it to nobody and keeps nothing of it: reading the property says
+    that somebody has it."""
+    if modes.capture is not None or override_classes:
         return variable.grad
     state = variable._autograd
     return None if state is None else state.grad
@@ -31,7 +33,7 @@ def gradient_of(variable: Tensor) -> Tensor | None:
 def zero(variable: Tensor) -> None:
     """Set `.grad` to zero in its own memory, if there is one."""
     capture = modes.capture
-    if capture is not None and capture.zero_grad(variable):
+    if capture is not None and capture.gradients.zero_grad(variable):
         return
     gradient = gradient_of(variable)
     if gradient is not None:
@@ -70,9 +72,9 @@ class AccumulateGrad(Node):
         if gradient is not None and variable is not None:
             capture = modes.capture
             if capture is not None:
-                capture.accumulate(variable, gradient)
-            elif armed:  # adding up is no public call
-                with Asking(DISABLED):
+                capture.gradients.accumulate(variable, gradient)
+            elif override_classes:  # adding up is no public call
+                with OverrideLevel(DISABLED):
                     accumulate(variable, gradient, is_owned)
             else:
                 accumulate(variable, gradient, is_owned)
@@ -111,13 +113,14 @@ def accumulator_of(variable: Tensor) -> AccumulateGrad:
 
 
 def accumulate(variable: Tensor, gradient: Tensor, is_owned: bool = False) -> None:
-    """`variable.grad += gradient`: in place when there is a gradient and grad mode is off, else a new object. is_owned: nobody else has the gradient."""
+    """`variable.grad += gradient`: in place when there is a gradient and grad mode is off, else a new object.
+    is_owned: nobody else has the gradient."""
     state = variable._state()
     with _lock:
         present = state.grad
         if present is None:
             state.grad = _first(variable, gradient, is_owned)
-            state.owns_grad = not modes.grad and type(gradient._data) is ndarray
+            state.owns_grad = not modes.grad and payload_of(gradient).has_bytes
         elif modes.grad:
             state.grad, state.owns_grad = present + gradient, False
         else:
@@ -127,17 +130,22 @@ def accumulate(variable: Tensor, gradient: Tensor, is_owned: bool = False) -> No
 def _first(variable: Tensor, gradient: Tensor, is_owned: bool) -> Tensor:
     if modes.grad:
         return gradient.clone() if _shares_layout(variable, gradient) is False else gradient
-    data = gradient._data
-    if type(data) is not ndarray:
+    if not payload_of(gradient).has_bytes:
         return gradient.detach()
     if is_owned and _shares_layout(variable, gradient):
         return gradient.detach() if gradient._autograd is not None else gradient
-    out = Tensor(_laid_out_like(variable, data))
-    return out
+    return _laid_out_like(variable, gradient)
 
 
 def _shares_layout(variable: Tensor, gradient: Tensor) -> bool:
+    if _is_row_major(variable) and _is_row_major(gradient):
+        return True
     return gradient.geometry().strides == _layout(variable)
+
+
+def _is_row_major(tensor: Tensor) -> bool:
+    data = dense_array(tensor)
+    return data is not None and data.flags.c_contiguous
 
 
 def _layout(variable: Tensor) -> tuple[Any, ...]:
@@ -154,9 +162,18 @@ def _layout(variable: Tensor) -> tuple[Any, ...]:
     return g.strides
 
 
-def _laid_out_like(variable: Tensor, data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    strides = tuple(s * data.dtype.itemsize for s in _layout(variable))
+def _laid_out_like(variable: Tensor, gradient: Tensor) -> Tensor:
+    """A copy of the gradient, laid out as the variable is."""
+    data = dense_array(gradient)
+    if data is not None and _is_row_major(variable):
+        return Tensor(np.array(data, order="C"))
+    layout = _layout(variable)
+    if data is None:
+        same = gradient.geometry().strides == layout
+        copied: Tensor = aten.clone(gradient) if same else aten._contiguous_copy(gradient)
+        return copied
+    strides = tuple(s * data.dtype.itemsize for s in layout)
     out = np.empty(data.size, data.dtype)
     shaped = np.ndarray(data.shape, data.dtype, out, 0, strides) if data.size else np.empty(data.shape, data.dtype)
     shaped[...] = data
-    return shaped
+    return Tensor(shaped)

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from weft.support.errors import StateError
 from weft.support.locations import is_internal, user_location
+from weft.tensor.dense import payload_of
 from weft.tensor.tensor import Tensor
 
 
@@ -25,7 +24,9 @@ class _Anomaly:
 anomaly = _Anomaly()
 
 
-_SLOW = "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging."
+_SLOW = (
+    "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging."
+)
 
 
 class detect_anomaly:
@@ -96,7 +97,8 @@ def describe_failure(node: Any, error: BaseException) -> None:
         return
     if not node.forward_trace:
         _tell(
-            f"Error detected in {node.name()}. No forward pass information available. Enable detect anomaly during forward pass for more information."
+            f"Error detected in {node.name()}. No forward pass information available. Enable detect anomaly during "
+            "forward pass for more information."
         )
         return
     _tell(f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{node.forward_trace}")
@@ -105,14 +107,19 @@ def describe_failure(node: Any, error: BaseException) -> None:
         seen.add(id(parent))
         _tell(
             f"\nPrevious calculation was induced by {parent.name()}. "
-            + (f"Traceback of forward call that induced the previous calculation:\n{parent.forward_trace}" if parent.forward_trace
-               else "No forward pass information available. Enable detect anomaly during forward pass for more information.")
+            + (
+                f"Traceback of forward call that induced the previous calculation:\n{parent.forward_trace}"
+                if parent.forward_trace
+                else "No forward pass information available. Enable detect anomaly during forward pass for more "
+                "information."
+            )
         )
         parent = parent.parent_node
 
 
 def _tell(text: str) -> None:
-    """Warn; where warnings are errors, print instead: the failure that is being described must not be hidden by its description."""
+    """Warn; where warnings are errors, print instead: the failure that is being described must not be hidden
+    by its description."""
     try:
         warnings.warn(text, stacklevel=4)
     except Warning:
@@ -122,10 +129,7 @@ def _tell(text: str) -> None:
 def check_nan(node: Any, out: tuple[Any, ...]) -> None:
     """Raise StateError if a gradient holds a NaN."""
     for i, gradient in enumerate(out):
-        data = gradient._data if isinstance(gradient, Tensor) else None
-        while isinstance(getattr(data, "value", None), Tensor):  # a tensor of a transform
-            data = data.value._data  # type: ignore[union-attr]
-        if type(data) is np.ndarray and bool(np.isnan(data).any()):
+        if isinstance(gradient, Tensor) and payload_of(gradient).has_nan():
             describe_failure(node, StateError())
             where = f" (forward at {node.where})" if node.where else ""
             raise StateError(f"Function '{node.name()}' returned nan values in its {i}th output.{where}")

@@ -22,7 +22,8 @@ def _tuple(value: Tensors) -> tuple[Any, ...]:
 
 @overridable
 def backward(
-    tensors: Tensors, grad_tensors: Tensors = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Tensors = None
+    tensors: Tensors, grad_tensors: Tensors = None, retain_graph: bool | None = None, create_graph: bool = False,
+    inputs: Tensors = None,
 ) -> None:
     """Accumulate the gradients of the leaves that `tensors` depend on (of `inputs` only, when given)."""
     roots = _tuple(tensors)
@@ -45,10 +46,13 @@ def grad(
 ) -> tuple[Any, ...]:
     """Gradients of `outputs` with respect to `inputs`, returned and not accumulated.
 
-    Raises StateError for an input that the outputs do not depend on, unless allow_unused (None is returned) or materialize_grads (zeros).
+    Raises StateError for an input that the outputs do not depend on, unless allow_unused (None is returned)
+    or materialize_grads (zeros).
     """
     if materialize_grads and allow_unused is False:
-        raise ValueProblem("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+        raise ValueProblem(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
     roots, wanted = _tuple(outputs), _tuple(inputs)
     seeds = (None,) * len(roots) if grad_outputs is None else _tuple(grad_outputs)
     if is_grads_batched:
@@ -57,7 +61,9 @@ def grad(
     return _complete(found, wanted, bool(allow_unused), materialize_grads, create_graph)
 
 
-def _complete(found: Sequence[Any], wanted: Sequence[Tensor], allow_unused: bool, materialize: bool, create_graph: bool) -> tuple[Any, ...]:
+def _complete(
+    found: Sequence[Any], wanted: Sequence[Tensor], allow_unused: bool, materialize: bool, create_graph: bool
+) -> tuple[Any, ...]:
     out = []
     for i, (gradient, tensor) in enumerate(zip(found, wanted, strict=False)):
         if isinstance(tensor, GradientEdge) and materialize and gradient is None:
@@ -66,29 +72,33 @@ def _complete(found: Sequence[Any], wanted: Sequence[Tensor], allow_unused: bool
             gradient = aten.zeros_like(tensor).requires_grad_(create_graph)
         if gradient is None and not allow_unused:
             raise StateError(
-                f"The differentiated Tensor at index {i} appears to not have been used in the graph. Set allow_unused=True if this is the desired "
-                "behavior."
+                f"The differentiated Tensor at index {i} appears to not have been used in the graph. "
+                "Set allow_unused=True if this is the desired behavior."
             )
         out.append(gradient)
     return tuple(out)
 
 
 def _batched(
-    roots: Sequence[Tensor], wanted: Sequence[Tensor], seeds: Sequence[Tensor | None], retain: bool | None, create: bool, allow_unused: bool
+    roots: Sequence[Tensor], wanted: Sequence[Tensor], seeds: Sequence[Tensor | None], retain: bool | None,
+    create: bool, allow_unused: bool,
 ) -> tuple[Any, ...]:
     """The gradients for each entry of the leading dim of the seeds."""
     for i, (root, seed) in enumerate(zip(roots, seeds, strict=False)):
         if seed is not None and tuple(seed.shape[1:]) != tuple(root.shape):
             raise StateError(
-                f"If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The sizes of the remaining "
-                f"dimensions are expected to match the shape of corresponding output, but a mismatch was detected: grad_output[{i}] has a shape of "
-                f"{seed.shape} and output[{i}] has a shape of {root.shape}."
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
+                f"output, but a mismatch was detected: grad_output[{i}] has a shape of {seed.shape} and output[{i}] "
+                f"has a shape of {root.shape}."
             )
     found = _by_rows if modes.capture is not None or all(s is None for s in seeds) else _by_batch
     return _complete(found(roots, wanted, seeds, retain, create), wanted, allow_unused, False, create)
 
 
-def _by_batch(roots: Sequence[Tensor], wanted: Sequence[Tensor], seeds: Sequence[Tensor | None], retain: bool | None, create: bool) -> list[Any]:
+def _by_batch(
+    roots: Sequence[Tensor], wanted: Sequence[Tensor], seeds: Sequence[Tensor | None], retain: bool | None, create: bool
+) -> list[Any]:
     """One walk for all of them, its gradients batched as in vmap."""
     from weft.layers.transforms.custom import BatchLevel  # the transforms stand on this package
     from weft.ops.batching import whole  # only used with them
@@ -101,11 +111,17 @@ def _by_batch(roots: Sequence[Tensor], wanted: Sequence[Tensor], seeds: Sequence
     return [whole(g, size) if g is not None and not o else g for g, o in zip(values, owned, strict=True)]
 
 
-def _by_rows(roots: Sequence[Tensor], wanted: Sequence[Tensor], seeds: Sequence[Tensor | None], retain: bool | None, create: bool) -> list[Any]:
+def _by_rows(
+    roots: Sequence[Tensor], wanted: Sequence[Tensor], seeds: Sequence[Tensor | None], retain: bool | None, create: bool
+) -> list[Any]:
     """One walk each."""
     count = next((int(s.shape[0]) for s in seeds if s is not None), 1)
     rows = []
     for i in range(count):
         keep = bool(retain) or create or i < count - 1
-        rows.append(run_backward(roots, [None if s is None else aten.select(s, 0, i) for s in seeds], keep, create, wanted, False))
-    return [None if any(g is None for g in column) else aten.stack(tuple(column)) for column in zip(*rows, strict=False)]
+        rows.append(run_backward(
+            roots, [None if s is None else aten.select(s, 0, i) for s in seeds], keep, create, wanted, False
+        ))
+    return [
+        None if any(g is None for g in column) else aten.stack(tuple(column)) for column in zip(*rows, strict=False)
+    ]

@@ -1,7 +1,8 @@
 """Checkpointing: a region keeps its inputs only, and runs again in backward when its saved tensors are first asked for.
 
-Each tensor that the region saves is replaced by its number. The first unpack runs the region again, with the random state and grad mode of the
-first run, and collects what it saves; the numbers are looked up there. So any backward (also of a part, also twice, also under create_graph) works.
+Each tensor that the region saves is replaced by its number. The first unpack runs the region again,
+with the random state and grad mode of the first run, and collects what it saves; the numbers are looked up there.
+So any backward (also of a part, also twice, also under create_graph) works.
 """
 
 from __future__ import annotations
@@ -27,14 +28,16 @@ class CheckpointError(RuntimeError):
 
 
 _EXPLICIT = (
-    "weft.utils.checkpoint: the use_reentrant parameter should be passed explicitly; where it is not, weft takes use_reentrant=False (PyTorch: True)."
+    "weft.utils.checkpoint: the use_reentrant parameter should be passed explicitly; where it is not, "
+    "weft takes use_reentrant=False (PyTorch: True)."
 )
 _early_stop: list[bool | None] = [None]
 
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Within the block, checkpointed calls end their second run as soon as everything saved is there, or (False) run to the end."""
+    """Within the block, checkpointed calls end their second run as soon as everything saved is there,
+    or (False) run to the end."""
     _early_stop.append(enable)
     try:
         yield
@@ -47,13 +50,15 @@ class _StopRecomputation(Exception):
 
 
 def checkpoint(
-    function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None, context_fn: Callable[[], Contexts] | None = None,
-    determinism_check: str = "default", preserve_rng_state: bool = True, debug: bool = False, early_stop: bool = True, **kwargs: Any,
+    function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None,
+    context_fn: Callable[[], Contexts] | None = None, determinism_check: str = "default",
+    preserve_rng_state: bool = True, debug: bool = False, early_stop: bool = True, **kwargs: Any,
 ) -> Any:
     """`function(*args, **kwargs)`, whose intermediate tensors are computed again in backward instead of being kept.
 
     Args:
-        use_reentrant: False (and, with a warning, None) gives all of autograd. True: run as one custom Function (only gradients of leaves and of tensor arguments; no autograd.grad inside).
+        use_reentrant: False (and, with a warning, None) gives all of autograd. True: run as one custom Function
+            (only gradients of leaves and of tensor arguments; no autograd.grad inside).
         context_fn: gives two context managers, for the first and for the second run.
         determinism_check: "default" compares shape, dtype and device of what is saved; "none" does not.
         preserve_rng_state: give the second run the random numbers of the first.
@@ -68,7 +73,10 @@ def checkpoint(
         use_reentrant = False
     if use_reentrant:
         if kwargs or context_fn is not None:
-            raise ValueProblem("Unexpected keyword arguments with use_reentrant=True: " + ", ".join([*kwargs, *(["context_fn"] if context_fn else [])]))
+            raise ValueProblem(
+                "Unexpected keyword arguments with use_reentrant=True: "
+                + ", ".join([*kwargs, *(["context_fn"] if context_fn else [])])
+            )
         return _Reentrant.apply(function, preserve_rng_state, *args)
     first, second = (nullcontext(), nullcontext()) if context_fn is None else context_fn()
     stops = early_stop if _early_stop[-1] is None else _early_stop[-1]
@@ -98,8 +106,8 @@ class _Region:
     """One checkpointed call."""
 
     def __init__(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], context: AbstractContextManager[Any], keep_random: bool,
-        check: bool, early_stop: bool,
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+        context: AbstractContextManager[Any], keep_random: bool, check: bool, early_stop: bool,
     ) -> None:
         self.function, self.args, self.kwargs, self.context = function, args, kwargs, context
         self.check, self.early_stop = check, early_stop
@@ -119,8 +127,9 @@ class _Region:
             self._run_again()
         if number not in self.found:
             raise CheckpointError(
-                f"weft.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\nNumber of tensors "
-                f"saved during forward: {len(self.kinds)}\nNumber of tensors saved during recomputation: {len(self.found)}."
+                "weft.utils.checkpoint: A different number of tensors was saved during the original forward and "
+                f"recomputation.\nNumber of tensors saved during forward: {len(self.kinds)}\n"
+                f"Number of tensors saved during recomputation: {len(self.found)}."
             )
         return self.found.pop(number)
 
@@ -148,8 +157,9 @@ class _Region:
         if len(collected) < count or (self.is_complete and len(collected) > count):
             self.found = collected if len(collected) < count else {}
             raise CheckpointError(
-                f"weft.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\nNumber of tensors "
-                f"saved during forward: {count}\nNumber of tensors saved during recomputation: {len(collected)}."
+                "weft.utils.checkpoint: A different number of tensors was saved during the original forward and "
+                f"recomputation.\nNumber of tensors saved during forward: {count}\n"
+                f"Number of tensors saved during recomputation: {len(collected)}."
             )
         self.found = {number: kept for number, kept in collected.items() if number < count}
 
@@ -157,8 +167,9 @@ class _Region:
         if self.check and modes.capture is None and self.kinds[number] != (tensor.dims, tensor.dtype):
             dims, dtype = self.kinds[number]
             raise CheckpointError(
-                "weft.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass.\n"
-                f"tensor at position {number}:\nsaved metadata: {{'shape': {list(dims)}, 'dtype': {dtype}}}\n"
+                "weft.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
+                f"during the forward pass.\ntensor at position {number}:\n"
+                f"saved metadata: {{'shape': {list(dims)}, 'dtype': {dtype}}}\n"
                 f"recomputed metadata: {{'shape': {list(tensor.dims)}, 'dtype': {tensor.dtype}}}"
             )
 
@@ -184,8 +195,9 @@ class _Reentrant(Function):
         walk = current_walk()
         if walk is not None and walk.wanted is not None:
             raise StateError(
-                "When use_reentrant=True, weft.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to .backward(). To resolve "
-                "this error, you can either set use_reentrant=False, or call .backward() without passing the `inputs` argument."
+                "When use_reentrant=True, weft.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
+                "parameter to .backward(). To resolve this error, you can either set use_reentrant=False, "
+                "or call .backward() without passing the `inputs` argument."
             )
         saved = ctx.saved_tensors
         args = tuple(_cut(t) if t is not None else p for t, p in zip(saved, ctx.plain, strict=False))
@@ -199,7 +211,9 @@ class _Reentrant(Function):
         return (None, None, *[a.grad if isinstance(a, Tensor) else None for a in args])
 
 
-def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
     """A sequence of functions cut into `segments` checkpointed parts; the last part keeps its tensors."""
     if use_reentrant is None:
         warnings.warn(_EXPLICIT, stacklevel=2)

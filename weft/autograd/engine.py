@@ -1,7 +1,7 @@
 """The engine: a ready queue by sequence number, input buffers, hooks in their order, and a check on every edge.
 
-A compiler may be installed (`install`): it then runs nodes, checks and sums in the engine's place (see Evaluator), so that a walk over the graph
-records instead of computing. The engine never imports one.
+A compiler may be installed (`install`): it then runs nodes, checks and sums in the engine's place (see Evaluator),
+so that a walk over the graph records instead of computing. The engine never imports one.
 """
 
 from __future__ import annotations
@@ -9,12 +9,9 @@ from __future__ import annotations
 import heapq
 import threading
 import warnings
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-
-from numpy import ndarray
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.accumulate import accumulate as accumulate_into
@@ -51,14 +48,18 @@ class Evaluator:
 
     def add(self, a: Any, b: Any) -> Any:
         """The sum of two contributions to one slot."""
-        return aten.add(a, b) if overrides.armed else a + b  # no public call
+        return aten.add(a, b) if overrides.override_classes else a + b  # no public call
+
+
+Runner = Callable[["Walk"], "tuple[Any, ...]"]
 
 
 class _Local(threading.local):
     evaluators: tuple[Evaluator, ...] = (Evaluator(),)
+    runner: Runner | None = None
     depth: int = 0
     callbacks: list[Callable[[], None]] | None = None
-    walk: _Walk | None = None
+    walk: Walk | None = None
 
 
 _local = _Local()
@@ -75,6 +76,18 @@ def install(evaluator: Evaluator) -> Iterator[None]:
         _local.evaluators = previous
 
 
+@contextmanager
+def run_by(runner: Runner | None) -> Iterator[None]:
+    """Let `runner(walk)` run the backward calls of this thread as a whole, within a block; None: the engine itself.
+    Blocks nest."""
+    previous = _local.runner
+    _local.runner = runner
+    try:
+        yield
+    finally:
+        _local.runner = previous
+
+
 def queue_callback(callback: Callable[[], None]) -> None:
     """Run `callback` once at the end of the running backward, after all accumulation."""
     if _local.callbacks is None:
@@ -82,7 +95,7 @@ def queue_callback(callback: Callable[[], None]) -> None:
     _local.callbacks.append(callback)
 
 
-def current_walk() -> _Walk | None:
+def current_walk() -> Walk | None:
     """The backward call that runs on this thread (the innermost one)."""
     return _local.walk
 
@@ -96,36 +109,47 @@ def run_backward(
     accumulate: bool,
     allow_unused: bool = True,
 ) -> tuple[Any, ...]:
-    """Walk the graph from the roots. With `inputs` and not `accumulate`, returns their gradients (None where unused)."""
+    """Walk the graph from the roots. With `inputs` and not `accumulate`, returns their gradients
+    (None where unused)."""
     edges, seeds = seeds_of(roots, grads)
     keep = create_graph if retain_graph is None else retain_graph
     wanted = None if inputs is None else [input_edge(t) for t in inputs]
     if inputs is not None and not inputs:
-        raise StateError("'inputs' argument to backward() cannot be empty." if accumulate else "`inputs` argument to `grad()` cannot be empty.")
+        raise StateError(
+            "'inputs' argument to backward() cannot be empty." if accumulate
+            else "`inputs` argument to `grad()` cannot be empty."
+        )
     retains = accumulate and inputs is not None and modes.capture is None
     if retains:
         _retain(inputs)
     if create_graph and accumulate and modes.capture is None:
         warnings.warn(_CYCLE, stacklevel=3)
-    walk = _Walk(edges, seeds, keep, create_graph, wanted, accumulate)
+    walk = Walk(edges, seeds, keep, create_graph, wanted, accumulate)
     out = _on_fresh_thread(walk) if _local.depth >= MAX_DEPTH else _run(walk)
     if accumulate and inputs is not None and not retains:
         _accumulate_non_leaves(inputs, walk, create_graph)
     return out
 
 
-def run_between(roots: Sequence[Edge], seeds: Sequence[Any], wanted: Sequence[Edge], border: Collection[Edge]) -> tuple[Any, ...]:
-    """Walk from the roots up to a border, whose nodes do not run: the gradients that arrive at `wanted` edges of it (None where none does).
+def run_between(
+    roots: Sequence[Edge], seeds: Sequence[Any], wanted: Sequence[Edge], border: Collection[Edge]
+) -> tuple[Any, ...]:
+    """Walk from the roots up to a border, whose nodes do not run: the gradients that arrive at `wanted` edges of it
+    (None where none does).
 
     What was saved is kept, and the walk is itself recorded if grad mode is on.
     """
-    return _run(_Walk(list(roots), list(seeds), True, modes.grad, list(wanted), False, border)) if roots else (None,) * len(wanted)
+    return (
+        _run(Walk(list(roots), list(seeds), True, modes.grad, list(wanted), False, border)) if roots
+        else (None,) * len(wanted)
+    )
 
 
 _CYCLE = (
-    "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can cause a memory leak. We "
-    "recommend using autograd.grad when creating the graph to avoid this. If you have to use this function, make sure to reset the .grad fields of your "
-    "parameters to None after use to break the cycle and avoid the leak."
+    "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
+    "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. "
+    "If you have to use this function, make sure to reset the .grad fields of your parameters to None after use to "
+    "break the cycle and avoid the leak."
 )
 
 
@@ -136,7 +160,7 @@ def _retain(inputs: Any) -> None:
             tensor.retain_grad()
 
 
-def _accumulate_non_leaves(inputs: Sequence[Any], walk: _Walk, create_graph: bool) -> None:
+def _accumulate_non_leaves(inputs: Sequence[Any], walk: Walk, create_graph: bool) -> None:
     """backward(inputs=[non-leaf]) adds to its .grad too."""
     previous = modes.grad
     modes.grad = create_graph
@@ -152,14 +176,15 @@ def _accumulate_non_leaves(inputs: Sequence[Any], walk: _Walk, create_graph: boo
 seams.run_backward.install(run_backward)
 
 
-def _run(walk: _Walk) -> tuple[Any, ...]:
+def _run(walk: Walk) -> tuple[Any, ...]:
     previous_mode, previous_callbacks, previous_walk = modes.grad, _local.callbacks, _local.walk
     _local.depth += 1
     _local.walk = walk
     modes.grad = walk.create_graph
     _local.callbacks = [] if previous_callbacks is None else previous_callbacks
     try:
-        out = walk.run()
+        runner = _local.runner
+        out = walk.run() if runner is None or walk.border or type(walk.evaluator) is not Evaluator else runner(walk)
         if previous_callbacks is None:
             for callback in _drain(_local.callbacks):
                 callback()
@@ -176,14 +201,14 @@ def _drain(callbacks: list[Callable[[], None]]) -> Iterator[Callable[[], None]]:
         at += 1
 
 
-def _on_fresh_thread(walk: _Walk) -> tuple[Any, ...]:
+def _on_fresh_thread(walk: Walk) -> tuple[Any, ...]:
     """Continue deep re-entrant backward calls on another Python stack."""
     outcome: list[Any] = []
-    state = (modes.grad, modes.inference, modes.capture, modes.special, _local.evaluators)
+    state = (modes.grad, modes.inference, modes.capture, modes.special, _local.evaluators, _local.runner)
     asking = overrides.state()
 
     def body() -> None:
-        modes.grad, modes.inference, modes.capture, modes.special, _local.evaluators = state
+        modes.grad, modes.inference, modes.capture, modes.special, _local.evaluators, _local.runner = state
         overrides.carry(asking)
         try:
             outcome.append((_run(walk), None))
@@ -199,12 +224,12 @@ def _on_fresh_thread(walk: _Walk) -> tuple[Any, ...]:
     return result  # type: ignore[no-any-return]
 
 
-class _Walk:
+class Walk:
     """One backward call: dependencies, buffers, queue."""
 
     def __init__(
-        self, roots: list[Edge], seeds: list[Any], keep: bool, create_graph: bool, wanted: list[Edge] | None, accumulate: bool,
-        border: Collection[Edge] = (),
+        self, roots: list[Edge], seeds: list[Any], keep: bool, create_graph: bool, wanted: list[Edge] | None,
+        accumulate: bool, border: Collection[Edge] = (),
     ) -> None:
         self.border = border  # edges that gradients arrive at and do not flow through
         self.roots, self.seeds, self.keep, self.create_graph = roots, seeds, keep, create_graph
@@ -216,6 +241,7 @@ class _Walk:
         self.dependencies = _count_dependencies([n for n, _ in roots], border)
         self.needed = None if wanted is None else _reaching({n for n, _ in wanted}, self.dependencies)
         self.evaluator = _local.evaluators[-1]
+        self.is_plain = type(self.evaluator) is Evaluator  # nobody records what the walk computes
         self.ticket = 0
         self.notes: dict[Any, Any] = {}  # what hooks remember during this call
 
@@ -247,9 +273,11 @@ class _Walk:
         heapq.heappush(self.queue, (-node.sequence, self.ticket, node))
 
     def _deliver(self, node: Node, index: int, gradient: Any, is_owned: bool = False) -> None:
-        if (node, index) in self.border:
+        if self.border and (node, index) in self.border:
             present = self.captured.get((node, index))
-            self.captured[node, index] = gradient if present is None else present if gradient is None else self.evaluator.add(present, gradient)
+            self.captured[node, index] = (
+                gradient if present is None else present if gradient is None else self.evaluator.add(present, gradient)
+            )
             return
         buffer = self.buffers.get(node)
         if buffer is None:
@@ -264,7 +292,7 @@ class _Walk:
     def _step(self, node: Node) -> None:
         grads = self.buffers.pop(node, None) or [None] * max(1, len(node.metadata_of_inputs))
         out = self._compute(node, grads)
-        made: set[int] | None = None
+        border, dependencies = self.border, self.dependencies
         for i, edge in enumerate(node.edges):
             if edge is None:
                 continue
@@ -272,15 +300,12 @@ class _Walk:
             if out is not None:
                 gradient = self._checked(node, i, out[i], target, index)
                 if type(target) is AccumulateGrad and node.makes_gradients and not node.post_hooks:
-                    if made is None:
-                        made = _made_here(out, grads)
-                    self._deliver(target, index, gradient, i in made and _has_all_its_memory(gradient))
+                    self._deliver(target, index, gradient, _is_owned(gradient, i, out, grads))
                 else:
                     self._deliver(target, index, gradient)
-            if edge in self.border:
+            if border and edge in border:
                 continue
-            left = self.dependencies[target] - 1
-            self.dependencies[target] = left
+            left = dependencies[target] = dependencies[target] - 1
             if left == 0:
                 self._push(target)
 
@@ -288,35 +313,46 @@ class _Walk:
         metadata = target.metadata_of_inputs[index] if index < len(target.metadata_of_inputs) else None
         if gradient is None or metadata is None:
             return gradient
+        if (
+            self.is_plain and type(gradient) is Tensor and gradient.dims == metadata.dims
+            and gradient.dtype is metadata.dtype
+        ):
+            return gradient
         return self.evaluator.validate(node, i, gradient, metadata)
 
     def _compute(self, node: Node, grads: list[Any]) -> tuple[Any, ...] | None:
         """The node's gradients, or None when it does not run (only captured, or nothing flows in)."""
-        run_tensor_hooks(node, grads)
+        if node.tensor_hooks or node.retain_hooks:
+            run_tensor_hooks(node, grads)
         if self.needed is not None:
             self._capture(node, grads)
-            if not self.needed.get(node, False) and not (self.accumulate and self._is_wanted(node)):
+            if not self.needed.get(node, False) and not (self.accumulate and self.is_wanted(node)):
                 return None
         if node.pre_hooks:
             grads = run_pre_hooks(node, grads)
-        if all(g is None for g in grads) and not _runs_on_nothing(node):
+        if grads[0] is None and all([g is None for g in grads]) and not _runs_on_nothing(node):
             if not self.keep:
                 node.release()
             return None
-        if type(node) is AccumulateGrad and node in self.owned and type(self.evaluator) is Evaluator and not node.has_hooks:
+        if type(node) is AccumulateGrad and node in self.owned and self.is_plain and not node.has_hooks:
             return node.take(grads[0])
-        needs = tuple(e is not None and (self.needed is None or self._leads_on(e)) for e in node.edges)
+        if self.needed is None:
+            needs = tuple([e is not None for e in node.edges])
+        else:
+            needs = tuple([e is not None and self.leads_on(e) for e in node.edges])
         try:
             if anomaly.enabled:
                 with evaluating(node):
                     out = self.evaluator.run(node, tuple(grads), needs)
+            elif self.is_plain:
+                out = node.apply(tuple(grads), needs)
             else:
                 out = self.evaluator.run(node, tuple(grads), needs)
         except Exception as error:
             describe_failure(node, error)
             raise
         if len(out) != len(node.edges):
-            raise StateError(f"Function {node.name()} returned an invalid number of gradients - got {len(out)}, but expected {len(node.edges)}")
+            raise wrong_count(node, out)
         if anomaly.enabled and anomaly.check_nan:
             check_nan(node, out)
         if node.post_hooks:
@@ -325,7 +361,8 @@ class _Walk:
             node.release()
         return out
 
-    def _leads_on(self, edge: Edge) -> bool:
+    def leads_on(self, edge: Edge) -> bool:
+        """Whether a gradient along an edge is wanted."""
         assert self.needed is not None and self.wanted is not None
         return self.needed.get(edge[0], False) or edge in self.wanted
 
@@ -337,21 +374,36 @@ class _Walk:
             gradient = grads[edge[1]] if edge[1] < len(grads) else None
             self.captured[edge] = gradient
 
-    def _is_wanted(self, node: Node) -> bool:
-        """Whether an input's own node runs: backward() accumulates into leaves, and into others by their retain_grad."""
+    def is_wanted(self, node: Node) -> bool:
+        """Whether an input's own node runs: backward() accumulates into leaves,
+        and into others by their retain_grad."""
         assert self.wanted is not None
         return any(e[0] is node for e in self.wanted)
 
 
-def _made_here(out: tuple[Any, ...], grads: Sequence[Any]) -> set[int]:
-    """The places of gradients that their node made: not given to it, and for one edge only."""
-    held = Counter([id(g._data) for g in (*grads, *out) if isinstance(g, Tensor)])
-    return {i for i, g in enumerate(out) if isinstance(g, Tensor) and held[id(g._data)] == 1}
+def wrong_count(node: Node, out: tuple[Any, ...]) -> StateError:
+    """The error for a node that does not give one gradient for each edge."""
+    return StateError(
+        f"Function {node.name()} returned an invalid number of gradients - got {len(out)}, "
+        f"but expected {len(node.edges)}"
+    )
 
 
-def _has_all_its_memory(gradient: Any) -> bool:
-    """Whether a gradient is all of its memory, and no view of anything."""
-    return gradient._view is None and gradient._storage is None and type(gradient._data) is ndarray and gradient._data.base is None
+def _is_owned(gradient: Any, place: int, out: tuple[Any, ...], grads: Sequence[Any]) -> bool:
+    """Whether a gradient is all of its memory, and nobody else has it: its node made it, for one edge only,
+    and was not given it."""
+    if not isinstance(gradient, Tensor) or gradient._view is not None or gradient._storage is not None:
+        return False
+    data = gradient._data
+    base = data.base
+    if gradient is not out[place]:  # it was summed or cast to fit, into memory of its own
+        return base is None or (type(base) is type(data) and base.size == data.size)
+    if base is not None:
+        return False
+    for g in grads:
+        if isinstance(g, Tensor) and g._data is data:
+            return False
+    return not any([i != place and isinstance(o, Tensor) and o._data is data for i, o in enumerate(out)])
 
 
 def _runs_on_nothing(node: Node) -> bool:
@@ -376,7 +428,8 @@ def _count_dependencies(roots: list[Node], border: Collection[Edge]) -> dict[Nod
 
 
 def _reaching(targets: set[Node], nodes: dict[Node, int]) -> dict[Node, bool]:
-    """Which nodes must run so that gradients arrive at the targets (a target itself only if another target lies behind it)."""
+    """Which nodes must run so that gradients arrive at the targets (a target itself only if another
+    target lies behind it)."""
     runs: dict[Node, bool] = {}
     for node in sorted(nodes, key=_topological):
         runs[node] = any(e is not None and (e[0] in targets or runs.get(e[0], False)) for e in node.edges)

@@ -1,4 +1,5 @@
-"""Forward mode by hand: within dual_level(), make_dual(primal, tangent) gives a tensor that carries its tangent through what is computed with it."""
+"""Forward mode by hand: within dual_level(), make_dual(primal, tangent) gives a tensor that carries its tangent through
+what is computed with it."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import threading
 from typing import Any, NamedTuple
 
 import weft.layers.transforms.custom  # noqa: F401  (custom Functions under the levels)
-from weft.layers.transforms.by_hand import HandLevel
+from weft.layers.transforms.forward_ad_level import ForwardADLevel
 from weft.layers.transforms.level import Level
 from weft.support.errors import ArgumentError, StateError
 from weft.tensor.modes import modes
@@ -16,7 +17,7 @@ from weft.tensor.tensor import Tensor, check_tensor
 class _Local(threading.local):
     """The level that is open on a thread."""
 
-    level: HandLevel | None = None
+    level: ForwardADLevel | None = None
 
 
 _local = _Local()
@@ -30,10 +31,11 @@ class UnpackedDualTensor(NamedTuple):
 
 
 def enter_dual_level() -> int:
-    """Open a level and return its number. Raises StateError when one is open: forward levels by hand do not nest (use weft.func.jvp)."""
+    """Open a level and return its number. Raises StateError when one is open: forward levels by hand do not nest
+    (use weft.func.jvp)."""
     if _local.level is not None:
         raise StateError("Nested forward mode AD is not supported at the moment")
-    level = HandLevel()
+    level = ForwardADLevel()
     level.__enter__()
     _local.level = level
     return 0
@@ -60,18 +62,22 @@ class dual_level:
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """A tensor with the value of `tensor` and this tangent, of the same shape and dtype. Raises StateError outside of dual_level()."""
+    """A tensor with the value of `tensor` and this tangent, of the same shape and dtype.
+    Raises StateError outside of dual_level()."""
     current = _current("make_dual", level)
     check_tensor(tensor, "make_dual(): tensor")
     check_tensor(tangent, "make_dual(): tangent")
     if not tensor.dtype.is_differentiable:
         raise ArgumentError(f"Expected primal to be floating point or complex, but got: {tensor.dtype}")
     if tangent.dtype is not tensor.dtype:
-        raise ArgumentError(f"Expected tangent to have the dtype of its primal, {tensor.dtype}, but got: {tangent.dtype}")
+        raise ArgumentError(
+            f"Expected tangent to have the dtype of its primal, {tensor.dtype}, but got: {tangent.dtype}"
+        )
     if len(tensor.dims) != len(tangent.dims) or tensor.shape != tangent.shape:
         raise StateError(
-            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is of size "
-            f"{list(tensor.dims)} while the given forward gradient is of size {list(tangent.dims)}."
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, "
+            f"this is not supported. Tensor is of size {list(tensor.dims)} while the given forward gradient is of size "
+            f"{list(tangent.dims)}."
         )
     if current.owns(tensor) and current.tangent_of(tensor) is not None:
         raise StateError("Cannot make a dual tensor of a tensor that has a tangent at this level already")
@@ -85,7 +91,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         return UnpackedDualTensor(tensor, None)
     stack = modes.special or ()
     if stack[-1:] != (current,):
-        raise StateError(f"unpack_dual: another transform ({_name(stack[-1])}) runs inside of the dual level; unpack outside of it")
+        raise StateError(
+            f"unpack_dual: another transform ({_name(stack[-1])}) runs inside of the dual level; unpack outside of it"
+        )
     return UnpackedDualTensor(*current.parts(tensor))
 
 
@@ -93,10 +101,11 @@ def _name(level: Any) -> str:
     return level.name if isinstance(level, Level) else type(level).__name__
 
 
-def _current(name: str, level: int | None) -> HandLevel:
+def _current(name: str, level: int | None) -> ForwardADLevel:
     if _local.level is None:
         raise StateError(
-            f"Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first ({name} within `with dual_level():`)."
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first "
+            f"({name} within `with dual_level():`)."
         )
     if level not in (None, 0):
         raise StateError(f"{name}: there is one forward AD level, number 0; got level={level}")

@@ -13,7 +13,9 @@ from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
 
 
-def pushed(func: Callable[..., Any], inputs: tuple[Any, ...], tensor: Tensor, tangent: Tensor, place: int) -> Tensor | None:
+def pushed(
+    func: Callable[..., Any], inputs: tuple[Any, ...], tensor: Tensor, tangent: Tensor, place: int
+) -> Tensor | None:
     """The tangent of output number `place` along `tangent` at one of the inputs; None for zero."""
     with dual_level():
         dual = make_dual(tensor, tangent)
@@ -23,7 +25,9 @@ def pushed(func: Callable[..., Any], inputs: tuple[Any, ...], tensor: Tensor, ta
         return None if found is None else found.detach()
 
 
-def pushed_batch(func: Callable[..., Any], inputs: tuple[Any, ...], tensor: Tensor, tangents: list[Tensor], place: int) -> list[Tensor | None]:
+def pushed_batch(
+    func: Callable[..., Any], inputs: tuple[Any, ...], tensor: Tensor, tangents: list[Tensor], place: int
+) -> list[Tensor | None]:
     """The tangents of output number `place` along several directions, computed at once; None for zero."""
     stacked = aten.stack(tuple(tangents))
     with no_grad(), BatchLevel(len(tangents)) as batch:

@@ -1,7 +1,7 @@
 """weft.autograd.Function: operators written by the user, with a forward and a backward of their own.
 
-The node of a call holds the context, never the other way round, and a saved output knows its node by number only: a graph with custom
-Functions is freed by reference counting alone.
+The node of a call holds the context, never the other way round, and a saved output knows its node by number only:
+a graph with custom Functions is freed by reference counting alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weft.autograd.function_context import FunctionCtx as FunctionCtx
 from weft.autograd.function_outputs import attach, save_for_node
 from weft.autograd.node import Edge, InputMetadata, Node
 from weft.autograd.record import gradient_edge
-from weft.autograd.saved import outspoken
+from weft.autograd.saved import with_recording
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
 from weft.support.locations import user_mark
@@ -33,7 +33,9 @@ class FunctionNode(Node):
     runs_on_nothing = True  # backward itself sees missing gradients, as zeros or None
     function: type[Function]
 
-    def __init__(self, ctx: FunctionCtx, edges: tuple[Edge | None, ...], positions: tuple[int, ...], count: int) -> None:
+    def __init__(
+        self, ctx: FunctionCtx, edges: tuple[Edge | None, ...], positions: tuple[int, ...], count: int
+    ) -> None:
         super().__init__(edges)
         self.ctx, self.positions, self.count = ctx, positions, count
         self.dirty_slot: int | None = None
@@ -45,7 +47,7 @@ class FunctionNode(Node):
         rule = self._rule()
         if self.ctx._materialize:
             grads = tuple([self._zeros(i) if g is None and self._materializes(i) else g for i, g in enumerate(grads)])
-        out = outspoken(rule, self.ctx, *grads) if modes.special is not None else rule(self.ctx, *grads)
+        out = with_recording(rule, self.ctx, *grads) if modes.special is not None else rule(self.ctx, *grads)
         return self._per_edge(out if isinstance(out, tuple) else (out,))
 
     def _rule(self) -> Callable[..., Any]:
@@ -53,7 +55,8 @@ class FunctionNode(Node):
         has_backward, has_vjp = function.backward is not Function.backward, function.vjp is not Function.vjp
         if has_backward and has_vjp:
             raise StateError(
-                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them."
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. "
+                "You should only implement one of them."
             )
         return function.vjp if has_vjp else function.backward
 
@@ -69,14 +72,17 @@ class FunctionNode(Node):
         if len(out) > self.count and all(g is None for g in out[self.count :]):
             out = out[: self.count]
         if len(out) != self.count:
-            raise StateError(f"function {self.name()} returned an incorrect number of gradients (expected {self.count}, got {len(out)})")
+            raise StateError(
+                f"function {self.name()} returned an incorrect number of gradients (expected {self.count}, "
+                f"got {len(out)})"
+            )
         for i, gradient in enumerate(out):
             if gradient is None:
                 continue
             if i not in self.positions:
                 raise StateError(
-                    f"function {self.name()} returned a gradient different than None at position {i + 1}, but the corresponding forward input was "
-                    "not a Variable"
+                    f"function {self.name()} returned a gradient different than None at position {i + 1}, "
+                    "but the corresponding forward input was not a Variable"
                 )
             if not isinstance(gradient, Tensor):
                 raise StateError(f"expected Variable or None (got {type(gradient).__name__})")
@@ -100,8 +106,9 @@ class FunctionNode(Node):
 class Function:
     """A differentiable operator of the user's own.
 
-    Subclass it with static methods `forward(ctx, *args)` and `backward(ctx, *grads)`, or `forward(*args)`, `setup_context(ctx, inputs, output)`
-    and `backward`; call it as `MyFunction.apply(*args)`. `backward` returns one gradient (or None) per argument of forward.
+    Subclass it with static methods `forward(ctx, *args)` and `backward(ctx, *grads)`, or `forward(*args)`,
+    `setup_context(ctx, inputs, output)` and `backward`; call it as `MyFunction.apply(*args)`. `backward` returns one
+    gradient (or None) per argument of forward.
     """
 
     generate_vmap_rule = False
@@ -109,13 +116,15 @@ class Function:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
-            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on the class itself.",
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, "
+            "so you should invoke them on the class itself.",
             DeprecationWarning, stacklevel=2,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise StateError(
-            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with static forward method."
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
+            "function with static forward method."
         )
 
     @staticmethod
@@ -132,26 +141,33 @@ class Function:
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the arguments from those of the outputs."""
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
         )
 
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
         """Another name for backward."""
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
         )
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """The forward-mode rule: the outputs' tangents from the arguments'. Without one, forward mode goes through backward."""
-        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+        """The forward-mode rule: the outputs' tangents from the arguments'.
+        Without one, forward mode goes through backward."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
-        """The Function on a batch: (output, out_dims) from arguments whose batch dims in_dims names; info has batch_size and randomness."""
+        """The Function on a batch: (output, out_dims) from arguments whose batch dims in_dims names;
+        info has batch_size and randomness."""
         raise NotImplementedError(
-            "To use autograd.Function with vmap, you must either override the vmap static method or set generate_vmap_rule=True."
+            "To use autograd.Function with vmap, you must either override the vmap static method or set "
+            "generate_vmap_rule=True."
         )
 
     @classmethod
@@ -195,12 +211,15 @@ class Function:
 
 
 def _by_position(function: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """All of forward's inputs in their places, defaults among them. Raises ArgumentError for what can only be given by name."""
+    """All of forward's inputs in their places, defaults among them.
+    Raises ArgumentError for what can only be given by name."""
     takes_ctx = function.setup_context is Function.setup_context
     bound = inspect.signature(function.forward).bind(*((None, *args) if takes_ctx else args), **kwargs)
     unplaced = [name for name in kwargs if name in bound.kwargs]
     if unplaced:
-        raise ArgumentError(f"{function.__name__}.forward() got an unexpected keyword argument '{unplaced[0]}': inputs have places")
+        raise ArgumentError(
+            f"{function.__name__}.forward() got an unexpected keyword argument '{unplaced[0]}': inputs have places"
+        )
     bound.apply_defaults()
     return bound.args[1:] if takes_ctx else bound.args
 
@@ -217,7 +236,10 @@ def _node_class(function: type[Function]) -> type[FunctionNode]:
     """The node class of a Function, kept on it: it lives as long as the Function does."""
     found: type[FunctionNode] | None = function.__dict__.get("_backward_cls")
     if found is None:
-        found = type(f"{function.__name__}Backward", (FunctionNode,), {"function": function, "__module__": "weft.autograd.function"})
+        found = type(
+            f"{function.__name__}Backward", (FunctionNode,),
+            {"function": function, "__module__": "weft.autograd.function"},
+        )
         function._backward_cls = found
     return found
 
@@ -230,7 +252,8 @@ class _DelayedError(Node):
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a Function's backward as not differentiable: it runs without recording, and its gradients refuse a second derivative."""
+    """Mark a Function's backward as not differentiable: it runs without recording, and its gradients refuse
+    a second derivative."""
 
     @functools.wraps(fn)
     def wrapper(ctx: Any, *args: Any) -> Any:

@@ -32,14 +32,19 @@ class FunctionCtx:
         """Keep inputs, outputs or other tensors (or None) for `saved_tensors`. Call it once; the last call counts."""
         for i, tensor in enumerate(tensors):
             if tensor is not None and not isinstance(tensor, Tensor):
-                raise ArgumentError(f"save_for_backward can only save variables, but argument {i} is of type {type(tensor).__name__}")
+                raise ArgumentError(
+                    f"save_for_backward can only save variables, but argument {i} is of type {type(tensor).__name__}"
+                )
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for `saved_tensors` of jvp, the forward-mode rule."""
         for i, tensor in enumerate(tensors):
             if tensor is not None and not isinstance(tensor, Tensor):
-                raise ArgumentError(f"save_for_forward expects all arguments to be tensors, but argument {i} is of type {type(tensor).__name__}")
+                raise ArgumentError(
+                    f"save_for_forward expects all arguments to be tensors, but argument {i} is of type "
+                    f"{type(tensor).__name__}"
+                )
         self._for_forward = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
@@ -53,7 +58,9 @@ class FunctionCtx:
         """Say which outputs carry no gradient."""
         for tensor in tensors:
             if not isinstance(tensor, Tensor):
-                raise StateError(f"mark_non_differentiable only accepts variable arguments, but got a {type(tensor).__name__}")
+                raise StateError(
+                    f"mark_non_differentiable only accepts variable arguments, but got a {type(tensor).__name__}"
+                )
         self._without_grad = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -62,7 +69,8 @@ class FunctionCtx:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """The tensors given to save_for_backward. Raises StateError once the graph was freed, VersionError if one was written since."""
+        """The tensors given to save_for_backward. Raises StateError once the graph was freed, VersionError
+        if one was written since."""
         node = None if self._node is None else self._node()
         if self._saved is None:
             raise StateError(FREED)

@@ -21,14 +21,18 @@ def _is_among(tensor: Tensor, tensors: Any) -> bool:
     return any(t is tensor for t in tensors)
 
 
-def attach(ctx: FunctionCtx, node: FunctionNode | None, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+def attach(
+    ctx: FunctionCtx, node: FunctionNode | None, args: tuple[Any, ...], outputs: tuple[Any, ...]
+) -> tuple[Any, ...]:
     """The outputs with their histories."""
     if any(not _is_among(d, outputs) for d in ctx._dirty):
         raise StateError(
-            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified inplace must all be "
-            "outputs of the Function."
+            "Some elements marked as dirty during the forward method were not returned as output. "
+            "The inputs that are modified inplace must all be outputs of the Function."
         )
-    carry = [isinstance(o, Tensor) and o.dtype.is_differentiable and not _is_among(o, ctx._without_grad) for o in outputs]
+    carry = [
+        isinstance(o, Tensor) and o.dtype.is_differentiable and not _is_among(o, ctx._without_grad) for o in outputs
+    ]
     if node is not None and not all(carry):
         node.without_grad = tuple([i for i, carries in enumerate(carry) if not carries])
     made: list[Any] = []
@@ -87,10 +91,11 @@ def _rewritten(node: FunctionNode, output: Tensor, index: int, args: tuple[Any, 
             raise StateError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
         if count > 1:
             raise StateError(
-                "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more than one Tensor. This is "
-                "not supported by the current autograd engine. You should either make sure the input is not a view (using .clone() for example) or make "
-                "your Function only return one Tensor (potentially splitting it into two Functions: one doing the inplace that returns a single Tensor "
-                "and a second one that does the other operations)."
+                "If your Function modifies inplace an input that is a view of another Tensor, "
+                "your Function cannot return more than one Tensor. This is not supported by the current autograd "
+                "engine. You should either make sure the input is not a view (using .clone() for example) or make your "
+                "Function only return one Tensor (potentially splitting it into two Functions: "
+                "one doing the inplace that returns a single Tensor and a second one that does the other operations)."
             )
     position = next(i for i, a in enumerate(args) if a is output)
     node.dirty_slot = node.positions.index(position)

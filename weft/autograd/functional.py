@@ -1,7 +1,7 @@
 """weft.autograd.functional: jacobian, hessian, and products with them, of Python functions of tensors.
 
-Forward-mode products come from running backward twice: u -> vjp(u) is linear, and its own vjp at v is J v. They record whatever the grad mode:
-what does not ask for a graph is detached at the end.
+Forward-mode products come from running backward twice: u -> vjp(u) is linear, and its own vjp at v is J v.
+They record whatever the grad mode: what does not ask for a graph is detached at the end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ def _as_tuple(value: Tensors, what: str) -> tuple[bool, tuple[Tensor, ...]]:
     for i, tensor in enumerate(listed):
         if not isinstance(tensor, Tensor):
             place = f"Value at index {i} in {what}" if is_tuple else what
-            raise ArgumentError(f"The {place} given to the function must be either a Tensor or a tuple of Tensors but has type {type(tensor).__name__}.")
+            raise ArgumentError(
+                f"The {place} given to the function must be either a Tensor or a tuple of Tensors but has type "
+                f"{type(tensor).__name__}."
+            )
     return is_tuple, listed
 
 
@@ -39,30 +42,43 @@ def _finished(tensors: tuple[Any, ...], is_tuple: bool, create_graph: bool) -> A
     return out if is_tuple else out[0]
 
 
-def _call(func: Callable[..., Any], inputs: tuple[Tensor, ...], name: str, strict: bool) -> tuple[bool, tuple[Tensor, ...]]:
+def _call(
+    func: Callable[..., Any], inputs: tuple[Tensor, ...], name: str, strict: bool
+) -> tuple[bool, tuple[Tensor, ...]]:
     with enable_grad():
         is_tuple, outputs = _as_tuple(func(*inputs), f"outputs of the user-provided function in {name}")
     for i, out in enumerate(outputs):
         if strict and not out.requires_grad:
-            raise StateError(f"Output {i} of the user-provided function does not require gradients. The outputs must depend on the inputs (strict=True).")
+            raise StateError(
+                f"Output {i} of the user-provided function does not require gradients. The outputs must depend on the "
+                "inputs (strict=True)."
+            )
     return is_tuple, outputs
 
 
 def _gradients(
-    outputs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], seeds: tuple[Any, ...], create_graph: bool, strict: bool, keep: bool = True
+    outputs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], seeds: tuple[Any, ...], create_graph: bool, strict: bool,
+    keep: bool = True,
 ) -> tuple[Tensor, ...]:
     """Gradients with zeros for what does not depend. `strict` refuses that."""
     pairs = [(o, s) for o, s in zip(outputs, seeds, strict=False) if o.requires_grad]
     if pairs:
-        found = grad([o for o, _ in pairs], inputs, [s for _, s in pairs], create_graph=create_graph, retain_graph=keep, allow_unused=True)
+        found = grad(
+            [o for o, _ in pairs], inputs, [s for _, s in pairs], create_graph=create_graph, retain_graph=keep,
+            allow_unused=True,
+        )
     else:
         found = (None,) * len(inputs)
     for i, gradient in enumerate(found):
         if strict and gradient is None:
-            raise StateError(f"The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.")
+            raise StateError(
+                f"The output of the user-provided function is independent of input {i}. "
+                "This is not allowed in strict mode."
+            )
         if strict and create_graph and not gradient.requires_grad:
             raise StateError(
-                f"The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict mode when create_graph=True."
+                f"The jacobian of the user-provided function is independent of input {i}. "
+                "This is not allowed in strict mode when create_graph=True."
             )
     return tuple(aten.zeros_like(t) if g is None else g for g, t in zip(found, inputs, strict=False))
 
@@ -70,7 +86,9 @@ def _gradients(
 def _directions(v: Any, like: tuple[Tensor, ...], what: str) -> tuple[Tensor, ...]:
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
-            raise StateError(f"The vector v can only be None if the {what} contains a single Tensor with a single element.")
+            raise StateError(
+                f"The vector v can only be None if the {what} contains a single Tensor with a single element."
+            )
         return (aten.ones_like(like[0].detach()),)
     _, listed = _as_tuple(v, "v")
     if len(listed) != len(like):
@@ -82,7 +100,9 @@ def _directions(v: Any, like: tuple[Tensor, ...], what: str) -> tuple[Tensor, ..
 
 
 @enable_grad()
-def vjp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def vjp(
+    func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """(func(*inputs), v' J): v has the outputs' shapes (None for a scalar output)."""
     many, points = _as_tuple(inputs, "inputs")
     points = _prepared(points, create_graph)
@@ -93,7 +113,9 @@ def vjp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_gra
 
 
 @enable_grad()
-def jvp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def jvp(
+    func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """(func(*inputs), J v): v has the inputs' shapes (None for a scalar input)."""
     _, points = _as_tuple(inputs, "inputs")
     directions = _directions(v, points, "input to the user-provided function")
@@ -104,7 +126,8 @@ def jvp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_gra
 
 
 def _forward_products(
-    outputs: tuple[Tensor, ...], points: tuple[Tensor, ...], directions: tuple[Tensor, ...], create_graph: bool, strict: bool
+    outputs: tuple[Tensor, ...], points: tuple[Tensor, ...], directions: tuple[Tensor, ...], create_graph: bool,
+    strict: bool,
 ) -> tuple[Tensor, ...]:
     with enable_grad():
         seeds = tuple(aten.zeros_like(o.detach()).requires_grad_() for o in outputs)
@@ -114,13 +137,13 @@ def _forward_products(
 
 @enable_grad()
 def jacobian(
-    func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
-    strategy: str = "reverse-mode",
+    func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False,
+    vectorize: bool = False, strategy: str = "reverse-mode",
 ) -> Any:
     """The Jacobian: outputs' shape followed by inputs' shape; a tuple (of tuples) for several outputs (and inputs).
 
-    vectorize: all rows in one walk, as vmap computes them, instead of one walk each. strategy says how PyTorch computes; the result is the same here
-    whatever it is (weft.func.jacfwd computes in forward mode).
+    vectorize: all rows in one walk, as vmap computes them, instead of one walk each. strategy says how PyTorch
+    computes; the result is the same here whatever it is (weft.func.jacfwd computes in forward mode).
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ArgumentError(f'Expected strategy to be either "forward-mode" or "reverse-mode" but got {strategy}.')
@@ -131,11 +154,14 @@ def jacobian(
     return rows if out_many else rows[0]
 
 
-def _jacobian_of(out: Tensor, points: tuple[Tensor, ...], many: bool, create_graph: bool, strict: bool, vectorize: bool) -> Any:
+def _jacobian_of(
+    out: Tensor, points: tuple[Tensor, ...], many: bool, create_graph: bool, strict: bool, vectorize: bool
+) -> Any:
     rows = _all_rows if vectorize and out.requires_grad and out.numel() else _row_by_row
     stacked = rows(out, points, create_graph, strict)
     shaped = [
-        aten.zeros((*out.shape, *p.shape), dtype=p.dtype) if s is None else s.reshape((*out.shape, *p.shape)) for s, p in zip(stacked, points, strict=True)
+        aten.zeros((*out.shape, *p.shape), dtype=p.dtype) if s is None else s.reshape((*out.shape, *p.shape))
+        for s, p in zip(stacked, points, strict=True)
     ]
     return _finished(tuple(shaped), many, create_graph)
 
@@ -153,19 +179,24 @@ def _row_by_row(out: Tensor, points: tuple[Tensor, ...], create_graph: bool, str
 def _all_rows(out: Tensor, points: tuple[Tensor, ...], create_graph: bool, strict: bool) -> list[Any]:
     count = int(out.numel())
     seeds = aten.reshape(aten.eye(count, dtype=out.dtype), (count, *out.dims))
-    found = grad(out, points, seeds, retain_graph=True, create_graph=create_graph, allow_unused=True, is_grads_batched=True)
+    found = grad(
+        out, points, seeds, retain_graph=True, create_graph=create_graph, allow_unused=True, is_grads_batched=True
+    )
     if strict and any(g is None for g in found):
         i = next(i for i, g in enumerate(found) if g is None)
-        raise StateError(f"The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.")
+        raise StateError(
+            f"The output of the user-provided function is independent of input {i}. This is not allowed in strict mode."
+        )
     return list(found)
 
 
 @enable_grad()
 def hessian(
-    func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
-    outer_jacobian_strategy: str = "reverse-mode",
+    func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False,
+    vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """Second derivatives of a scalar function: shape of input i followed by that of input j; tuples of tuples for several inputs."""
+    """Second derivatives of a scalar function: shape of input i followed by that of input j;
+    tuples of tuples for several inputs."""
     many, points = _as_tuple(inputs, "inputs")
 
     def gradient(*args: Tensor) -> tuple[Tensor, ...]:
@@ -185,7 +216,8 @@ def _scalar(outputs: tuple[Tensor, ...], name: str) -> None:
 def _first_order(
     func: Callable[..., Any], inputs: Tensors, v: Tensors, name: str, create_graph: bool, strict: bool
 ) -> tuple[tuple[tuple[Tensor, ...], bool], bool, tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """What vhp and hvp begin with: the value (and whether it is many), whether the inputs are many, these, the directions, and the gradient with its history."""
+    """What vhp and hvp begin with: the value (and whether it is many), whether the inputs are many, these,
+    the directions, and the gradient with its history."""
     many, points = _as_tuple(inputs, "inputs")
     directions = _directions(v, points, "input to the user-provided function")
     points = _prepared(points, create_graph)
@@ -197,7 +229,9 @@ def _first_order(
 
 
 @enable_grad()
-def vhp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def vhp(
+    func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """(func(*inputs), v' H) for a scalar function."""
     value, many, points, directions, first = _first_order(func, inputs, v, "vhp", create_graph, strict)
     products = _gradients(first, points, directions, create_graph, strict)
@@ -205,7 +239,9 @@ def vhp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_gra
 
 
 @enable_grad()
-def hvp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def hvp(
+    func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """(func(*inputs), H v) for a scalar function: forward over reverse."""
     value, many, points, directions, first = _first_order(func, inputs, v, "hvp", create_graph, strict)
     products = _forward_products(first, points, directions, create_graph, strict)

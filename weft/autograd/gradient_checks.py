@@ -1,7 +1,7 @@
 """gradcheck and gradgradcheck: gradients by backward against central differences.
 
-Complex tensors count as pairs of real numbers: the gradient of a real loss L with respect to z is dL/dRe z + i dL/dIm z, so both sides are real
-Jacobians. The fast mode compares one random projection u' J v instead of every entry.
+Complex tensors count as pairs of real numbers: the gradient of a real loss L with respect to z is dL/dRe z + i dL/dIm
+z, so both sides are real Jacobians. The fast mode compares one random projection u' J v instead of every entry.
 """
 
 from __future__ import annotations
@@ -33,20 +33,24 @@ class GradcheckError(RuntimeError):
 
 
 def gradcheck(
-    func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True,
-    nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
-    check_batched_forward_grad: bool = False, check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False,
+    func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
+    raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False, check_batched_grad: bool = False, check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False,
     masked: bool | None = None,
 ) -> bool:
-    """Whether backward's gradients of `func` agree with central differences of step `eps`, within atol + rtol * |numerical|.
+    """Whether backward's gradients of `func` agree with central differences of step `eps`,
+    within atol + rtol * |numerical|.
 
     Args:
         func: takes the inputs, returns a tensor or a tuple of tensors.
         inputs: a tensor or a tuple; those of float64 or complex128 that require grad are checked.
         nondet_tol: how much two runs of backward may differ.
         check_undefined_grad: whether outputs without a gradient must count as zero gradients.
-        check_batched_grad: whether gradients of a batch (by vmap) must be those of its members; check_batched_forward_grad: whether tangents must.
-        check_forward_ad: whether tangents through dual tensors are checked too; check_backward_ad: whether gradients are.
+        check_batched_grad: whether gradients of a batch (by vmap) must be those of its members.
+        check_batched_forward_grad: whether its tangents must.
+        check_forward_ad: whether tangents through dual tensors are checked too.
+        check_backward_ad: whether gradients are.
         fast_mode: compare one random projection per pair of input and output.
 
     Raises GradcheckError (or returns False without raise_exception), ValueProblem when no input requires grad.
@@ -68,14 +72,16 @@ def gradcheck(
 
 
 def gradgradcheck(
-    func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
-    gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
-    check_grad_dtypes: bool = False, check_batched_grad: bool = False, check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True,
+    func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6, atol: float = 1e-5,
+    rtol: float = 1e-3, gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True,
+    nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False, check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True,
     fast_mode: bool = False, masked: bool | None = None,
 ) -> bool:
     """gradcheck of the gradient function of `func`, at `grad_outputs` (random when not given), which are inputs too.
 
-    check_rev_over_rev: whether its gradients are checked; check_fwd_over_rev: whether its tangents are. The rest is gradcheck's.
+    check_rev_over_rev: whether its gradients are checked; check_fwd_over_rev: whether its tangents are.
+    The rest is gradcheck's.
     """
     given = inputs if isinstance(inputs, tuple) else tuple(inputs) if isinstance(inputs, list) else (inputs,)
     outputs = differentiable(as_tuple(func(*given)))
@@ -92,9 +98,10 @@ def gradgradcheck(
         return tuple(g for g in found if g is not None)
 
     return gradcheck(
-        gradients, (*given, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
-        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad, fast_mode=fast_mode,
-        check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev,
+        gradients, (*given, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
+        nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad, fast_mode=fast_mode, check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
     )
 
 
@@ -114,10 +121,13 @@ class _Check:
     """One call of gradcheck."""
 
     def __init__(
-        self, func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float, nondet_tol: float, dtypes: bool, fast: bool
+        self, func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float,
+        nondet_tol: float, dtypes: bool, fast: bool,
     ) -> None:
         self.func, self.inputs = func, inputs
-        self.eps, self.atol, self.rtol, self.nondet_tol, self.dtypes, self.fast = eps, atol, rtol, nondet_tol, dtypes, fast
+        self.eps, self.atol, self.rtol, self.nondet_tol, self.dtypes, self.fast = (
+            eps, atol, rtol, nondet_tol, dtypes, fast
+        )
         self.places: list[int] = []
         self.random = np.random.default_rng(0)
         self.checked = [t for t in inputs if isinstance(t, Tensor) and t.requires_grad]
@@ -170,7 +180,9 @@ class _Check:
         for k, direction in enumerate(directions):
             alone = pushed(self.func, self.inputs, tensor, direction, self.places[i])
             if not np.allclose(flat_or_zero(found[k]), flat_or_zero(alone), self.rtol, self.atol):
-                raise GradcheckError(f"For output {i} and input {j}: the tangents of a batch differ from those of its members")
+                raise GradcheckError(
+                    f"For output {i} and input {j}: the tangents of a batch differ from those of its members"
+                )
 
     def outputs(self) -> tuple[Any, ...]:
         return as_tuple(self.func(*self.inputs))
@@ -178,18 +190,21 @@ class _Check:
     def _look_at_inputs(self) -> None:
         if not self.checked:
             raise ValueProblem(
-                "gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True."
+                "gradcheck expects at least one input tensor to require gradient, but none of the them have "
+                "requires_grad=True."
             )
         for i, tensor in enumerate(self.checked):
             if tensor.dtype.itemsize < (16 if tensor.dtype.is_complex else 8):
                 warnings.warn(
-                    f"Input #{i} requires gradient and is not a double precision floating point or complex. This check will likely fail if all the "
+                    f"Input #{i} requires gradient and is not a double precision floating point or complex. "
+                    "This check will likely fail if all the "
                     "inputs are not of double precision floating point or complex.", stacklevel=4,
                 )
             if tensor.numel() and any(s == 0 and d > 1 for s, d in zip(tensor.stride(), tensor.shape, strict=False)):
                 raise StateError(
-                    f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able to compute the "
-                    "numerical gradients correctly. You should call .contiguous on the input before passing it to gradcheck."
+                    f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are "
+                    "non-overlapping to be able to compute the numerical gradients correctly. "
+                    "You should call .contiguous on the input before passing it to gradcheck."
                 )
 
     def _without_outputs(self) -> None:
@@ -226,8 +241,9 @@ class _Check:
             out = self.outputs()[self.places[i]]
             if out.shape != first.shape or out.dtype is not first.dtype:
                 raise GradcheckError(
-                    f"Expected func to return outputs with the same shape and dtype when inputs are perturbed within epsilon, but output {i} is "
-                    f"{list(first.shape)} {first.dtype} once and {list(out.shape)} {out.dtype} another time"
+                    "Expected func to return outputs with the same shape and dtype when inputs are perturbed within "
+                    f"epsilon, but output {i} is {list(first.shape)} {first.dtype} once and {list(out.shape)} "
+                    f"{out.dtype} another time"
                 )
             return flat(out)
 
@@ -245,8 +261,9 @@ class _Check:
             rows.append(np.zeros(numbers_of(tensor).size) if found is None else flat(found))
         if rows[0].size and float(np.max(np.abs(rows[0] - rows[1]))) > self.nondet_tol:
             raise GradcheckError(
-                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different values, although "
-                f"analytical gradient matches numerical gradient. The tolerance for nondeterminism was {self.nondet_tol}."
+                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times "
+                "gives different values, although analytical gradient matches numerical gradient. "
+                f"The tolerance for nondeterminism was {self.nondet_tol}."
             )
         return rows[0]
 
@@ -285,7 +302,8 @@ class _Check:
         if np.allclose(analytical, numerical, self.rtol, self.atol, equal_nan=True):
             return
         raise GradcheckError(
-            f"Jacobian mismatch for output {i} with respect to input {j},\nnumerical:{numerical}\nanalytical:{analytical}\n"
+            f"Jacobian mismatch for output {i} with respect to input {j},\nnumerical:{numerical}\n"
+            f"analytical:{analytical}\n"
         )
 
     # ---- missing gradients, batches of gradients
@@ -299,11 +317,13 @@ class _Check:
                 found = grad(outs, self.checked, zeros, allow_unused=True)
             except (RuntimeError, TypeError, AttributeError) as error:
                 raise GradcheckError(
-                    "Expected backward function to handle undefined output grads: it gets None for an output that receives no gradient after "
-                    "ctx.set_materialize_grads(False)"
+                    "Expected backward function to handle undefined output grads: it gets None for an output that "
+                    "receives no gradient after ctx.set_materialize_grads(False)"
                 ) from error
             if any(g is not None and np.any(flat(g)) for g in found):
-                raise GradcheckError("Expected all input grads to be undefined or zero when all output grads are undefined or zero")
+                raise GradcheckError(
+                    "Expected all input grads to be undefined or zero when all output grads are undefined or zero"
+                )
 
     def _batched(self, outputs: tuple[Tensor, ...]) -> None:
         """A batch of gradients must give what its members give one by one."""
@@ -313,8 +333,13 @@ class _Check:
             out = differentiable(self.outputs())[i]
             seeds = [random_like(out) for _ in range(2)]
             single = [grad((out,), self.checked, (s,), retain_graph=True, allow_unused=True) for s in seeds]
-            batch = grad((out,), self.checked, (aten.stack(tuple(seeds)),), retain_graph=True, allow_unused=True, is_grads_batched=True)
+            batch = grad(
+                (out,), self.checked, (aten.stack(tuple(seeds)),), retain_graph=True, allow_unused=True,
+                is_grads_batched=True,
+            )
             for j, found in enumerate(batch):
                 for k in range(2):
                     if found is not None and not np.allclose(flat(found[k]), flat(single[k][j]), self.rtol, self.atol):
-                        raise GradcheckError(f"For output {i} and input {j}: the gradients of a batch differ from those of its members")
+                        raise GradcheckError(
+                            f"For output {i} and input {j}: the gradients of a batch differ from those of its members"
+                        )

@@ -16,8 +16,8 @@ from weft.support.errors import StateError
 from weft.tensor.tensor import Tensor
 
 __all__ = [
-    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",
-    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
+    "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
 ]
 
 
@@ -30,7 +30,8 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def increment_version(tensor: Any) -> None:
-    """Count a write that weft did not see (through NumPy, say), so that backward refuses stale saved tensors. Takes one tensor or several."""
+    """Count a write that weft did not see (through NumPy, say), so that backward refuses stale saved tensors.
+    Takes one tensor or several."""
     for t in (tensor,) if isinstance(tensor, Tensor) else tuple(tensor):
         t.storage().version += 1
 
@@ -51,6 +52,7 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 
 @contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[None]:
-    """Within the block, tensors that were saved may be written: backward sees the values that were saved (a copy of each is kept)."""
+    """Within the block, tensors that were saved may be written: backward sees the values that were saved
+    (a copy of each is kept)."""
     with saved_tensors_hooks(lambda t: aten.clone(t.detach()), lambda t: t):
         yield

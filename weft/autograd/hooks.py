@@ -23,7 +23,7 @@ from weft.tensor.tensor import Tensor
 def register(tensor: Tensor, hook: Any, kind: str) -> Any:
     """Register a hook of kind "tensor", "post_accumulate" or "retain" on a tensor."""
     if modes.capture is not None:
-        modes.capture.note_hooks(tensor)
+        modes.capture.outside.note_hooks(tensor)
     return _KINDS[kind](tensor, hook)
 
 
@@ -104,7 +104,9 @@ def _retain(tensor: Tensor, _: Any) -> None:
     node.retain_hooks[index] = keep
 
 
-_KINDS: dict[str, Callable[[Tensor, Any], Any]] = {"tensor": _tensor_hook, "post_accumulate": _post_accumulate_hook, "retain": _retain}
+_KINDS: dict[str, Callable[[Tensor, Any], Any]] = {
+    "tensor": _tensor_hook, "post_accumulate": _post_accumulate_hook, "retain": _retain
+}
 seams.register_tensor_hook.install(register)
 
 
@@ -127,7 +129,8 @@ class _MultiHandle:
 
 
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., None], *, mode: str = "all") -> _MultiHandle:
-    """Call `fn(grads)` once all gradients of `tensors` were computed in a backward ("all"), or `fn(grad)` with the first ("any")."""
+    """Call `fn(grads)` once all gradients of `tensors` were computed in a backward ("all"), or `fn(grad)` with
+    the first ("any")."""
     if mode not in ("all", "any"):
         raise ValueProblem(f"Expects mode to be one of ('all', 'any') but got {mode}")
     chosen = _FirstHook(fn) if mode == "any" else _AllHook(tensors, fn)

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 from weft.autograd.saved import FREED, SavedTensor
 from weft.ops.backward import ARG, DIMS, RESULT, Plan, apply_functional, plan_of
 from weft.ops.op import Op
-from weft.ops.overrides import DISABLED, Asking, armed
+from weft.ops.overrides import DISABLED, OverrideLevel, override_classes
 from weft.support.errors import ArgumentError, StateError
 from weft.support.locations import Location, located
-from weft.tensor import replayed
+from weft.tensor import planned
+from weft.tensor.dense import payload_of
 from weft.tensor.modes import modes
 from weft.types.dtype import DType
 
@@ -96,7 +97,8 @@ class Node:
     forward_trace: str | None = None
     parent_node: Node | None = None  # the node whose backward made this one (known in anomaly mode)
     mark: Any = None
-    makes_gradients = False  # whether what apply() returns was made by it, or is among the gradients that it was given: nobody else has it
+    # whether what apply() returns was made by it, or is among the gradients that it was given: nobody else has it
+    makes_gradients = False
 
     def __init__(self, edges: tuple[Edge | None, ...]) -> None:
         self.edges = edges
@@ -181,14 +183,14 @@ class OpNode(Node):
         self.edges = edges
         self.sequence = next(sequence_numbers)
         self.metadata_of_inputs = []
-        self.packed: tuple[Any, ...] | None = packed
+        self.saved_values: tuple[Any, ...] | None = packed
         self.argument_counts = counts
 
     def unpack(self) -> tuple[Any, ...]:
         """The saved values, tensors with their histories."""
-        if self.packed is None:
+        if self.saved_values is None:
             raise StateError(FREED)
-        return tuple([self._unpack_one(p) for p in self.packed])
+        return tuple([p.unpack(self) if type(p) is SavedTensor else self._unpack_one(p) for p in self.saved_values])
 
     def _unpack_one(self, packed: Any) -> Any:
         kind = type(packed)
@@ -198,39 +200,58 @@ class OpNode(Node):
             return tuple(self._unpack_one(p) for p in packed)
         return packed
 
+    def packed(self) -> tuple[Any, ...]:
+        """The values that the node's functional form takes, in the order of its slots (weft.compiled_autograd.ops).
+        Raises StateError once they were freed."""
+        return self.unpack()
+
+    def raw_values(self) -> tuple[Any, ...]:
+        """What was saved, as it is kept. Raises StateError once it was freed."""
+        if self.saved_values is None:
+            raise StateError(FREED)
+        return self.saved_values
+
     def needs_per_argument(self, needs: tuple[bool, ...]) -> tuple[bool, ...]:
         """One flag per differentiable argument (a tensor list has one for the whole list)."""
         counts = self.argument_counts
         if len(counts) == len(needs):
             return needs
-        out, at = [], 0
+        out: list[bool] = []
+        at = 0
         for count in counts:
             out.append(any(needs[at : at + count]))
             at += count
         return tuple(out)
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
-        if not any(needs):  # a write that ends a history: nothing flows on
+        if True not in needs:  # a write that ends a history: nothing flows on
             return (None,) * len(needs)
-        if armed:  # formulas are no public calls: nobody is asked about theirs
-            with Asking(DISABLED):
+        if override_classes:  # formulas are no public calls: nobody is asked about theirs
+            with OverrideLevel(DISABLED):
                 return self._applied(grads, needs)
         return self._applied(grads, needs)
 
     def _applied(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         wanted, packed = self.needs_per_argument(needs), self.unpack()
         if not modes.grad and modes.capture is None and modes.special is None:
-            result = replayed.run_rule((self.plan, wanted), _formula_of(self.plan, wanted), (grads, packed))
-            if result is not replayed.NOT_REPLAYED:
+            owner = (self.plan, wanted, len(grads))
+            result = planned.run_rule(owner, _formula_of(*owner), (*grads, *packed))
+            if result is not planned.NOT_PLANNED:
                 return self.spread(result)
-        return self.spread(apply_functional(self.plan, grads, wanted, packed))
+        if modes.capture is not None:
+            return self.spread(apply_functional(self.plan, grads, wanted, packed))
+        given = next(g for g in grads if g is not None)
+        with payload_of(given).backend.constants((given,)):
+            return self.spread(apply_functional(self.plan, grads, wanted, packed))
 
     def spread(self, result: tuple[Any, ...]) -> tuple[Any, ...]:
         """One gradient per edge from one per argument."""
         counts = self.argument_counts
-        if all(c == 1 for c in counts) and len(self.edges) == len(result):
-            listed = [i for i, r in enumerate(result) if type(r) in (tuple, list)]
-            if not listed:
+        if len(self.edges) == len(result) == len(counts):
+            for r in result:
+                if type(r) is tuple or type(r) is list:
+                    break
+            else:
                 return result
         out: list[Any] = []
         for count, r in zip(counts, result, strict=False):
@@ -243,16 +264,22 @@ class OpNode(Node):
     @property
     def saves(self) -> bool:
         """Whether tensors are saved, which a run without retain_graph frees."""
-        packed = self.packed
-        return packed is not None and any(type(p) is SavedTensor or (type(p) is tuple and any(type(q) is SavedTensor for q in p)) for p in packed)
+        packed = self.saved_values
+        return packed is not None and any(
+            type(p) is SavedTensor or (type(p) is tuple and any(type(q) is SavedTensor for q in p)) for p in packed
+        )
 
     @property
     def is_freed(self) -> bool:
-        return self.packed is None
+        return self.saved_values is None
 
     def release(self) -> None:
+        for p in self.saved_values or ():
+            if type(p) is SavedTensor:
+                self.saved_values = None
+                return
         if self.saves:
-            self.packed = None
+            self.saved_values = None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_raw_saved_"):
@@ -264,15 +291,16 @@ class OpNode(Node):
     def __dir__(self) -> list[str]:
         arguments = self.plan.op.schema.arguments
         saved = [
-            arguments[s.position].name if s.kind == ARG else f"result{s.position}" if s.position else "result" for s in self.plan.slots if s.kind in (ARG, RESULT)
+            arguments[s.position].name if s.kind == ARG else f"result{s.position}" if s.position else "result"
+            for s in self.plan.slots if s.kind in (ARG, RESULT)
         ]
         return sorted({*super().__dir__(), *(prefix + name for name in saved for prefix in ("_saved_", "_raw_saved_"))})
 
     def _saved(self, name: str, raw: bool) -> Any:
         plan = self.plan
-        if self.packed is None:
+        if self.saved_values is None:
             raise StateError(FREED)
-        for slot, packed in zip(plan.slots, self.packed, strict=False):
+        for slot, packed in zip(plan.slots, self.saved_values, strict=False):
             if slot.kind == ARG and plan.op.schema.arguments[slot.position].name == name:
                 return packed if raw else self._unpack_one(packed)
             if slot.kind == RESULT and name == (f"result{slot.position}" if slot.position else "result"):
@@ -283,9 +311,9 @@ class OpNode(Node):
 
 
 @cache
-def _formula_of(plan: Plan, needs: tuple[bool, ...]) -> Callable[..., Any]:
-    """The gradients of a node as a function of the incoming ones and of what was saved."""
-    return lambda grads, packed: apply_functional(plan, grads, needs, packed)
+def _formula_of(plan: Plan, needs: tuple[bool, ...], count: int) -> Callable[..., Any]:
+    """The gradients of a node as a function of the incoming ones, `count` of them, and of what was saved."""
+    return lambda *values: apply_functional(plan, values[:count], needs, values[count:])
 
 
 _CLASSES: dict[Op, type[OpNode]] = {}

@@ -16,11 +16,16 @@ def run_tensor_hooks(node: Node, grads: list[Any]) -> None:
         for index, registered in hooks.items():
             for hook in list(registered.values()):
                 if index < len(grads):  # a hook on one of several results also hears that nothing flows into it
-                    grads[index] = _replaced(hook(grads[index]), grads[index], hook)
+                    grads[index] = call_tensor_hook(hook, grads[index])
     if node.retain_hooks:
         for index, retain in node.retain_hooks.items():
             if grads[index] is not None:
                 retain(grads[index])
+
+
+def call_tensor_hook(hook: Any, gradient: Any) -> Any:
+    """The gradient, or what a tensor's hook puts in its place."""
+    return _replaced(hook(gradient), gradient, hook)
 
 
 def _replaced(result: Any, gradient: Any, hook: Any) -> Any:
@@ -33,7 +38,9 @@ def _replaced(result: Any, gradient: Any, hook: Any) -> Any:
     if len(result.dims) != len(gradient.dims) or result.shape != gradient.shape:
         raise StateError(f"hook '{_hook_name(hook)}' has changed the size of value")
     if result.dtype is not gradient.dtype:
-        raise StateError(f"hook '{_hook_name(hook)}' has changed the type of value (was {gradient.dtype} got {result.dtype})")
+        raise StateError(
+            f"hook '{_hook_name(hook)}' has changed the type of value (was {gradient.dtype} got {result.dtype})"
+        )
     return result
 
 
@@ -46,17 +53,25 @@ def run_pre_hooks(node: Node, grads: list[Any]) -> list[Any]:
     assert node.pre_hooks is not None
     current = tuple(grads)
     for hook in list(node.pre_hooks.values()):
-        result = hook(current)
-        if result is not None:
-            current = _replaced_all(hook, result, current)
+        current = call_pre_hook(hook, current)
     return list(current)
 
 
+def call_pre_hook(hook: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A node's incoming gradients, or what a hook puts in their place."""
+    result = hook(grads)
+    return grads if result is None else _replaced_all(hook, result, grads)
+
+
 def _replaced_all(hook: Any, result: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What a hook on a node returned in place of its gradients: as many, of the same sizes and dtypes; a None leaves one as it is not there."""
+    """What a hook on a node returned in place of its gradients: as many, of the same sizes and dtypes;
+    a None leaves one as it is not there."""
     given = result if isinstance(result, tuple) else (result,)
     if len(given) != len(before):
-        raise StateError(f"hook '{_hook_name(hook)}' has returned an incorrect number of values (got {len(given)}, but expected {len(before)})")
+        raise StateError(
+            f"hook '{_hook_name(hook)}' has returned an incorrect number of values (got {len(given)}, "
+            f"but expected {len(before)})"
+        )
     for new, old in zip(given, before, strict=True):
         if new is not None:
             if old is None:
@@ -69,7 +84,11 @@ def run_post_hooks(node: Node, out: tuple[Any, ...], grads: tuple[Any, ...]) -> 
     """Hooks of a node after it ran; what they return takes the place of what it gave."""
     assert node.post_hooks is not None
     for hook in list(node.post_hooks.values()):
-        result = hook(out, grads)
-        if result is not None:
-            out = _replaced_all(hook, result, out)
+        out = call_post_hook(hook, out, grads)
     return out
+
+
+def call_post_hook(hook: Any, out: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a node gave for its edges, or what a hook puts in its place."""
+    result = hook(out, grads)
+    return out if result is None else _replaced_all(hook, result, out)

@@ -7,17 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from weft.ops.packet import aten
 from weft.runtime.storage import InferenceStorage, Storage
 from weft.support import seams
 from weft.support.errors import ArgumentError, StateError, VersionError
 from weft.support.locations import located
+from weft.tensor.dense import payload_of
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.tensor.wrapper import dressed
+from weft.tensor.wrapper import rewrapped
 
 Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
 
@@ -30,20 +29,23 @@ class _DefaultHooks(threading.local):
 default_hooks = _DefaultHooks()
 
 FREED = (
-    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). Saved intermediate "
-    "values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph "
-    "a second time or if you need to access saved tensors after calling backward."
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+    "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+    "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access saved "
+    "tensors after calling backward."
 )
 
 
 _INFERENCE = (
-    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked by autograd. To work "
-    "around this, you can make a clone to get a normal tensor and use it in autograd, or use `weft.no_grad()` instead of `weft.inference_mode()`."
+    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+    "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in "
+    "autograd, or use `weft.no_grad()` instead of `weft.inference_mode()`."
 )
 
 
-def outspoken(function: Callable[..., Any], *args: Any) -> Any:
-    """Call what the user wrote during a backward under a transform: a level that runs its own backward without recording records what this does."""
+def with_recording(function: Callable[..., Any], *args: Any) -> Any:
+    """Call what the user wrote during a backward under a transform: a level that runs its own backward without
+    recording records what this does."""
     level = modes.special[-1] if modes.special else None
     quiet = getattr(level, "is_quiet", False)
     if not quiet:
@@ -57,7 +59,8 @@ def outspoken(function: Callable[..., Any], *args: Any) -> Any:
 
 @contextmanager
 def unrecorded() -> Iterator[None]:
-    """What runs inside gets no history here. Under transforms that is the top level alone: those below go on recording, as no_grad would not let them."""
+    """What runs inside gets no history here. Under transforms that is the top level alone: those below go on recording,
+    as no_grad would not let them."""
     level: Any = modes.special[-1] if modes.special else None
     flag, owner = ("is_quiet", level) if hasattr(level, "is_quiet") else ("grad", modes)
     previous = getattr(owner, flag)
@@ -69,7 +72,8 @@ def unrecorded() -> Iterator[None]:
 
 
 class SavedTensor:
-    """A tensor kept for backward. `unpack(node)` gives it back, or raises VersionError if its bytes were written since."""
+    """A tensor kept for backward. `unpack(node)` gives it back, or raises VersionError if its bytes
+    were written since."""
 
     # Class-level defaults keep the common case (an input, no hooks) short.
     is_output = False
@@ -82,14 +86,14 @@ class SavedTensor:
 
     def __init__(self, tensor: Tensor, is_output: bool = False, index: int = 0) -> None:
         self.payload = tensor._data
-        if tensor._view is not None and type(self.payload) is not np.ndarray:
-            self.payload = self.payload.kept(tensor)
+        if tensor._view is not None:
+            self.payload = payload_of(tensor).kept(tensor)
         storage = self.storage = tensor._storage
         if storage is None:
             self.version = 0
         else:
             self.version = storage.version
-            if type(storage) is InferenceStorage and not is_output and type(self.payload) is np.ndarray:  # a transform's own may be saved
+            if type(storage) is InferenceStorage and not is_output and not payload_of(tensor).shares_version:
                 raise StateError(_INFERENCE)
         if is_output:
             self.is_output, self.index = True, index
@@ -119,7 +123,9 @@ class SavedTensor:
         pack, unpack = default_hooks.stack[-1]
         self.register_hooks(pack, unpack, tensor)
 
-    def register_hooks(self, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor], tensor: Tensor | None = None) -> None:
+    def register_hooks(
+        self, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor], tensor: Tensor | None = None
+    ) -> None:
         """Replace the kept tensor by `pack(tensor)`; `unpack` turns it back on every access."""
         if self.unpack_hook is not None:
             raise StateError("Calling register_hooks on a saved tensor whose hooks have already been set.")
@@ -130,7 +136,7 @@ class SavedTensor:
             kept._autograd = AutogradState(False, *self.history)
         elif self.leaf is not None:
             kept = self.leaf
-        kept = dressed(kept)
+        kept = rewrapped(kept)
         previous = modes.grad
         modes.grad = False
         try:
@@ -139,8 +145,8 @@ class SavedTensor:
             modes.grad = previous
         if kept._version != before:
             raise StateError(
-                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be modified by in-place operations "
-                "as this can lead to unexpected side-effects."
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
+                "cannot be modified by in-place operations as this can lead to unexpected side-effects."
             )
         self.unpack_hook = unpack
         self.payload = self.storage = self.origin = None
@@ -148,9 +154,15 @@ class SavedTensor:
     def unpack(self, node: Any) -> Tensor:
         """The tensor, with its history."""
         if self.unpack_hook is not None:
-            restored = self.unpack_hook(self.packed) if modes.special is None else outspoken(self.unpack_hook, self.packed)
+            restored = (
+                self.unpack_hook(self.packed) if modes.special is None
+                else with_recording(self.unpack_hook, self.packed)
+            )
             if not isinstance(restored, Tensor):
-                raise ArgumentError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(restored).__name__}")
+                raise ArgumentError(
+                    "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                    f"{type(restored).__name__}"
+                )
             return self._with_history(restored._data, restored.storage(), node)
         leaf = self.leaf
         current = (leaf._version if leaf is not None else self.storage.version if self.storage is not None else 0)
@@ -163,13 +175,14 @@ class SavedTensor:
         return self._with_history(self.payload, self.storage, node)
 
     def _original(self, tensor: Tensor, node: Any) -> Tensor:
-        """The tensor that was saved itself, while it still has the history and the bytes that it had. Raises StateError once it was detached."""
+        """The tensor that was saved itself, while it still has the history and the bytes that it had.
+        Raises StateError once it was detached."""
         if self.history is not None:
             state = tensor._autograd
             if state is None or state.node is None:
                 raise StateError(
-                    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). This is not supported, please use out-of-place "
-                    "`.detach()` instead"
+                    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). "
+                    "This is not supported, please use out-of-place `.detach()` instead"
                 )
             if state.node is not self.history[0] or state.index != self.history[1] or tensor._data is not self.payload:
                 return self._with_history(self.payload, self.storage, node)
@@ -186,12 +199,16 @@ class SavedTensor:
             state = out._autograd = AutogradState(True)  # another value with the leaf's place in the graph
             edge = seams.gradient_edge(self.leaf)
             state.accumulate = None if edge is None else edge[0]
-        return dressed(out)  # type: ignore[no-any-return]
+        return rewrapped(out)  # type: ignore[no-any-return]
 
     def _is_written(self) -> bool:
-        """Whether another version is this thread's doing: what a capture saved is bytes of the program's run, which calls in other threads do not touch."""
+        """Whether another version is this thread's doing: what a capture saved is bytes of the program's run,
+        which calls in other threads do not touch."""
         storage = self.storage if self.leaf is None else self.leaf._storage
-        return modes.capture is None or not isinstance(storage, Storage) or modes.capture.has_written(storage, self.version)
+        return (
+            modes.capture is None or not isinstance(storage, Storage)
+            or modes.capture.outside.has_written(storage, self.version)
+        )
 
     def _version_text(self, node: Any, current: int) -> str:
         shown = Tensor(self.payload)
@@ -205,14 +222,15 @@ class SavedTensor:
             producer = f", which is output {self.history[1]} of {self.history[0].name()},"
         by = "" if node is None else f" saved by {node.name()}{f' at {made}' if made else ''}"
         return (
-            f"one of the variables needed for gradient computation has been modified by an inplace operation: [{shown.dtype} "
-            f"{list(shown.dims)}]{producer}{by} is at version {current}; expected version {self.version} instead{where}. Clone the tensor before the "
-            "in-place operation."
+            "one of the variables needed for gradient computation has been modified by an inplace operation: "
+            f"[{shown.dtype} {list(shown.dims)}]{producer}{by} is at version {current}; "
+            f"expected version {self.version} instead{where}. Clone the tensor before the in-place operation."
         )
 
 
 class saved_tensors_hooks:
-    """Within the block, every tensor saved for backward is replaced by `pack_hook(tensor)`, and `unpack_hook` gives it back."""
+    """Within the block, every tensor saved for backward is replaced by `pack_hook(tensor)`,
+    and `unpack_hook` gives it back."""
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
         self.hooks: Hooks = (pack_hook, unpack_hook)
@@ -227,7 +245,8 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Keep copies of the saved tensors (weft's tensors are on the CPU already, so this only guards them from later writes)."""
+    """Keep copies of the saved tensors (weft's tensors are on the CPU already, so this only guards them
+    from later writes)."""
 
     def __init__(self, pin_memory: bool = False) -> None:
         super().__init__(lambda t: aten.clone(t.detach()), lambda t: t)

@@ -28,7 +28,8 @@ def input_edge(value: Any) -> Edge:
 
 
 def seeds_of(roots: Sequence[Tensor | GradientEdge], grads: Sequence[Tensor | None]) -> tuple[list[Edge], list[Any]]:
-    """The edge of each root, and the gradient that starts there: the given one, or 1 for a scalar. Raises StateError, ArgumentError."""
+    """The edge of each root, and the gradient that starts there: the given one, or 1 for a scalar.
+    Raises StateError, ArgumentError."""
     edges: list[Edge] = []
     seeds: list[Any] = []
     for i, root in enumerate(roots):
@@ -63,12 +64,15 @@ def _check_seed(like: Any, grad: Any, i: int) -> None:
     """A gradient that the caller gave must be a tensor of the output's shape, complex exactly where the output is."""
     if not isinstance(grad, Tensor):
         raise ArgumentError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
+    if grad.dims == like.dims and grad.dtype is like.dtype:
+        return
     if len(grad.dims) != len(like.dims) or grad.shape != Size(like.shape):
         raise StateError(
-            f"Mismatch in shape: grad_output[{i}] has a shape of {grad.shape} and output[{i}] has a shape of {Size(like.shape)}."
+            f"Mismatch in shape: grad_output[{i}] has a shape of {grad.shape} and output[{i}] has a shape of "
+            f"{Size(like.shape)}."
         )
     if grad.dtype.is_complex != like.dtype.is_complex:
         raise StateError(
-            f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: grad_output[{i}] has a dtype of "
-            f"{grad.dtype} and output[{i}] has a dtype of {like.dtype}."
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            f"grad_output[{i}] has a dtype of {grad.dtype} and output[{i}] has a dtype of {like.dtype}."
         )

@@ -1,7 +1,9 @@
-"""validate_outputs: a gradient is made to fit the tensor it belongs to: summed to its shape, cast to its dtype, or refused by name."""
+"""validate_outputs: a gradient is made to fit the tensor it belongs to: summed to its shape, cast to its dtype,
+or refused by name."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from weft.autograd.node import InputMetadata
@@ -15,7 +17,9 @@ from weft.types.dims import Dim
 def validate(name: str, index: int, gradient: Any, metadata: InputMetadata) -> Any:
     """The gradient with the metadata's sizes and dtype. Raises StateError naming the node and the gradient's number."""
     if not isinstance(gradient, Tensor):
-        raise StateError(f"Function {name} returned a {type(gradient).__name__} at index {index}; expected a Tensor or None")
+        raise StateError(
+            f"Function {name} returned a {type(gradient).__name__} at index {index}; expected a Tensor or None"
+        )
     if gradient.dims != metadata.dims:
         gradient = _fit(name, index, gradient, metadata)
     if gradient.dtype is not metadata.dtype:
@@ -24,14 +28,23 @@ def validate(name: str, index: int, gradient: Any, metadata: InputMetadata) -> A
 
 
 def _fit(name: str, index: int, gradient: Tensor, metadata: InputMetadata) -> Tensor:
+    if _is_sum(metadata.dims, gradient.dims):
+        return aten.sum_to_size(gradient, metadata.dims)  # type: ignore[no-any-return]
     if _same(gradient.dims, metadata.dims):
         return gradient
     if not _expandable(metadata.dims, gradient.dims):
         raise StateError(
-            f"Function {name} returned an invalid gradient at index {index} - got {list(gradient.dims)} but expected shape compatible with "
-            f"{list(metadata.dims)}"
+            f"Function {name} returned an invalid gradient at index {index} - got {list(gradient.dims)} but expected "
+            f"shape compatible with {list(metadata.dims)}"
         )
     return aten.sum_to_size(gradient, metadata.dims)  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=4096)
+def _is_sum(small: tuple[Dim, ...], large: tuple[Dim, ...]) -> bool:
+    """Whether both are numbers, and repeating the one gives the other (of symbols the guards have to know
+    that they were asked)."""
+    return all([type(d) is int for d in (*small, *large)]) and _expandable(small, large)
 
 
 def _same(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:

@@ -1,4 +1,5 @@
-"""Variable: the older name of a Tensor. `Variable(t, requires_grad=True)` makes a leaf over t's bytes; isinstance(t, Variable) holds for tensors."""
+"""Variable: the older name of a Tensor. `Variable(t, requires_grad=True)` makes a leaf over t's bytes;
+isinstance(t, Variable) holds for tensors."""
 
 from __future__ import annotations
 

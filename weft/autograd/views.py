@@ -1,9 +1,9 @@
-"""Views and in-place writes: history is never mutated. A write on a view gives its base a new history (CopySlices), and views look theirs up again."""
+"""Views and in-place writes: history is never mutated. A write on a view gives its base a new history (CopySlices),
+and views look theirs up again."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import cmp_to_key
 from typing import Any
 
@@ -12,21 +12,23 @@ import numpy as np
 from weft.autograd.node import Edge, InputMetadata, Node, OpNode
 from weft.autograd.record import gradient_edge
 from weft.autograd.validate import validate
+from weft.functionalizer import writes as functionalizer_writes
+from weft.functionalizer.recorder import Calls
+from weft.functionalizer.writes import Path
 from weft.ops import compute
-from weft.ops.geometry import Geometry, contiguous, is_contiguous
-from weft.ops.op import OPS, Op
+from weft.ops.geometry import Geometry, is_contiguous
+from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.support import seams
-from weft.support.errors import StateError, Unsupported
+from weft.support.errors import StateError
+from weft.tensor.dense import as_payload, dense_array
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
 
-ndarray = np.ndarray
 Array = np.ndarray[Any, Any]
-Path = tuple[tuple[Op, tuple[Any, ...], int], ...]
 
 
 def follow(base: Any, path: Path) -> Any:
@@ -37,85 +39,38 @@ def follow(base: Any, path: Path) -> Any:
     return base
 
 
-def write_path(base: Any, path: Path, new: Any, show: Callable[[Any, Path], Any] = follow) -> Any:
-    """The base with `new` in place of the view at the end of the path, by each view's scatter. `show` follows a part of the path."""
-    if _repeats(path) and (len(path) > 1 or path[0][0].base == "expand"):
-        return _write_shared(base, path, new)
-    along = []
-    for step in path:
-        base = _settled(base, step[0])
-        along.append(base)
-        if len(along) < len(path):
-            base = show(base, (step,))
-    for step, whole in zip(reversed(path), reversed(along), strict=False):
-        new = _written(whole, step, new)
-    return new
+class _Gradients(Calls):
+    """Views of gradients: as_strided speaks of memory, and what it is the gradient of lay row-major."""
+
+    def emit(self, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        if op.view is not None and op.view.is_free and not args[0].is_contiguous():
+            args = (aten._contiguous_copy(args[0]), *args[1:])
+        return super().emit(op, args)
 
 
-def _repeats(path: Path) -> bool:
-    """Whether a step may show an element several times, so that a write to a part of what it shows reaches all of its copies."""
-    names = {op.base for op, _, _ in path}
-    return "as_strided" not in names and ("expand" in names or "unfold" in names)
+_GRADIENTS = _Gradients()
 
 
-def _write_shared(base: Any, path: Path, new: Any) -> Any:
-    """write_path where a step may show an element several times: the steps behind the last one that strides cannot tell are joined into one."""
-    told = max((i + 1 for i, (op, _, _) in enumerate(path) if op.view is None), default=0)
-    if not told:
-        return _write_elements(base, path, new)
-    if _repeats(path[:told]):
-        raise Unsupported("a write into one of several overlapping windows that a tensor picks; write into a clone, or pick with a number")
-    return write_path(base, path[:told], write_path(follow(base, path[:told]), path[told:], new))
+def write_path(base: Any, path: Path, new: Any) -> Any:
+    """The base with `new` in place of the view at the end of the path, by each view's scatter."""
+    return functionalizer_writes.write_path(_GRADIENTS, base, path, new)
 
 
-def _write_elements(base: Any, path: Path, new: Any) -> Any:
-    """The base with `new` where the view's elements lie, the steps of the path joined into one."""
-    geometry: Any = contiguous(base.dims)
-    for op, args, index in path:
-        assert op.view is not None
-        geometry = op.view.geometry(geometry, *args)
-        geometry = geometry[index] if type(geometry) is tuple else geometry
-    base = base if not isinstance(base, Tensor) or base.is_contiguous() else aten._contiguous_copy(base)
-    if any(isinstance(d, int) and d == 0 for d in geometry.dims):
-        return base
-    kept = [i for i, stride in enumerate(geometry.strides) if not isinstance(stride, int) or stride != 0]
-    for i in reversed(range(geometry.ndim)):
-        if i not in kept:  # what may be written to elements shown several times is the same for all of them
-            new = aten.select(new, i, 0)
-    dims, strides = (tuple([facts[i] for i in kept]) for facts in (geometry.dims, geometry.strides))
-    return aten.as_strided_scatter(base, new, dims, strides, geometry.offset)
-
-
-def _written(whole: Any, step: tuple[Op, tuple[Any, ...], int], new: Any) -> Any:
-    op, args, index = step
-    scatter = getattr(aten, f"{op.base}_scatter")
-    if op.schema.returns_list or len(op.schema.returns) > 1:
-        return scatter(whole, new, index, *args)
-    return scatter(whole, new, *args)
-
-
-def _settled(gradient: Any, op: Op) -> Any:
-    """as_strided speaks of storage: a gradient must lie row-major, as what it is the gradient of did."""
-    if op.base != "as_strided" or not isinstance(gradient, Tensor) or gradient.is_contiguous():
-        return gradient
-    return aten._contiguous_copy(gradient)
-
-
-def _gradient_of_view(gradient: Any, path: Path) -> Any:
-    for step in path:
-        gradient = follow(_settled(gradient, step[0]), (step,))
-    return gradient
+def gradient_of_view(gradient: Any, path: Path) -> Any:
+    """The part of a base's gradient that the view at the end of a path shows."""
+    return functionalizer_writes.replay(_GRADIENTS, gradient, path)
 
 
 def _opened(gradient: Any, path: Path) -> tuple[Array, Array] | None:
-    """A copy of the gradient and the view of it at the end of the path, by NumPy alone; None where history or a capture needs the operators."""
-    data = gradient._data
-    if modes.grad or modes.capture is not None or modes.special is not None or type(data) is not ndarray:
+    """A copy of the gradient and the view of it at the end of the path, by NumPy alone;
+    None where history or a capture needs the operators."""
+    data = dense_array(gradient)
+    if modes.grad or modes.capture is not None or modes.special is not None or data is None:
         return None
     whole = np.array(data, order="C")
     view: Any = whole
     for op, args, index in path:
-        if op.base == "as_strided":
+        if op.view is None or op.view.is_free:
             return None
         view = compute.evaluate(op, (view, *args))
         if type(view) in (tuple, list):
@@ -142,8 +97,8 @@ class CopySlices(Node):
         if g is None:
             return (None,) * len(self.edges)
         found = _opened(g, self.path) if needs[0] else None
-        g_view = _gradient_of_view(g, self.path) if found is None else Tensor(found[1].copy())
-        out = list(self.inner.apply((g_view,), self._inner_needs(needs)))
+        g_view = gradient_of_view(g, self.path) if found is None else Tensor(found[1].copy())
+        out = list(self.inner.apply((g_view,), self.inner_needs(needs)))
         into_self = out.pop(self.self_slot) if self.self_slot is not None else None
         if not needs[0]:
             return (None, *out)
@@ -154,7 +109,8 @@ class CopySlices(Node):
         view[...] = 0 if into_self is None else validate(self.inner.name(), 0, into_self, self.view_metadata)._data
         return Tensor(whole)
 
-    def _inner_needs(self, needs: tuple[bool, ...]) -> tuple[bool, ...]:
+    def inner_needs(self, needs: tuple[bool, ...]) -> tuple[bool, ...]:
+        """Which gradients the inner node is asked for."""
         listed = list(needs[1:])
         if self.self_slot is not None:
             listed.insert(self.self_slot, needs[0])
@@ -182,17 +138,15 @@ def path_from_base(view: Tensor) -> Path:
     if back == (now.dims, now.strides, now.offset):
         return info.path
     order = storage_order(base)
-    first: Path = () if order is None else ((OPS["aten::permute"], (order,), 0),)
-    return (*first, (OPS["aten::as_strided"], back, 0), *info.path)
+    first: Path = () if order is None else ((aten.permute.default.op, (order,), 0),)
+    return (*first, (aten.as_strided.default.op, back, 0), *info.path)
 
 
 def _geometry_within(base: Tensor, array: Any) -> tuple[Any, ...]:
-    """Dims, strides and offset of an array over the base's storage: how the base lay before an in-place view operator."""
-    if type(array) is not ndarray:
-        g = array.geometry()
-        return (g.dims, g.strides, g.offset)
-    size = array.dtype.itemsize
-    return (tuple(array.shape), tuple(s // size for s in array.strides), base.storage().offset_of(array))
+    """Dims, strides and offset of an array over the base's storage: how the base lay before
+    an in-place view operator."""
+    g = as_payload(array, base.storage()).geometry()
+    return (g.dims, g.strides, g.offset)
 
 
 def storage_order(tensor: Tensor) -> tuple[int, ...] | None:
@@ -240,23 +194,26 @@ def check_inplace(name: str, tensor: Tensor, other_needs_grad: bool) -> None:
         raise StateError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
     if is_leaf:
         raise StateError("a leaf Variable that requires grad is being used in an in-place operation.")
-    if state is not None and state.node is not None and view.base.is_leaf and tensor.requires_grad:  # a view of a view that was made a leaf
+    # a view of a view that was made a leaf
+    if state is not None and state.node is not None and view.base.is_leaf and tensor.requires_grad:
         raise StateError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
 
 
 _AMBIGUOUS = (
-    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both "
-    "inside the {0} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+    "the view and the inplace either both inside the {0} block (if you don't want the inplace to be tracked) or both "
+    "outside (if you want the inplace to be tracked)."
 )
 _REASONS = {
     "multi": (
-        "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified inplace. You "
-        "should replace the inplace operation by an out-of-place one."
+        "This view is the output of a function that returns multiple views. Such functions do not allow the output "
+        "views to be modified inplace. You should replace the inplace operation by an out-of-place one."
     ),
     "function": (
-        "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle view+inplace would "
-        "override the custom backward associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix this "
-        "by cloning the output of the custom Function."
+        "This view was created inside a custom Function (or because an input was returned as-is) and the autograd "
+        "logic to handle view+inplace would override the custom backward associated with the custom Function, "
+        "leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the "
+        "custom Function."
     ),
     "no_grad": _AMBIGUOUS.format("no_grad"),
     "inference": _AMBIGUOUS.format("inference_mode"),
@@ -264,12 +221,16 @@ _REASONS = {
 
 
 def _refusal(tensor: Tensor, creation: str, what: str) -> str:
-    """Why a write on (or, "and its base or another view of its base has been", beside) a view made in a special way is refused."""
+    """Why a write on (or, "and its base or another view of its base has been", beside) a view made in a special way
+    is refused."""
     made = _maker(tensor)
     output = f"Output {tensor._autograd.index if tensor._autograd else 0} of {made}"
     if creation in ("no_grad", "inference") or made is None:
         mode = "inference" if creation == "inference" else "no_grad"
-        start = f"A view was created in {mode} mode" if made is None else f"{output} is a view of a view which was created in {mode} mode"
+        start = (
+            f"A view was created in {mode} mode" if made is None
+            else f"{output} is a view of a view which was created in {mode} mode"
+        )
         ending = "in normal mode" if creation == "inference" else "with grad mode enabled"
         return f"{start} and {what} modified inplace {ending}. {_REASONS[creation]}"
     return f"{output} is a view and {what} modified inplace. {_REASONS[creation]}"

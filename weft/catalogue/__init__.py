@@ -10,10 +10,11 @@
     linalg      products of matrices, norms, factorizations, solutions
     signal      Fourier transforms
     nn          networks
+    language    what scripted programs do with numbers, texts, containers and objects
     transforms  rules of kernels under vmap and jvp, loaded with the first transform
 
-Beside them: families.py (short ways to write an entry), samples.py (inputs for the generated tests), widening.py (half precisions) and
-internal.py (operators that rules need and users do not).
+Beside them: families.py (short ways to write an entry), samples.py (inputs for the generated tests), widening.py
+(half precisions) and internal.py (operators that rules need and users do not).
 
 Importing the package defines every entry. Rules call operators through `weft.ops.packet.aten`.
 """
@@ -22,6 +23,7 @@ from weft.catalogue import (  # noqa: F401
     creation,
     indexing,
     internal,
+    language,
     linalg,
     nn,
     pointwise,

@@ -1,4 +1,5 @@
-"""Inputs that entries give to the generated tests: `samples=draw(case(F(3, 4), 1), case(F(2, 3), -1, keepdim=True))`."""
+"""Inputs that entries give to the generated tests:
+`samples=draw(case(F(3, 4), 1), case(F(2, 3), -1, keepdim=True))`."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ Samples = Callable[[Random], list[Case]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Drawn:
-    """A tensor to be drawn: kind "float", "positive", "index" (below `high`), "bool", "complex", "definite" (a symmetric positive definite matrix)."""
+    """A tensor to be drawn: kind "float", "positive", "index" (below `high`), "bool", "complex", "definite"
+    (a symmetric positive definite matrix)."""
 
     kind: str
     dims: tuple[int, ...]

@@ -1,7 +1,7 @@
 """A training run in one safetensors file: parameters, optimizer, losses so far, random state, position in the data.
 
-Tensors are named model.<parameter>, optimizer.<index>.<state> and losses. Everything else is JSON under the metadata key
-"weft_checkpoint". A file is checked against its own settings before any of it is used.
+Tensors are named model.<parameter>, optimizer.<index>.<state> and losses. Everything else is JSON under the metadata
+key "weft_checkpoint". A file is checked against its own settings before any of it is used.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ FILE_NAME = "checkpoint.safetensors"
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run was asked to do. Together with the text it determines every number of the run. Raises ValueError, which begins
-    with the field's name, for a value that none can have."""
+    """What a run was asked to do. Together with the text it determines every number of the run.
+    Raises ValueError, which begins with the field's name, for a value that none can have."""
 
     size: recipe.GPTSize = field(default_factory=recipe.GPTSize)
     steps: int = 1000
@@ -99,7 +99,8 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read and check a file, or the checkpoint in a folder. Raises CommandError that names the file and what is wrong."""
+    """Read and check a file, or the checkpoint in a folder. Raises CommandError that names the file
+    and what is wrong."""
     path = path / FILE_NAME if path.is_dir() else path
     tensors, metadata = _read(path)
     if KEY not in metadata:
@@ -121,7 +122,9 @@ def _read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except FileNotFoundError:
         folder = path.parent if path.suffix else path
-        raise CommandError(f"{path}: there is no such checkpoint; `python -m weft train --out {folder}` makes one") from None
+        raise CommandError(
+            f"{path}: there is no such checkpoint; `python -m weft train --out {folder}` makes one"
+        ) from None
     except OSError as error:
         raise CommandError(f"{path}: cannot be read ({error.strerror or error})") from None
     except (SafetensorError, TypeError) as error:  # TypeError: a dtype that NumPy lacks
@@ -143,10 +146,15 @@ def _parse(tensors: dict[str, Array], about: dict[str, Any]) -> Checkpoint:
     _check_whole("step", step, 0)
     if losses.shape != (step,) or losses.dtype != np.float64:
         raise ValueError(f"{losses.dtype}{list(losses.shape)} losses after {step} steps")
-    return Checkpoint(settings, step, model, _parse_optimizer(tensors, about["optimizer"], shapes), losses, _parse_random(about["random"]))
+    return Checkpoint(
+        settings, step, model, _parse_optimizer(tensors, about["optimizer"], shapes), losses,
+        _parse_random(about["random"]),
+    )
 
 
-def _parse_optimizer(tensors: dict[str, Array], numbers: dict[str, Any], shapes: dict[str, tuple[int, ...]]) -> list[dict[str, Array | float]]:
+def _parse_optimizer(
+    tensors: dict[str, Array], numbers: dict[str, Any], shapes: dict[str, tuple[int, ...]]
+) -> list[dict[str, Array | float]]:
     """Each parameter's state, whose arrays have the parameter's shape or are single numbers."""
     optimizer: list[dict[str, Array | float]] = [{} for _ in shapes]
     known = list(shapes.values())
@@ -165,7 +173,10 @@ def _parse_optimizer(tensors: dict[str, Array], numbers: dict[str, Any], shapes:
 
 
 def _parse_random(stored: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(stored["state"], list) or not all(type(byte) is int and 0 <= byte < 256 for byte in stored["state"]):
+    if (
+        not isinstance(stored["state"], list)
+        or not all(type(byte) is int and 0 <= byte < 256 for byte in stored["state"])
+    ):
         raise ValueError("random: state must be a list of bytes")
     return stored
 

@@ -18,15 +18,18 @@ def add_command(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "explain",
         help="show what the compiler makes of a training step",
-        description="Compile the training step of `weft train` and print what became of it: a summary, or one stage in full "
-        "(captured, opened and optimized graphs, loop nests, LLVM code). --stage list names the stages. The sizes in a "
-        "stage are symbols, so a small model reads like a large one.",
+        description="Compile the training step of `weft train` and print what became of it: a summary, or one stage "
+        "in full (captured, opened and optimized graphs, loop nests, LLVM code). --stage list names the stages. "
+        "The sizes in a stage are symbols, so a small model reads like a large one.",
     )
     size = recipe.GPTSize(blocks=1, width=32, heads=2, context=16)
     number: Any = {"type": int, "metavar": "N"}
     parser.add_argument("--stage", default=SUMMARY, metavar="NAME", help="what to print (default: summary)")
     for name in ("blocks", "width", "heads", "context"):
-        parser.add_argument(f"--{name}", **number, default=getattr(size, name), help=f"{recipe.SIZES[name]} (default: {getattr(size, name)})")
+        parser.add_argument(
+            f"--{name}", **number, default=getattr(size, name),
+            help=f"{recipe.SIZES[name]} (default: {getattr(size, name)})",
+        )
     parser.add_argument("--batch", **number, default=4, help="pieces of text per step (default: 4)")
     parser.set_defaults(run=run)
 
@@ -58,5 +61,7 @@ def run(options: argparse.Namespace) -> int:
     elif options.stage in stages:
         print(stages[options.stage])
     else:
-        raise CommandError(f"--stage {options.stage}: there is no such stage; there are {', '.join([SUMMARY, *stages])}")
+        raise CommandError(
+            f"--stage {options.stage}: there is no such stage; there are {', '.join([SUMMARY, *stages])}"
+        )
     return 0

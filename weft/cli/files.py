@@ -18,7 +18,8 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder for results and see that files can be made in it, before any work is done. Raises CommandError."""
+    """Make the folder for results and see that files can be made in it, before any work is done.
+    Raises CommandError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):

@@ -9,7 +9,8 @@ from weft.cli.run import Run
 
 
 def describe_first_step(run: Run, seconds: float) -> str:
-    """What is said after the first step of a run, which took `seconds` in all. Counters must be those of that step alone."""
+    """What is said after the first step of a run, which took `seconds` in all.
+    Counters must be those of that step alone."""
     if run.mode == "eager":
         return f"first step {seconds:.2f} s, operator by operator"
     entry = run.compiled.entries[0]

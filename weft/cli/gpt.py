@@ -9,7 +9,8 @@ from weft.cli.recipe import BYTES, GPTSize
 
 
 class KeyValues:
-    """The keys and values that one block's attention has seen so far: room for context positions, [1, heads, context, width]."""
+    """The keys and values that one block's attention has seen so far: room for context positions,
+    [1, heads, context, width]."""
 
     def __init__(self, size: GPTSize) -> None:
         shape = (1, size.heads, size.context, size.width // size.heads)

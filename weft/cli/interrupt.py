@@ -1,4 +1,5 @@
-"""Ctrl-C (or SIGTERM) between two steps: the first asks training to stop when the step is done, the second stops at once."""
+"""Ctrl-C (or SIGTERM) between two steps: the first asks training to stop when the step is done,
+the second stops at once."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ SIGNALLED = 128  # shells give a program that a signal stopped this exit code an
 
 
 class StopRequest:
-    """A context in which Ctrl-C sets `asked` in place of raising KeyboardInterrupt, and SIGTERM in place of ending the process.
-    Only the main thread can catch signals; elsewhere it does nothing."""
+    """A context in which Ctrl-C sets `asked` in place of raising KeyboardInterrupt, and SIGTERM in place of ending
+    the process. Only the main thread can catch signals; elsewhere it does nothing."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -26,7 +27,9 @@ class StopRequest:
             self._previous = {number: signal.signal(number, self._ask) for number in SIGNALS}
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 

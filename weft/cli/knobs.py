@@ -14,8 +14,8 @@ def add_command(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "knobs",
         help="list the switches of the compiler",
-        description="Print every switch of the compiler, its value and what it does. Set one in the environment (WEFT_DEBUG=guards) or "
-        "for a block (with weft.knobs(debug='guards')).",
+        description="Print every switch of the compiler, its value and what it does. Set one in the environment "
+        "(WEFT_DEBUG=guards) or for a block (with weft.knobs(debug='guards')).",
     )
     parser.set_defaults(run=run)
 

@@ -18,9 +18,11 @@ LEFT = 141  # and one whose output nobody reads
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Returns the exit code: 0, 2 after a mistake, 130 after Ctrl-C, 141 when the reader of the output has left."""
+    """Run one command. Returns the exit code: 0, 2 after a mistake, 130 after Ctrl-C, 141 when the reader of the output
+    has left."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a model may write any character, also where the output takes only some
+        # a model may write any character, also where the output takes only some
+        sys.stdout.reconfigure(errors="replace")
     parser, commands = _parser()
     options, unknown = parser.parse_known_args(arguments)
     if unknown:  # argparse would print the usage of all commands
@@ -34,7 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"weft {options.command}: {error}", file=sys.stderr)
         return MISTAKE
     except MemoryError as error:
-        print(f"weft {options.command}: this machine has not enough memory ({error or 'none is left'})", file=sys.stderr)
+        print(
+            f"weft {options.command}: this machine has not enough memory ({error or 'none is left'})", file=sys.stderr
+        )
         return MISTAKE
     except KeyboardInterrupt:
         print(f"weft {options.command}: stopped", file=sys.stderr)

@@ -1,4 +1,5 @@
-"""Whether a run can fit this machine, asked before any work is done: a number typed with a digit too many is told, not killed."""
+"""Whether a run can fit this machine, asked before any work is done: a number typed with a digit too many is told,
+not killed."""
 
 from __future__ import annotations
 
@@ -16,7 +17,10 @@ def check_memory(settings: Settings) -> None:
     """Raise CommandError if the run needs more memory than the machine has. It says nothing where that is not known."""
     there, needed = memory(), least_needed(settings)
     if there is not None and needed > there:
-        raise CommandError(f"this run needs at least {needed / 1e9:,.1f} GB of memory, of which this machine has {there / 1e9:,.1f}; choose smaller sizes or a smaller --batch")
+        raise CommandError(
+            f"this run needs at least {needed / 1e9:,.1f} GB of memory, of which this machine has {there / 1e9:,.1f}; "
+            "choose smaller sizes or a smaller --batch"
+        )
 
 
 def memory() -> int | None:
@@ -28,7 +32,8 @@ def memory() -> int | None:
 
 
 def least_needed(settings: Settings) -> int:
-    """Bytes that no way of running a step does without: parameters, what training keeps for each, and activations of two kinds."""
+    """Bytes that no way of running a step does without: parameters, what training keeps for each,
+    and activations of two kinds."""
     size = settings.size
     width = size.width
     parameters = size.blocks * 12 * width * width + (2 * recipe.BYTES + size.context) * width

@@ -24,7 +24,8 @@ def can_plot() -> bool:
 
 
 def plot_losses(losses: Array, held_out: float, levels: Mapping[str, float]) -> bytes:
-    """A PNG: the loss of each step with its running mean, the held-out loss at the end, and named levels to compare with."""
+    """A PNG: the loss of each step with its running mean, the held-out loss at the end,
+    and named levels to compare with."""
     from matplotlib.figure import Figure  # optional and heavy
 
     figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")

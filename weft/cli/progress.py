@@ -1,4 +1,5 @@
-"""What training shows while it runs: a bar with loss and tokens per second, or plain lines where there is no terminal."""
+"""What training shows while it runs: a bar with loss and tokens per second, or plain lines
+where there is no terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ class Progress(Protocol):
 
     def __enter__(self) -> Progress: ...
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
     def step_done(self, step: int, loss: float, tokens: int) -> None:
         """Steps done so far in the whole run, the loss of the last, and how many tokens it trained on."""

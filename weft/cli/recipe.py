@@ -1,7 +1,8 @@
 """The demo's numbers, written with NumPy alone: sizes, initial weights, order of the data, learning rate.
 
 Another framework that reads this file starts from the same weights and sees the same bytes in the same order, which is
-how scripts/make_torch_reference.py makes the figures that weft is compared with. It imports nothing of weft for that reason.
+how scripts/make_torch_reference.py makes the figures that weft is compared with.
+It imports nothing of weft for that reason.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ HELD_OUT = 0.1  # share of the text, at its end, that training never sees
 LEARNING_RATE = 1e-3
 BETAS = (0.9, 0.99)
 WEIGHT_DECAY = 0.1
-WARM_UP = 50  # steps over which the learning rate rises from 0; constant after that, so a longer run is a longer run only
+# steps over which the learning rate rises from 0; constant after that, so a longer run is a longer run only
+WARM_UP = 50
 CLIP = 1.0
 SGD_LEARNING_RATE = 0.1  # used by the comparison with stored results, not by the demo
 SGD_MOMENTUM = 0.9
@@ -108,7 +110,8 @@ def learning_rate(step: int, peak: float = LEARNING_RATE) -> float:
 
 
 def held_out_batches(tokens: Array, batch: int, context: int) -> Iterator[tuple[Array, Array]]:
-    """Every window of the held-out part once, side by side, in batches (the last may be smaller): int64 [<= batch, context]."""
+    """Every window of the held-out part once, side by side, in batches (the last may be smaller):
+    int64 [<= batch, context]."""
     count = (len(tokens) - 1) // context
     inputs = tokens[: count * context].reshape(count, context).astype(np.int64)
     targets = tokens[1 : count * context + 1].reshape(count, context).astype(np.int64)

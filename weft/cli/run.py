@@ -100,7 +100,10 @@ class Run:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Put the run where the checkpoint was taken: the next step gives the same bits."""
         fill(self.model, checkpoint.model)
-        state = {index: {key: _loaded(value) for key, value in one.items()} for index, one in enumerate(checkpoint.optimizer) if one}
+        state = {
+            index: {key: _loaded(value) for key, value in one.items()}
+            for index, one in enumerate(checkpoint.optimizer) if one
+        }
         self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
         self.losses = checkpoint.losses.tolist()
         _restore_random_state(checkpoint.random)

@@ -33,7 +33,9 @@ def choose(logits: Array, temperature: float, top: int, rng: np.random.Generator
     """A byte drawn from softmax(logits / temperature) over the `top` likeliest; the likeliest if temperature is 0.
     Raises CommandError for logits that are not finite."""
     if not np.isfinite(logits).all():
-        raise CommandError("the model's predictions are not finite numbers: its training has diverged, or its file is damaged")
+        raise CommandError(
+            "the model's predictions are not finite numbers: its training has diverged, or its file is damaged"
+        )
     if temperature == 0:
         return int(logits.argmax())
     candidates = np.argsort(-logits, kind="stable")[:top]
@@ -46,8 +48,8 @@ def choose(logits: Array, temperature: float, top: int, rng: np.random.Generator
 class Predictor:
     """Logits for the byte after a growing list of bytes, reading only the new ones.
 
-    Positions are learned up to the model's context. When it is full, the second half is read again as a new beginning, so
-    that each byte costs one position but for one re-reading every context / 2 bytes."""
+    Positions are learned up to the model's context. When it is full, the second half is read again as a new beginning,
+    so that each byte costs one position but for one re-reading every context / 2 bytes."""
 
     def __init__(self, model: GPT) -> None:
         self.model = model

@@ -72,6 +72,6 @@ def check_length(text: Text, context: int) -> None:
         return
     needed = int((context + 1) / recipe.HELD_OUT) + 1
     raise CommandError(
-        f"{text.name}: too short. Of its {len(text.content):,} bytes the last tenth is held out ({held_out:,}), which is "
-        f"less than one window of {context} + 1; give at least {needed:,} bytes, or a smaller --context"
+        f"{text.name}: too short. Of its {len(text.content):,} bytes the last tenth is held out ({held_out:,}), "
+        f"which is less than one window of {context} + 1; give at least {needed:,} bytes, or a smaller --context"
     )

@@ -24,23 +24,46 @@ def add_command(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "train",
         help="train a small GPT from scratch on text",
-        description="Train a small GPT over bytes from scratch, and write a checkpoint, the loss curve, and text that the "
-        "model continues. Without --data it reads the reference topics that every Python install carries.",
+        description="Train a small GPT over bytes from scratch, and write a checkpoint, the loss curve, and text that "
+        "the model continues. Without --data it reads the reference topics that every Python install carries.",
     )
     default = Settings()
     number: Any = {"type": int, "metavar": "N"}
     parser.add_argument("--data", nargs="+", action="extend", default=[], metavar="FILE", help="UTF-8 text to train on")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the results (default: weft-run; with --resume, the checkpoint's)")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR",
+        help="folder for the results (default: weft-run; with --resume, the checkpoint's)",
+    )
     parser.add_argument("--resume", type=Path, metavar="FILE", help="go on from this checkpoint, bit for bit")
-    parser.add_argument("--mode", choices=MODES, default="compiled", help="compiled: one native program; interpret: its graph, node by node; eager: operator by operator (default: compiled)")
-    parser.add_argument("--steps", **number, help=f"steps of the whole run, those before --resume included (default: {default.steps})")
-    parser.add_argument("--seed", **number, help=f"decides initial weights, data order and dropout (default: {default.seed})")
+    parser.add_argument(
+        "--mode", choices=MODES, default="compiled",
+        help=(
+            "compiled: one native program; interpret: its graph, node by node; eager: "
+            "operator by operator (default: compiled)"
+        ),
+    )
+    parser.add_argument(
+        "--steps", **number, help=f"steps of the whole run, those before --resume included (default: {default.steps})"
+    )
+    parser.add_argument(
+        "--seed", **number, help=f"decides initial weights, data order and dropout (default: {default.seed})"
+    )
     parser.add_argument("--batch", **number, help=f"pieces of text per step (default: {default.batch})")
     for name in OF_THE_SIZE:
-        parser.add_argument(f"--{name}", **number, help=f"{recipe.SIZES[name]} (default: {getattr(default.size, name)})")
-    parser.add_argument("--learning-rate", type=float, metavar="X", help=f"its largest value, reached after {recipe.WARM_UP} steps (default: {default.learning_rate})")
-    parser.add_argument("--dropout", type=float, metavar="P", help=f"share of numbers dropped in each residual branch (default: {default.dropout})")
-    parser.add_argument("--save-every", type=int, default=250, metavar="N", help="steps between checkpoints (default: 250)")
+        parser.add_argument(
+            f"--{name}", **number, help=f"{recipe.SIZES[name]} (default: {getattr(default.size, name)})"
+        )
+    parser.add_argument(
+        "--learning-rate", type=float, metavar="X",
+        help=f"its largest value, reached after {recipe.WARM_UP} steps (default: {default.learning_rate})",
+    )
+    parser.add_argument(
+        "--dropout", type=float, metavar="P",
+        help=f"share of numbers dropped in each residual branch (default: {default.dropout})",
+    )
+    parser.add_argument(
+        "--save-every", type=int, default=250, metavar="N", help="steps between checkpoints (default: 250)"
+    )
     parser.add_argument("--threads", **number, help="worker threads (default: as many as there are cores)")
     parser.add_argument("--prompt", help="text to continue at the end (default: the beginning of the held-out part)")
     parser.set_defaults(run=run)
@@ -77,7 +100,9 @@ def _settings(options: argparse.Namespace, resumed: Checkpoint | None) -> Settin
     if resumed and settings != base:
         changed = {**given, **size}
         stored = {name: getattr(base.size if name in OF_THE_SIZE else base, name) for name in changed}
-        raise CommandError(f"{options.resume}: was trained with {_as_options(stored)}; a run cannot go on with {_as_options(changed)}")
+        raise CommandError(
+            f"{options.resume}: was trained with {_as_options(stored)}; a run cannot go on with {_as_options(changed)}"
+        )
     steps = base.steps if options.steps is None else options.steps
     if steps < (resumed.step if resumed else 1):
         raise CommandError(f"--steps {steps}: must be at least {resumed.step if resumed else 1}")

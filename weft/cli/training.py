@@ -79,10 +79,14 @@ def _train_steps(run: Run, checkpoint: Path, save_every: int, stop: StopRequest)
 
 
 def _train_step(run: Run, checkpoint: Path, save_every: int) -> float:
-    """The next step's loss; every so often a checkpoint. Raises CommandError if training has diverged, so that none is overwritten by what it left."""
+    """The next step's loss; every so often a checkpoint. Raises CommandError if training has diverged,
+    so that none is overwritten by what it left."""
     loss = run.train_step()
     if not math.isfinite(loss):
-        raise CommandError(f"the loss of step {run.steps_done} is {loss}: training has diverged, and what came of it is not saved; try a smaller --learning-rate")
+        raise CommandError(
+            f"the loss of step {run.steps_done} is {loss}: training has diverged, and what came of it is not saved; "
+            "try a smaller --learning-rate"
+        )
     if run.steps_done % save_every == 0 and run.steps_done < run.settings.steps:  # the last is saved by the caller
         save_checkpoint(checkpoint, run.checkpoint())
     return loss

@@ -1,6 +1,7 @@
 """From loop nests to machine code: LLVM text, vector math, matrix products, objects.
 
-Imports plan/ and lower floors, never tensor/, layers/ or autograd/. Six packages, each of which imports only those above it:
+Imports plan/ and lower floors, never tensor/, layers/ or autograd/.
+Six packages, each of which imports only those above it:
 
     emit     the text builder that everything here writes with
     math     functions of floats and integers in plain instructions
@@ -9,6 +10,7 @@ Imports plan/ and lower floors, never tensor/, layers/ or autograd/. Six package
     lower    a graph's nodes as kernels
     program  a lowered graph, planned (weft/plan), as one native program
 
-Beside them: target.py and compiler.py (the machine, and LLVM's code generator), native.py (a module loaded into the process), program_key.py
-(its name on disk) and stages.py (kernels as text, for reading). Start reading at emit/module.py, then lower/graph.py and program/compile.py.
+Beside them: target.py and compiler.py (the machine, and LLVM's code generator), native.py
+(a module loaded into the process), program_key.py (its name on disk) and stages.py (kernels as text, for reading).
+Start reading at emit/module.py, then lower/graph.py and program/compile.py.
 """

@@ -21,25 +21,27 @@ from weft.support.errors import StateError
 
 
 def build(
-    module_text: str, exports: Iterable[str], target: Target | None = None, imports: Mapping[str, int] = MappingProxyType({})
+    module_text: str, exports: Iterable[str], target: Target | None = None,
+    imports: Mapping[str, int] = MappingProxyType({}),
 ) -> Library:
-    """Compile (or fetch) and load a module for this process. imports: addresses of functions that it calls, beside the matrix products, which are
-    at hand. Raises CodegenError, StateError."""
+    """Compile (or fetch) and load a module for this process. imports: addresses of functions that it calls,
+    beside the matrix products, which are at hand. Raises CodegenError, StateError."""
     target = target or host_target()
 
     def load_it(code: bytes) -> Library:
         return load(code, exports, {**products_in(code, target), **imports})
 
-    return _kept_or_made(object_key(module_text, target), lambda: compile_object(module_text, target), load_it)
+    return _cached_or_made(object_key(module_text, target), lambda: compile_object(module_text, target), load_it)
 
 
-def _kept_or_made(key: str, make: Callable[[], bytes], load_it: Callable[[bytes], Library]) -> Library:
-    """The library of an entry of the disk cache; where there is none, or none that can be loaded, it is made and kept."""
+def _cached_or_made(key: str, make: Callable[[], bytes], load_it: Callable[[bytes], Library]) -> Library:
+    """The library of an entry of the disk cache; where there is none, or none that can be loaded,
+    it is made and put there."""
     cache = user_cache()
-    kept = cache.get(key)
-    if kept is not None:
+    cached = cache.get(key)
+    if cached is not None:
         with contextlib.suppress(StateError):
-            return load_it(kept)
+            return load_it(cached)
     code = make()
     cache.put(key, code)
     return load_it(code)
@@ -59,9 +61,12 @@ def products_in(code: bytes, target: Target) -> dict[str, int]:
 @once
 def product_library(dtype: str, target: Target) -> Library:
     """The process's matrix product of a dtype, compiled once per machine and loaded once per process."""
-    key = program_key(f"matrix product {dtype}", target)  # by the compiler's files: writing the text only to hash it costs more than loading the code
+    # by the compiler's files: writing the text only to hash it costs more than loading the code
+    key = program_key(f"matrix product {dtype}", target)
     symbols = declare_gemm(Module.for_target(target), dtype, target).symbols
-    return _kept_or_made(key, lambda: compile_object(gemm_module(dtype, target).text(), target), lambda code: load(code, symbols))
+    return _cached_or_made(
+        key, lambda: compile_object(gemm_module(dtype, target).text(), target), lambda code: load(code, symbols)
+    )
 
 
 @once

@@ -16,13 +16,15 @@ _PACKAGES = ("types", "ops", "ir", "catalogue", "passes", "loops", "plan", "code
 
 
 def program_key(text: str, target: Target) -> str:
-    """Hex digest for the cache. text: canonical text of the captured graph, and of whatever else its program depends on."""
+    """Hex digest for the cache. text: canonical text of the captured graph, and of whatever else its
+    program depends on."""
     return object_key(f"program\0{compiler_stamp()}\0{text}", target)
 
 
 @functools.cache
 def compiler_stamp() -> str:
-    """Digest of the names, sizes and times of the compiler's own files: a program that another version made is never taken.
+    """Digest of the names, sizes and times of the compiler's own files: a program that another version
+    made is never taken.
 
     It costs a few milliseconds, once for each process that uses stored programs.
     """

@@ -1,4 +1,5 @@
-"""Kernels as text: the readable loops and the LLVM code of what a graph is lowered to, for `stages()` and for reading."""
+"""Kernels as text: the readable loops and the LLVM code of what a graph is lowered to,
+for `stages()` and for reading."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ class Texts(dict[str, str]):
 
 
 def kernel_stages(graph: Graph, target: Target | None = None) -> dict[str, Texts]:
-    """What becomes of an optimized graph: `nests` has the loops of each kernel, `llvm` each function of the program as LLVM gets it.
+    """What becomes of an optimized graph: `nests` has the loops of each kernel, `llvm` each function of the program
+    as LLVM gets it.
 
     target: the machine to generate for, which need not be this one; default the one of WEFT_CPU.
     """

@@ -1,15 +1,17 @@
-"""Floor 8: the only place where the two columns meet: capture, driver, executables.
+"""Floor 9: the only place where the two columns meet: capture, calls of programs.
 
-symbolic.py   tensors whose value is a graph value: storage, path, functional writes     capture.py   the mode that records
-state.py      concrete storages as inputs                                              gradients.py  .grad while capturing
-lifted.py     numbers as inputs, numbers.py their arithmetic                            recording.py one capture from start to end
-blocks/        cond, while_loop, and gradients through them
-eager/         large arrays in eager mode by native programs
-driver.py     weft.compile: entries and calls; entry.py one program with its guards     executable.py running a graph on a back end
-methods.py    programs of an instance; live_programs.py code that captures share        caches.py    what lru_cache must not keep
+driver.py    weft.compile: the programs of a function, and the choice between them at each call
+tracing/     from a call to a program: stand-ins in, the function run once, a graph with results and effects out
+capture/     the mode that records: symbolic tensors, state, gradients, wrappers
+numbers/     Python numbers as inputs, and their arithmetic
+blocks/      cond, while_loop, and gradients through them
+program/     a program as it is called: guards, inputs, effects, what runs it
+eager/       large arrays in eager mode by native programs
+methods.py   programs of an instance        caches.py    what lru_cache must not keep
 Start reading at driver.py.
 
-The package is callable: `weft.compile` is the function weft.compile.api.compile, and stays callable whichever of the two the name shows.
+The package is callable: `weft.compile` is the function weft.compile.api.compile, and stays callable whichever
+of the two the name shows.
 """
 
 from __future__ import annotations

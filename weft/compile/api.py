@@ -15,30 +15,32 @@ BACKENDS = ("llvm", "interpret", "numpy")
 
 @overload
 def compile(
-    function: Callable[..., Any], *, backend: str | None = None, disable: bool = False, fullgraph: bool = True, dynamic: bool | None = None,
-    mode: str | None = None, options: dict[str, Any] | None = None,
+    function: Callable[..., Any], *, backend: str | None = None, disable: bool = False, fullgraph: bool = True,
+    dynamic: bool | None = None, mode: str | None = None, options: dict[str, Any] | None = None,
 ) -> Any: ...
 @overload
 def compile(
-    function: None = None, *, backend: str | None = None, disable: bool = False, fullgraph: bool = True, dynamic: bool | None = None,
-    mode: str | None = None, options: dict[str, Any] | None = None,
+    function: None = None, *, backend: str | None = None, disable: bool = False, fullgraph: bool = True,
+    dynamic: bool | None = None, mode: str | None = None, options: dict[str, Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Any]: ...
 
 
 def compile(
-    function: Any = None, *, backend: str | None = None, disable: bool = False, fullgraph: bool = True, dynamic: bool | None = None,
-    mode: str | None = None, options: dict[str, Any] | None = None,
+    function: Any = None, *, backend: str | None = None, disable: bool = False, fullgraph: bool = True,
+    dynamic: bool | None = None, mode: str | None = None, options: dict[str, Any] | None = None,
 ) -> Any:
     """Compile a function (a whole training step, or a model) into native programs. Usable as a decorator.
 
-    The function runs once with symbolic tensors; the graph that is recorded, backward and in-place updates included, becomes one program that serves
-    every size. Python state that the function reads is guarded: when it changes, the function is captured again.
+    The function runs once with symbolic tensors; the graph that is recorded, backward and in-place updates included,
+    becomes one program that serves every size. Python state that the function reads is guarded: when it changes,
+    the function is captured again.
 
     Args:
-        function: a function, or an nn.Module.
+        function: a function, an nn.Module, or a graph that weft.compiled_autograd captured.
         backend: "llvm", "interpret" or "numpy"; the knob WEFT_BACKEND decides when None.
         disable: give the function back as it is.
-        fullgraph, dynamic, mode: PyTorch's, accepted so that its programs run. weft always compiles the whole function, for every size, in one mode.
+        fullgraph, dynamic, mode: PyTorch's, accepted so that its programs run. weft always compiles the whole function,
+        for every size, in one mode.
         options: none are known.
 
     Raises ArgumentError for a backend, a mode or an option that does not exist.
@@ -46,13 +48,18 @@ def compile(
     if backend not in (None, *BACKENDS):
         raise ArgumentError(f"compile: no backend {backend!r}; there are {', '.join(BACKENDS)}")
     if mode not in MODES:
-        raise ArgumentError(f"compile: no mode {mode!r}; weft has one mode, and accepts PyTorch's names {', '.join(str(m) for m in MODES[1:])}")
+        raise ArgumentError(
+            f"compile: no mode {mode!r}; weft has one mode, and accepts PyTorch's names "
+            f"{', '.join(str(m) for m in MODES[1:])}"
+        )
     if options:
         raise ArgumentError(f"compile: no option {next(iter(options))!r}; weft is set by knobs (python -m weft knobs)")
     if function is None:
         return lambda f: compile(f, backend=backend, disable=disable)
     if disable:
         return function
+    if hasattr(type(function), "__weft_compile__"):  # a captured graph, which says itself how it becomes a program
+        return function.__weft_compile__(backend)
     if registry.is_module(function):
         from weft.compile.module import compile_module  # compiled modules need nn
 
@@ -61,9 +68,11 @@ def compile(
 
 
 def explain(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """What becomes of a function on these arguments: programs, kernels, guards, state. Print it, or read its fields (compile/explanation.py).
+    """What becomes of a function on these arguments: programs, kernels, guards, state.
+    Print it, or read its fields (compile/explanation.py).
 
-    Captures the function if no program fits; nothing is run. Without the arguments that it needs: the program that was captured last.
+    Captures the function if no program fits; nothing is run. Without the arguments that it needs:
+    the program that was captured last.
     """
     from weft.compile.explanation import explain_function  # reporting, rarely needed
 

@@ -1,7 +1,8 @@
 """functools.lru_cache around functions of the user's: what a captured call puts into such a cache is taken out again.
 
-A size as a key, or a mask made for it, stands for something in the capture only. No lookup, insertion or eviction of these caches can be seen or undone,
-since they are written in C; but a cache may be emptied at any time, and one that took something of the capture is.
+A size as a key, or a mask made for it, stands for something in the capture only. No lookup, insertion or eviction
+of these caches can be seen or undone, since they are written in C; but a cache may be emptied at any time, and one that
+took something of the capture is.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import gc
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from weft.compile.leaks import held_symbol
+from weft.compile.capture.tracer_leaks import held_symbol
 
 _CACHE = type(functools.lru_cache(lambda: None))
 _DEPTH = 16  # objects looked at in each cached result
@@ -25,7 +26,8 @@ def empty_caches(seen: Iterable[object]) -> None:
 
 
 def _content(cache: Any) -> Iterator[Any]:
-    """The keys and results of a cache: of one without bound, the items of a dict; of others, what their links lead to."""
+    """The keys and results of a cache: of one without bound, the items of a dict;
+    of others, what their links lead to."""
     for item in gc.get_referents(cache):
         if type(item) is dict:
             if "__wrapped__" not in item:

@@ -10,14 +10,15 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import weft.compile.recording as recording
-from weft.compile.entry import Entry, Miss
+from weft.compile.capture.wrappers import desugar, resugar
 from weft.compile.methods import is_method, method_of
 from weft.compile.miss_text import miss_text, takes_keywords
+from weft.compile.program.entry import Entry
+from weft.compile.program.miss import Miss
 from weft.compile.restart import Restart
-from weft.compile.wrappers import opened, sealed
+from weft.compile.tracing import trace
 from weft.guards.values import number_kind
-from weft.ops.overrides import armed, current_modes
+from weft.ops.overrides import current_modes, override_classes
 from weft.support import pytree
 from weft.support.counters import counters
 from weft.support.errors import CaptureError
@@ -25,6 +26,7 @@ from weft.support.garbage import collection_held
 from weft.support.knobs import knobs
 from weft.support.progress import progress_shown
 from weft.tensor import modes as mode_settings
+from weft.tensor.meta import is_meta
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
@@ -36,7 +38,8 @@ MAX_MISSES = 256  # texts that are kept
 class CompiledFunction:
     """A function that runs as captured programs. Attributes of the original function are available on it.
 
-    The first call captures; later calls run the program whose guards hold, and capture anew when none does (`counters.guard_misses`).
+    The first call captures; later calls run the program whose guards hold, and capture anew when none
+    does (`counters.guard_misses`).
     """
 
     def __init__(self, function: Callable[..., Any], name: str | None = None, backend: str | None = None) -> None:
@@ -50,7 +53,8 @@ class CompiledFunction:
         self.static: set[Any] = set()
         self.identical: set[Any] = set()
         self.knows_gradients = False  # whether gradients that are added to are seen otherwise too
-        self.grown: dict[Any, dict[int, Any]] = {}  # the lengths that containers had which the function adds to, by their place
+        # the lengths that containers had which the function adds to, by their place
+        self.grown: dict[Any, dict[int, Any]] = {}
         self.misses: list[str] = []
         self.is_order_free = not takes_keywords(function)
         self._lock = threading.RLock()
@@ -58,11 +62,12 @@ class CompiledFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if knobs.eager or modes.capture is not None or _is_watched():
             return self.function(*args, **kwargs)
-        special = bool(wrapper_classes or armed)  # whether any tensor might be of a class with a will of its own
+        # whether any tensor might be of a class with a will of its own
+        special = bool(wrapper_classes or override_classes)
         if special:
             if current_modes():
                 return self.function(*args, **kwargs)
-            args, kwargs = sealed((args, kwargs))
+            args, kwargs = desugar((args, kwargs))
         if len(kwargs) > 1 and self.is_order_free:
             kwargs = dict(sorted(kwargs.items()))
         leaves, spec = _flatten(args, kwargs)
@@ -70,24 +75,31 @@ class CompiledFunction:
         for entry in self.entries:
             call = entry.match(leaves, spec)
             if type(call) is not Miss:
-                return opened(entry.run(leaves, call)) if special else entry.run(leaves, call)
+                return resugar(entry.run(leaves, call)) if special else entry.run(leaves, call)
             misses.append(call)
         return self._capture_and_run(args, kwargs, leaves, spec, misses)
 
-    def _capture_and_run(self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, misses: list[Miss]) -> Any:
+    def _capture_and_run(
+        self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, misses: list[Miss]
+    ) -> Any:
+        if any(is_meta(leaf) for leaf in leaves):  # types alone: there is nothing to compile
+            args, kwargs = resugar((args, kwargs))
+            return self.function(*args, **kwargs)
         with self._lock:
             fitting = self._made_meanwhile(leaves, spec, len(misses))
             if fitting is not None:
-                return opened(fitting[0].run(leaves, fitting[1]))
+                return resugar(fitting[0].run(leaves, fitting[1]))
             if misses:
                 self._note(misses, spec)
             entry = self.capture(args, kwargs, leaves, spec)
             call = entry.match(leaves, spec)
             if type(call) is Miss:
-                raise CaptureError(f"{self.name}: the program just captured does not fit its own arguments: {call.text}")
+                raise CaptureError(
+                    f"{self.name}: the program just captured does not fit its own arguments: {call.text}"
+                )
             self.entries.insert(0, entry)  # whether or not this run ends well: what fails is a call, not the program
             del self.entries[MAX_ENTRIES:]
-            return opened(entry.run(leaves, call))
+            return resugar(entry.run(leaves, call))
 
     def _made_meanwhile(self, leaves: list[Any], spec: pytree.TreeSpec, tried: int) -> tuple[Entry, Any] | None:
         """The program for a call that another thread captured while this one waited, and its symbols."""
@@ -111,7 +123,9 @@ class CompiledFunction:
         if "guards" in knobs.debug:
             print(f"{self.name}: guard missed: {self.misses[-1]}", file=sys.stderr)
 
-    def capture(self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None = None) -> Entry:
+    def capture(
+        self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None = None
+    ) -> Entry:
         """Capture one program for these arguments, without running it."""
         start = time.perf_counter()
         with collection_held(), progress_shown(self.name):
@@ -121,18 +135,23 @@ class CompiledFunction:
         return entry
 
     def _capture_with_retries(self, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry:
-        """One program. Where the function fails with stand-ins for numbers, perhaps since code in C met one of them, it is captured without that one."""
+        """One program. Where the function fails with stand-ins for numbers, perhaps since code in C met one of them,
+        it is captured without that one."""
         try:
             return self._capture_settled(leaves, spec, backend)
         except Exception:
-            lifted = {key: slot for key, slot in self.lifted.items() if slot is None or number_kind(slot.get()) is not None}
+            lifted = {
+                key: slot for key, slot in self.lifted.items() if slot is None or number_kind(slot.get()) is not None
+            }
             for tried in _fewer(lifted):
                 entry = self._without(tried, leaves, spec, backend)
                 if entry is not None:
                     return entry
             raise
 
-    def _without(self, numbers: dict[Any, Any], leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry | None:
+    def _without(
+        self, numbers: dict[Any, Any], leaves: list[Any], spec: pytree.TreeSpec, backend: str | None
+    ) -> Entry | None:
         """The program with these numbers as they are; None if the function fails all the same."""
         for key in numbers:
             self.lifted.pop(key, None)
@@ -148,13 +167,16 @@ class CompiledFunction:
         self.static = set()  # which arguments share memory with state is another question at every capture
         for _ in range(8):
             try:
-                return recording.record_entry(self, leaves, spec, backend)
+                return trace.trace_program(self, leaves, spec, backend)
             except Restart as restart:
                 self.lifted.update(restart.lift)
                 self.static |= restart.static
                 self.knows_gradients |= restart.knows_gradients
                 self.identical |= restart.identical
-        raise CaptureError(f"{self.name}: capture did not settle; a number that the function changes depends on something that cannot be lifted")
+        raise CaptureError(
+            f"{self.name}: capture did not settle; a number that the function changes depends on something that "
+            "cannot be lifted"
+        )
 
     def lifted_slots(self) -> list[Any]:
         """The places in Python state whose numbers are runtime inputs."""
@@ -165,12 +187,13 @@ class CompiledFunction:
         return [slot for slot in self.lifted_slots() if slot.key not in self.identical]
 
     def stages(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Every stage of the program for these arguments, by name: captured, opened, optimized, ... (graphs and texts)."""
+        """Every stage of the program for these arguments, by name: captured, opened, optimized,
+        ... (graphs and texts)."""
         return self.entry_for(args, kwargs)[0].stages()
 
     def entry_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Entry, Any]:
         """The program that fits a call, captured if there is none, and what its `match` makes of the arguments."""
-        leaves, spec = pytree.flatten(sealed((args, kwargs)))
+        leaves, spec = pytree.flatten(desugar((args, kwargs)))
         for entry in self.entries:
             call = entry.match(leaves, spec)
             if type(call) is not Miss:
@@ -189,7 +212,8 @@ class CompiledFunction:
         return CompiledFunction(copy.deepcopy(self.function, memo), self.name, self.backend)
 
     def __reduce__(self) -> Any:
-        """Pickled by name where a module has it under its name, a method as its instance's attribute, others as function and back end."""
+        """Pickled by name where a module has it under its name, a method as its instance's attribute,
+        others as function and back end."""
         if is_method(self):
             return (getattr, (self.function.__self__, self.__name__))  # type: ignore[attr-defined]
         name: str = getattr(self, "__qualname__", "")
@@ -214,7 +238,8 @@ def _fewer(lifted: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
 
 
 def _is_watched() -> bool:
-    """Whether transforms or dispatch modes stand above the back end: they see the operators of the function, not one program."""
+    """Whether transforms or dispatch modes stand above the back end: they see the operators of the function,
+    not one program."""
     return modes.special is not None and modes.special[-1] is not mode_settings.inference_layer
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.compile.driver import CompiledFunction
-from weft.compile.entry import Entry, Miss
-from weft.compile.executable import Compiled
+from weft.compile.program.entry import Entry
+from weft.compile.program.executable import Compiled
+from weft.compile.program.miss import Miss
 from weft.ir.graph import Graph
 from weft.ir.opaque import plan_of_opaque
 from weft.support import registry
@@ -21,8 +22,8 @@ from weft.support.errors import ArgumentError
 class ProgramFacts:
     """One program: a forward, a backward, or a whole step.
 
-    stages: (name, number of operators) in order. steps: what runs, in order: kernels with the operators that they fuse, and what runs outside of
-    native code, with the reason. arena_bytes: None where nothing is planned.
+    stages: (name, number of operators) in order. steps: what runs, in order: kernels with the operators that they fuse,
+    and what runs outside of native code, with the reason. arena_bytes: None where nothing is planned.
     """
 
     title: str
@@ -66,14 +67,19 @@ class Explanation:
 
 
 def explain_function(function: Any, *args: Any, **kwargs: Any) -> Explanation:
-    """What becomes of a function (compiled or not) or module on these arguments. Captures it if no program fits; nothing is run.
+    """What becomes of a function (compiled or not) or module on these arguments. Captures it if no program fits;
+    nothing is run.
 
-    Without the arguments that the function needs: what became of it the last time that it was captured. ArgumentError if it never was.
+    Without the arguments that the function needs: what became of it the last time that it was captured.
+    ArgumentError if it never was.
     """
     owner = _owner(function)
     if _lacks_arguments(owner.function, args, kwargs):
         if not owner.entries:
-            raise ArgumentError(f"explain: {owner.name} takes arguments and was not called yet; name some, as in weft.explain({owner.name}, x)")
+            raise ArgumentError(
+                f"explain: {owner.name} takes arguments and was not called yet; name some, "
+                f"as in weft.explain({owner.name}, x)"
+            )
         entry, call = owner.entries[-1], None
     else:
         entry, call = owner.entry_for(args, kwargs)
@@ -82,7 +88,8 @@ def explain_function(function: Any, *args: Any, **kwargs: Any) -> Explanation:
     if entry.joint is not None:
         programs[0].title = "forward"
         halves = entry.joint.halves
-        programs.append(_program("backward", halves.backward, entry.joint.backward, None if halves.sizes else symbols))  # known once the forward has run
+        # known once the forward has run
+        programs.append(_program("backward", halves.backward, entry.joint.backward, None if halves.sizes else symbols))
     return _explanation(owner, entry, programs)
 
 
@@ -114,9 +121,12 @@ def _explanation(owner: CompiledFunction, entry: Entry, programs: list[ProgramFa
     return Explanation(
         str(owner.name), entry.seconds_total, entry.seconds_compile, programs,
         [f"{_at(g.where)}{g}" for g in capture.env.guards.values()],
-        [f"{_at(g.where)}{g.text}" for g in entry.guards.guards],
-        [f"{_at(g.where)}the answer to a question about a number is {g.answer}" for g in capture.number_guards],
-        [n.name for n in capture.numbers],
+        [f"{_at(g.where)}{g.text}" for g in entry.guards.python.guards],
+        [
+            f"{_at(g.where)}the answer to a question about a number is {g.answer}"
+            for g in capture.python_state.number_guards
+        ],
+        [n.name for n in capture.python_state.numbers],
         list(_state(entry)),
         list(owner.misses),
     )
@@ -128,7 +138,7 @@ def _at(where: Any) -> str:
 
 def _state(entry: Entry) -> Iterator[str]:
     written = {param for _, param in entry.graph.writes}
-    for slot in entry.capture.states.values():
+    for slot in entry.capture.outside.states.values():
         value = entry.graph.params[slot.param]
         yield f"{value.name}: {value.type}{', updated in place' if slot.param in written else ''}"
 
@@ -136,13 +146,17 @@ def _state(entry: Entry) -> Iterator[str]:
 def _program(title: str, graph: Graph, executable: Any, symbols: dict[str, int] | None) -> ProgramFacts:
     opaque = sum(plan_of_opaque(n.op) is not None for n in graph.walk())
     if not isinstance(executable, Compiled):
-        return ProgramFacts(title, opaque, [("captured", _count(graph))], [], "interpret", [f"interpreted {n.op.name}" for n in graph.nodes], 0, 1)
+        return ProgramFacts(
+            title, opaque, [("captured", _count(graph))], [], "interpret",
+            [f"interpreted {n.op.name}" for n in graph.nodes], 0, 1,
+        )
     executable.optimized()  # with a warm cache the passes have not run yet
     passes = executable.passes
     described = executable.program.describe(symbols)
     return ProgramFacts(
-        title, opaque, [(name, _count(g)) for name, g in passes.stages.items()], [(r.name, r.seconds, r.nodes) for r in passes.reports if r.changed],
-        described.backend, list(described.steps), described.native_segments, described.foreign_segments, described.arena_bytes,
+        title, opaque, [(name, _count(g)) for name, g in passes.stages.items()],
+        [(r.name, r.seconds, r.nodes) for r in passes.reports if r.changed], described.backend, list(described.steps),
+        described.native_segments, described.foreign_segments, described.arena_bytes,
     )
 
 
@@ -152,7 +166,10 @@ def _count(graph: Graph) -> int:
 
 # ---- as text
 def _lines(found: Explanation) -> Iterator[str]:
-    yield f"{found.name}: captured and compiled in {found.seconds * 1e3:.0f} ms, of that {found.seconds_compile * 1e3:.0f} ms in the compiler"
+    yield (
+        f"{found.name}: captured and compiled in {found.seconds * 1e3:.0f} ms, "
+        f"of that {found.seconds_compile * 1e3:.0f} ms in the compiler"
+    )
     for program in found.programs:
         yield ""
         yield from _program_lines(program)
@@ -176,10 +193,14 @@ def _program_lines(program: ProgramFacts) -> Iterator[str]:
     yield f"{program.title}: operators {stages}; {program.opaque_calls} of the captured are backward calls"
     arena = "" if program.arena_bytes is None else f", arena of {program.arena_bytes / 1024:.1f} KiB"
     yield (
-        f"  {program.backend}: {len(program.kernels)} kernels, {program.native_segments} native segments, {program.foreign_segments} foreign{arena}"
+        f"  {program.backend}: {len(program.kernels)} kernels, {program.native_segments} native segments, "
+        f"{program.foreign_segments} foreign{arena}"
     )
     if program.passes:
-        yield "  passes that changed something: " + ", ".join(f"{name} ({seconds * 1e3:.1f} ms)" for name, seconds, _ in program.passes)
+        yield (
+            "  passes that changed something: "
+            + ", ".join(f"{name} ({seconds * 1e3:.1f} ms)" for name, seconds, _ in program.passes)
+        )
     for step, times in Counter(program.kernels).items():
         name, _, fused = step[len("kernel "):].partition(": ")
         yield f"  {name}{f' x{times}' if times > 1 else ''}: {fused}"

@@ -1,7 +1,8 @@
 """Compiled methods: each instance has programs of its own, which live and die with it.
 
-A program's guards and state hold the instance; were the programs held by the class, no instance would ever go. So they hang on the instance, as
-functools.cached_property's values do, and the garbage collector sees one cycle. The machine code below is shared (live_programs.py).
+A program's guards and state hold the instance; were the programs held by the class, no instance would ever go.
+So they hang on the instance, as functools.cached_property's values do, and the garbage collector sees one cycle.
+The machine code below is shared (live_programs.py).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ PLACE = "_weft_compiled"  # the attribute of an instance that has its compiled m
 
 
 class Methods(dict[str, None]):
-    """The compiled methods of an instance, by what its class has. To users, who compare attributes and write them as text, an empty dict."""
+    """The compiled methods of an instance, by what its class has. To users, who compare attributes and write them
+    as text, an empty dict."""
 
     def __init__(self) -> None:
         self.of: dict[CompiledFunction, CompiledFunction] = {}
@@ -37,7 +39,8 @@ class Methods(dict[str, None]):
 def method_of(compiled: CompiledFunction, instance: Any) -> Any:
     """What a compiled function of a class is on one of its instances."""
     held = getattr(instance, "__dict__", None)
-    if type(held) is not dict or modes.capture is not None:  # __slots__, or a class; or it becomes a part of the program that is captured
+    # __slots__, or a class; or it becomes a part of the program that is captured
+    if type(held) is not dict or modes.capture is not None:
         return functools.partial(compiled, instance)
     methods = held.get(PLACE)
     if methods is None:

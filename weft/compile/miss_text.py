@@ -1,4 +1,5 @@
-"""What a miss says to the user (the line, the argument by its name, what was and what is), and what else a signature tells."""
+"""What a miss says to the user (the line, the argument by its name, what was and what is),
+and what else a signature tells."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from weft.support.locations import Location, is_internal
 from weft.support.pytree import TreeSpec
 
 if TYPE_CHECKING:
-    from weft.compile.entry import Miss
+    from weft.compile.program.miss import Miss
 
 LOCATED = re.compile(r"(<[^>]*>|[^\s:]+):\d+\b")  # a text that begins with a line
 
@@ -78,7 +79,9 @@ def takes_keywords(function: Any) -> bool:
 def _code_of(function: Any) -> CodeType | None:
     function = getattr(function, "func", function)  # a partial
     method = getattr(function, "__func__", function)
-    found: CodeType | None = getattr(method, "__code__", None) or getattr(getattr(type(function), "forward", None), "__code__", None)
+    found: CodeType | None = (
+        getattr(method, "__code__", None) or getattr(getattr(type(function), "forward", None), "__code__", None)
+    )
     return found
 
 

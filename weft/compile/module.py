@@ -9,7 +9,8 @@ from weft.compile.driver import CompiledFunction
 
 
 class CompiledModule:
-    """An nn.Module whose calls run as programs. Attributes, parameters, state_dict and isinstance are the module's own."""
+    """An nn.Module whose calls run as programs. Attributes, parameters, state_dict and isinstance
+    are the module's own."""
 
     def __init__(self, module: Any, backend: str | None) -> None:
         object.__setattr__(self, "_module", module)

@@ -12,13 +12,16 @@ SlotKey = tuple[Any, ...]
 class Restart(Exception):
     """The capture must start again.
 
-    lift: more places are inputs; static: more arguments have fixed sizes; identical: places in which an object is the same one at every call;
+    lift: more places are inputs; static: more arguments have fixed sizes; identical: places in which an object
+    is the same one at every call;
     knows_gradients: gradients are known before they are added to.
     """
 
     def __init__(
-        self, lift: dict[SlotKey, Slot] | None = None, static: set[Any] | None = None, identical: set[SlotKey] | None = None,
-        knows_gradients: bool = False,
+        self, lift: dict[SlotKey, Slot] | None = None, static: set[Any] | None = None,
+        identical: set[SlotKey] | None = None, knows_gradients: bool = False,
     ) -> None:
         super().__init__("capture restarts")
-        self.lift, self.static, self.identical, self.knows_gradients = lift or {}, static or set(), identical or set(), knows_gradients
+        self.lift, self.static, self.identical, self.knows_gradients = (
+            lift or {}, static or set(), identical or set(), knows_gradients
+        )

@@ -1,4 +1,5 @@
-"""weft.func: transforms of functions: grad, vjp, jvp, jacrev, jacfwd, hessian, vmap, functionalize; they nest in any order, in weft.compile too.
+"""weft.func: transforms of functions: grad, vjp, jvp, jacrev, jacfwd, hessian, vmap, functionalize;
+they nest in any order, in weft.compile too.
 
 gradients.py  grad, grad_and_value, vjp              jacobians.py  jacrev, jacfwd, hessian
 forward.py    jvp, linearize                         mapping.py    vmap
@@ -16,6 +17,6 @@ from weft.func.mapping import debug_unwrap, vmap
 from weft.func.state import functional_call, replace_all_batch_norm_modules_, stack_module_state
 
 __all__ = [
-    "debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
-    "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
+    "debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
+    "linearize", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
 ]

@@ -42,7 +42,10 @@ def pick(args: tuple[Any, ...], argnums: Argnums) -> Any:
 def put(args: tuple[Any, ...], argnums: Argnums, chosen: Any) -> tuple[Any, ...]:
     """The arguments with others in the places that argnums name."""
     listed = list(args)
-    for i, value in zip((argnums,) if isinstance(argnums, int) else argnums, (chosen,) if isinstance(argnums, int) else chosen, strict=True):
+    for i, value in zip(
+        (argnums,) if isinstance(argnums, int) else argnums,
+        (chosen,) if isinstance(argnums, int) else chosen, strict=True,
+    ):
         listed[i] = value
     return tuple(listed)
 
@@ -71,7 +74,8 @@ def differentiable_inputs(tree: Any) -> tuple[list[Tensor], pytree.TreeSpec]:
 
 
 def some_outputs(tree: Any, name: str) -> tuple[list[Tensor], pytree.TreeSpec]:
-    """The outputs of a function that is differentiated, which must be tensors, one at least, and their structure. Raises StateError."""
+    """The outputs of a function that is differentiated, which must be tensors, one at least, and their structure.
+    Raises StateError."""
     leaves, spec = only_tensors(tree, f"{name}: expected f to return only tensors")
     if not leaves:
         raise StateError(f"{name}: Expected f to be a function that has non-empty output (got output = {tree!r})")
@@ -82,7 +86,10 @@ def only_real(tensors: list[Tensor], what: str) -> None:
     """Raises StateError for complex tensors, which have no one Jacobian."""
     for i, tensor in enumerate(tensors):
         if tensor.dtype.is_complex:
-            raise StateError(f"{what} to be real but received complex tensor at flattened index {i}; take it apart with weft.view_as_real")
+            raise StateError(
+                f"{what} to be real but received complex tensor at flattened index {i}; "
+                "take it apart with weft.view_as_real"
+            )
 
 
 def split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:

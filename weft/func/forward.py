@@ -16,21 +16,26 @@ Function = Callable[..., Any]
 
 
 def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
-    """(func(*primals), J tangents): the derivative of func at primals along tangents, computed beside the value in one run.
+    """(func(*primals), J tangents): the derivative of func at primals along tangents,
+    computed beside the value in one run.
 
-    primals and tangents are tuples of the same structure, shapes and dtypes; with has_aux, func returns (output, aux) and the result is
-    (output, J tangents, aux). strict: refuse an output that does not depend on the primals. Raises StateError.
+    primals and tangents are tuples of the same structure, shapes and dtypes; with has_aux, func returns (output, aux)
+    and the result is (output, J tangents, aux). strict: refuse an output that does not depend on the primals.
+    Raises StateError.
     """
     if not isinstance(primals, (tuple, list)):
-        raise StateError("jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+        raise StateError(
+            "jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
+        )
     leaves, spec = differentiable_inputs(tuple(primals))
     if not leaves:
         raise StateError("jvp(f, primals, tangents): Expected at least one tensor in primals, got none")
     directions, tangent_spec = pytree.flatten(tuple(tangents) if isinstance(tangents, (tuple, list)) else tangents)
     if tangent_spec != spec:
         raise StateError(
-            "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 "
-            f"tensors, tangents also must be. Got primals with structure {spec} and tangents with structure {tangent_spec}"
+            "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, "
+            f"if primals is a tuple of 3 tensors, tangents also must be. Got primals with structure {spec} and "
+            f"tangents with structure {tangent_spec}"
         )
 
     def of_leaves(*values: Tensor) -> Any:
@@ -53,7 +58,10 @@ def push_forward(
         pairs = [level.parts(o) for o in outputs]
         aux = map_tensors(level.lower, aux)
     if strict and any(t is None for _, t in pairs):
-        raise StateError("jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with strict=True.")
+        raise StateError(
+            "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. "
+            "This is not allowed with strict=True."
+        )
     products = [aten.zeros_like(p) if t is None else t for p, t in pairs]
     return pytree.unflatten([p for p, _ in pairs], spec), pytree.unflatten(products, spec), aux
 
@@ -64,17 +72,22 @@ def check_tangent(primal: Tensor, tangent: Any) -> None:
         raise StateError(f"jvp(f, primals, tangents): Expected tangents to be Tensors, got {type(tangent)}")
     if len(primal.dims) != len(tangent.dims) or primal.shape != tangent.shape:
         raise StateError(
-            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is of size "
-            f"{list(primal.dims)} while the given forward gradient is of size {list(tangent.dims)}."
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, "
+            f"this is not supported. Tensor is of size {list(primal.dims)} while the given forward gradient is of size "
+            f"{list(tangent.dims)}."
         )
     if not primal.dtype.is_differentiable:
-        raise StateError(f"Expected a floating point or complex tensor that forward gradients are asked for, got dtype {primal.dtype}")
+        raise StateError(
+            "Expected a floating point or complex tensor that forward gradients are asked for, "
+            f"got dtype {primal.dtype}"
+        )
     if tangent.dtype is not primal.dtype:
         raise StateError(f"Expected tangent to have the dtype of its primal, {primal.dtype}, got {tangent.dtype}")
 
 
 def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
-    """(func(*primals), jvp_fn): jvp_fn(*tangents) is J tangents at these primals, any number of times, without running func again.
+    """(func(*primals), jvp_fn): jvp_fn(*tangents) is J tangents at these primals, any number of times,
+    without running func again.
 
     J is kept as the graph of func: a product with J is the transpose of the product with its transpose.
     """

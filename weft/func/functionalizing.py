@@ -6,47 +6,110 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from weft.autograd.views import follow
+import numpy as np
+
+from weft.autograd.views import path_from_base
 from weft.func.arguments import map_tensors
-from weft.layers.transforms.functional import Functional, FunctionalLevel
+from weft.functionalizer.operators import AS_STRIDED
+from weft.functionalizer.writes import Path, memory_as
+from weft.layers.transforms.functional import FunctionalLevel, whole_memory
+from weft.runtime.storage import root_of
 from weft.support.errors import StateError
 from weft.tensor.tensor import Tensor
+from weft.types.dims import product
 
 OPTIONS = ("mutations", "mutations_and_views")
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
-    """A function that computes what `func` computes without in-place operators (and, with remove="mutations_and_views", with copies for views).
+    """A function that computes what `func` computes without in-place operators (and, with remove="mutations_and_views",
+    with copies for views).
 
-    Arguments that func writes are written once, at the end; outputs that alias an argument still do. Raises StateError for another `remove`.
+    Arguments that func writes are written once, at the end; those that share memory still do inside.
+    Outputs that alias an argument, or each other, still do.
+    Raises StateError for another `remove`.
     """
     if remove not in OPTIONS:
-        raise StateError(f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. Valid options are: {list(OPTIONS)}")
+        raise StateError(
+            f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. Valid options are: "
+            f"{list(OPTIONS)}"
+        )
 
     @functools.wraps(func)
     def functional(*args: Any, **kwargs: Any) -> Any:
-        pairs: dict[int, tuple[Tensor, Tensor]] = {}
         with FunctionalLevel(remove == "mutations_and_views") as level:
-
-            def inside(tensor: Tensor) -> Tensor:
-                if id(tensor) not in pairs:
-                    pairs[id(tensor)] = (tensor, level.lift(tensor))
-                return pairs[id(tensor)][1]
-
-            result = func(*[map_tensors(inside, a) for a in args], **{k: map_tensors(inside, v) for k, v in kwargs.items()})
-        originals = {id(lifted._data.box): (tensor, lifted._data.box) for tensor, lifted in pairs.values()}
-        for tensor, box in originals.values():
-            if box.version:
-                tensor.copy_(box.value)
-        return map_tensors(lambda t: _outside(level, t, originals), result)
+            inside = _enter(level, (args, kwargs))
+            payloads = {key: t._data for key, (_, t) in inside.items()}
+            given = [map_tensors(lambda t: inside[id(t)][1], a) for a in (*args, *kwargs.values())]
+            result = func(*given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True)))
+        moved = [(tensor, t) for tensor, t in inside.values() if t._data is not payloads[id(tensor)]]
+        storages = {id(data.storage): data.storage for data in payloads.values()}
+        originals = {id(t): tensor for tensor, t in inside.values()}
+        for storage in storages.values():
+            if storage.generation and storage.outside is not storage.value:
+                storage.outside.copy_(storage.value)
+        bases: dict[int, Tensor] = {}
+        for tensor, t in moved:  # its sizes or strides were changed in place
+            tensor.set_(level.leave(t, bases))
+        return map_tensors(lambda t: originals[id(t)] if id(t) in originals else level.leave(t, bases), result)
 
     return functional
 
 
-def _outside(level: FunctionalLevel, tensor: Tensor, originals: dict[int, Any]) -> Tensor:
-    """An output as the caller gets it: of an argument's family, the argument or a view of it; else its value."""
-    data = tensor._data
-    if not isinstance(data, Functional) or data.level is not level:
+def _enter(level: FunctionalLevel, arguments: Any) -> dict[int, tuple[Tensor, Tensor]]:
+    """For each tensor among the arguments, by id, itself and what stands for it inside;
+    those that share memory share a storage."""
+    families: dict[int, list[Tensor]] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        family = families.setdefault(_memory_of(tensor), [])
+        if all(tensor is not t for t in family):
+            family.append(tensor)
         return tensor
-    found = originals.get(id(data.box))
-    return data.value if found is None else follow(found[0], data.path)
+
+    for value in (*arguments[0], *arguments[1].values()):
+        map_tensors(note, value)
+    inside: dict[int, tuple[Tensor, Tensor]] = {}
+    for family in families.values():
+        for base, group in _with_bases(family):
+            for (_, tensor), made in zip(group, level.enter(base, group), strict=True):
+                inside[id(tensor)] = (tensor, made)
+    return inside
+
+
+def _memory_of(tensor: Tensor) -> int:
+    """What the aliases of a tensor have in common."""
+    data = tensor._data
+    return id(root_of(data)) if type(data) is np.ndarray else id(tensor.storage())
+
+
+def _with_bases(family: list[Tensor]) -> list[tuple[Tensor, list[tuple[Path, Tensor]]]]:
+    """Tensors that share memory, as paths from one base."""
+    if len(family) == 1:
+        return [(family[0], [((), family[0])])]
+    roots = {id(t if t._view is None else t._view.base): t if t._view is None else t._view.base for t in family}
+    if len(roots) == 1:
+        base = next(iter(roots.values()))
+        return [(base, [(() if t is base else path_from_base(t), t) for t in family])]
+    if any(type(t._data) is not np.ndarray for t in family):
+        return [(t, [((), t)]) for t in family]
+    base = _covering(family)
+    return [(base, [(() if t is base else _path_within(base, t), t) for t in family])]
+
+
+def _covering(family: list[Tensor]) -> Tensor:
+    """A tensor that shows all of the memory, best one with a history."""
+    whole = [t for t in family if t.is_contiguous() and t._data.nbytes == t.storage().nbytes]
+    wanted = [t for t in whole if t.requires_grad] or whole
+    if wanted:
+        return wanted[0]
+    row = whole_memory(family[0])
+    assert row is not None
+    return row
+
+
+def _path_within(base: Tensor, tensor: Tensor) -> Path:
+    """The path from all of the memory to a tensor that shows a part of it."""
+    g = tensor.geometry()
+    place = (AS_STRIDED, (g.dims, g.strides, tensor.storage_offset()), 0)
+    return (*memory_as(base.dtype, tensor.dtype, product(base.dims)), place)

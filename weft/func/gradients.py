@@ -17,7 +17,7 @@ from weft.func.arguments import (
     some_outputs,
     split_aux,
 )
-from weft.layers.transforms.tracked import GradLevel
+from weft.layers.transforms.grad_level import GradLevel
 from weft.support import pytree
 from weft.support.errors import StateError
 from weft.tensor.modes import enable_grad
@@ -27,10 +27,12 @@ Function = Callable[..., Any]
 
 
 def grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
-    """A function that computes the gradient of `func`, which returns a scalar, with respect to the arguments that argnums name.
+    """A function that computes the gradient of `func`, which returns a scalar, with respect to the arguments
+    that argnums name.
 
-    func(*args, **kwargs) -> scalar tensor, or (scalar, aux) with has_aux; the gradient has the structure of the argument (a tuple of them when
-    argnums is a tuple). `no_grad` inside func counts, outside it does not. Raises StateError for an output that is no scalar.
+    func(*args, **kwargs) -> scalar tensor, or (scalar, aux) with has_aux; the gradient has the structure
+    of the argument (a tuple of them when argnums is a tuple). `no_grad` inside func counts, outside it does not.
+    Raises StateError for an output that is no scalar.
     """
 
     @functools.wraps(func)
@@ -72,16 +74,16 @@ def _check_scalar(output: Any) -> None:
         raise StateError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}")
     if output.ndim:
         raise StateError(
-            f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with {output.ndim} dims. Maybe you wanted to use the "
-            "vjp or jacrev APIs instead?"
+            f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with {output.ndim} "
+            "dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
         )
 
 
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     """(output, vjp_fn) of func at primals; (output, vjp_fn, aux) with has_aux.
 
-    vjp_fn(cotangents), with the structure of the output, gives cotangents' J as a tuple with one entry per primal. It may be called any number
-    of times, also inside of other transforms.
+    vjp_fn(cotangents), with the structure of the output, gives cotangents' J as a tuple with one entry per primal. It
+    may be called any number of times, also inside of other transforms.
     """
     output, pullback, aux = pull_back(func, primals, has_aux)
     return (output, pullback, aux) if has_aux else (output, pullback)
@@ -103,8 +105,8 @@ def pull_back(func: Function, primals: tuple[Any, ...], has_aux: bool) -> tuple[
         seeds, seed_spec = only_tensors(cotangents, "vjp_fn(cotangents): Expected tensors")
         if seed_spec != out_spec:
             raise StateError(
-                f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. cotangents: {seed_spec}, "
-                f"primal output: {out_spec}"
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
+                f"function. cotangents: {seed_spec}, primal output: {out_spec}"
             )
         for i, (seed, value) in enumerate(zip(seeds, values, strict=True)):
             check_seed(i, seed, value)
@@ -118,5 +120,6 @@ def check_seed(i: int, seed: Tensor, value: Tensor) -> None:
     """Raises StateError for a cotangent of another shape than its output."""
     if len(seed.dims) != len(value.dims) or seed.shape != value.shape:
         raise StateError(
-            f"Mismatch in shape: grad_output[{i}] has a shape of {seed.shape} and output[{i}] has a shape of {value.shape}."
+            f"Mismatch in shape: grad_output[{i}] has a shape of {seed.shape} and output[{i}] has a shape of "
+            f"{value.shape}."
         )

@@ -31,12 +31,15 @@ Function = Callable[..., Any]
 
 
 def jacrev(
-    func: Function, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None, _preallocate_and_copy: bool = False
+    func: Function, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
 ) -> Function:
-    """A function that computes the Jacobian of `func` with respect to the arguments that argnums name, by reverse mode and vmap.
+    """A function that computes the Jacobian of `func` with respect to the arguments that argnums name,
+    by reverse mode and vmap.
 
-    Each output of shape [*o] and input of shape [*i] give an array [*o, *i]; the result has the structure of the output, with that of the input
-    inside. chunk_size: how many rows are computed at once (None: all). Best where there are fewer outputs than inputs.
+    Each output of shape [*o] and input of shape [*i] give an array [*o, *i]; the result has the structure
+    of the output, with that of the input inside. chunk_size: how many rows are computed at once (None: all).
+    Best where there are fewer outputs than inputs.
     """
     if chunk_size is not None and chunk_size <= 0:
         raise ValueProblem("jacrev: `chunk_size` should be greater than 0.")
@@ -57,8 +60,11 @@ def jacrev(
     return jacobian
 
 
-def _of_chosen(func: Function, argnums: Argnums, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Tensor], pytree.TreeSpec, Function]:
-    """The tensors of the arguments that argnums name, their structure, and `func` as a function of these tensors alone."""
+def _of_chosen(
+    func: Function, argnums: Argnums, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[list[Tensor], pytree.TreeSpec, Function]:
+    """The tensors of the arguments that argnums name, their structure, and `func` as a function
+    of these tensors alone."""
     chosen = checked_argnums(argnums, len(args))
     inputs, spec = differentiable_inputs(pick(args, chosen))
 
@@ -134,7 +140,9 @@ def _columns(stacked: Tensor, inputs: list[Tensor]) -> list[Tensor]:
     """[number of all input elements, *output] -> for each input [*output, *input]."""
     counts = tuple(dm.product(x.dims) for x in inputs)
     cut = aten.split_with_sizes(stacked, counts, 0) if len(inputs) > 1 else (stacked,)
-    return [aten.reshape(aten.movedim(part, 0, -1), (*part.dims[1:], *x.dims)) for part, x in zip(cut, inputs, strict=True)]
+    return [
+        aten.reshape(aten.movedim(part, 0, -1), (*part.dims[1:], *x.dims)) for part, x in zip(cut, inputs, strict=True)
+    ]
 
 
 def hessian(func: Function, argnums: Argnums = 0) -> Function:

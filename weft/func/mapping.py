@@ -19,13 +19,17 @@ Function = Callable[..., Any]
 Dims = Any  # an int, None, or a pytree of them
 
 
-def vmap(func: Function, in_dims: Dims = 0, out_dims: Dims = 0, randomness: str = "error", *, chunk_size: int | None = None) -> Function:
+def vmap(
+    func: Function, in_dims: Dims = 0, out_dims: Dims = 0, randomness: str = "error", *, chunk_size: int | None = None
+) -> Function:
     """A function that maps `func` over a dim of its arguments, computing all examples at once.
 
-    in_dims: the dim that is mapped over, for every argument, or one per argument; None for an argument (or a part of it) that all examples share.
-    out_dims: where the batch goes in the outputs. randomness: "error" (a random operator is refused), "same" or "different" numbers for each
-    example. chunk_size: how many examples run at once. Arguments and outputs are pytrees of tensors; what is passed by name is the same for all
-    examples. Raises ValueProblem for in_dims and out_dims that do not fit; StateError for what needs the value of one example (.item(), `if tensor`).
+    in_dims: the dim that is mapped over, for every argument, or one per argument;
+    None for an argument (or a part of it) that all examples share.
+    out_dims: where the batch goes in the outputs. randomness: "error" (a random operator is refused), "same" or
+    "different" numbers for each example. chunk_size: how many examples run at once. Arguments and outputs are pytrees
+    of tensors; what is passed by name is the same for all examples. Raises ValueProblem for in_dims and out_dims that
+    do not fit; StateError for what needs the value of one example (.item(), `if tensor`).
     """
     if randomness not in RANDOMNESS:
         raise StateError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
@@ -44,7 +48,8 @@ def vmap(func: Function, in_dims: Dims = 0, out_dims: Dims = 0, randomness: str 
 
 
 def _map(
-    func: Function, leaves: list[Any], spec: pytree.TreeSpec, dims: list[Any], size: Any, out_dims: Dims, randomness: str, kwargs: dict[str, Any]
+    func: Function, leaves: list[Any], spec: pytree.TreeSpec, dims: list[Any], size: Any, out_dims: Dims,
+    randomness: str, kwargs: dict[str, Any],
 ) -> Any:
     """One call of the function, with the level on."""
     moved = [leaf if d is None else _first(leaf, d) for leaf, d in zip(leaves, dims, strict=True)]
@@ -64,20 +69,20 @@ def _flat_inputs(func: Function, in_dims: Dims, args: tuple[Any, ...]) -> tuple[
     name = getattr(func, "__name__", repr(func))
     if not isinstance(in_dims, (int, tuple, list)):
         raise ValueProblem(
-            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
-            f"inputs, got: {type(in_dims)}."
+            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) "
+            f"tuple matching the structure of inputs, got: {type(in_dims)}."
         )
     if not args:
         raise ValueProblem(
-            f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with no inputs. The "
-            "latter is unsupported."
+            f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a "
+            "function with no inputs. The latter is unsupported."
         )
     leaves, spec = pytree.flatten(args)
     dims = spread(tuple(in_dims) if isinstance(in_dims, list) else in_dims, spec)
     if dims is None:
         raise ValueProblem(
-            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of `inputs`. in_dims has structure "
-            f"{pytree.flatten(in_dims)[1]} but inputs has structure {spec}."
+            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of "
+            f"`inputs`. in_dims has structure {pytree.flatten(in_dims)[1]} but inputs has structure {spec}."
         )
     return leaves, spec, [_checked_dim(name, in_dims, leaf, d) for leaf, d in zip(leaves, dims, strict=True)]
 
@@ -90,11 +95,13 @@ def _checked_dim(name: str, in_dims: Dims, leaf: Any, dim: Any) -> Any:
         raise ValueProblem(f"{start}an input but in_dim must be either an integer dimension or None.")
     if not isinstance(leaf, Tensor):
         raise ValueProblem(
-            f"{start}an input but the input is of type {type(leaf)}. We cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
+            f"{start}an input but the input is of type {type(leaf)}. We cannot vmap over non-Tensor arguments, "
+            "please use None as the respective in_dim"
         )
     if not -leaf.ndim <= dim < leaf.ndim:
         raise ValueProblem(
-            f"{start}some input, but that input is a Tensor of dimensionality {leaf.ndim} so expected in_dim to satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}."
+            f"{start}some input, but that input is a Tensor of dimensionality {leaf.ndim} so expected in_dim to "
+            f"satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}."
         )
     return dim % leaf.ndim
 
@@ -123,7 +130,10 @@ def _batch_size(leaves: list[Any], dims: list[Any]) -> Any:
     if not sizes:
         raise ValueProblem("vmap: at least one input must be mapped over, but in_dims is None for all of them")
     if any(not (s == sizes[0] or shape_env.equal(s, sizes[0])) for s in sizes):
-        raise ValueProblem(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension")
+        raise ValueProblem(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the "
+            "mapped dimension"
+        )
     return sizes[0]
 
 
@@ -136,32 +146,38 @@ def _unwrapped(func: Function, level: BatchLevel, result: Any, out_dims: Dims) -
         dims = list(out_dims)
     if dims is None:
         raise ValueProblem(
-            f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`. out_dims has structure "
-            f"{pytree.flatten(out_dims)[1]} but outputs has structure {spec}."
+            f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of "
+            f"`outputs`. out_dims has structure {pytree.flatten(out_dims)[1]} but outputs has structure {spec}."
         )
     return pytree.unflatten([_output(name, level, leaf, d) for leaf, d in zip(leaves, dims, strict=True)], spec)
 
 
 def _output(name: str, level: BatchLevel, leaf: Any, dim: Any) -> Any:
     if dim is not None and not isinstance(dim, int):
-        raise ValueProblem(f"vmap({name}, ...): expected `out_dims` to be None, an int or a pytree of them, got {dim!r} in it")
+        raise ValueProblem(
+            f"vmap({name}, ...): expected `out_dims` to be None, an int or a pytree of them, got {dim!r} in it"
+        )
     if dim is None:
         if level.owns(leaf):
             raise ValueProblem(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
         return leaf
     if not isinstance(leaf, Tensor):
         raise ValueProblem(
-            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(leaf)}. Did you mean to set out_dims= to None for output?"
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(leaf)}. "
+            "Did you mean to set out_dims= to None for output?"
         )
     value = level.lower(leaf) if level.owns(leaf) else aten.expand(aten.unsqueeze(leaf, 0), (level.size, *leaf.dims))
     if not -value.ndim <= dim < value.ndim:
-        raise IndexBoundsError(f"Dimension out of range (expected to be in range of [{-value.ndim}, {value.ndim - 1}], but got {dim})")
+        raise IndexBoundsError(
+            f"Dimension out of range (expected to be in range of [{-value.ndim}, {value.ndim - 1}], but got {dim})"
+        )
     return value if dim % value.ndim == 0 else aten.movedim(value, 0, dim)
 
 
 # ---- chunks
 def _in_chunks(
-    func: Function, leaves: list[Any], spec: pytree.TreeSpec, dims: list[Any], size: int, out_dims: Dims, randomness: str, chunk: int, kwargs: dict[str, Any]
+    func: Function, leaves: list[Any], spec: pytree.TreeSpec, dims: list[Any], size: int, out_dims: Dims,
+    randomness: str, chunk: int, kwargs: dict[str, Any],
 ) -> Any:
     parts: list[list[Any]] = []
     out_spec: Any = None
@@ -174,12 +190,16 @@ def _in_chunks(
         found, out_spec = pytree.flatten(_map(func, some, spec, dims, count, out_dims, randomness, kwargs))
         parts.append(found)
     places = spread(tuple(out_dims) if isinstance(out_dims, list) else out_dims, out_spec) or list(out_dims)
-    joined = [column[0] if d is None else aten.cat(tuple(column), d) for column, d in zip(zip(*parts, strict=True), places, strict=True)]
+    joined = [
+        column[0] if d is None else aten.cat(tuple(column), d)
+        for column, d in zip(zip(*parts, strict=True), places, strict=True)
+    ]
     return pytree.unflatten(joined, out_spec)
 
 
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
-    """What a tensor inside of a transform holds, at the bottom of all levels (or one level below): to look at, not to compute with."""
+    """What a tensor inside of a transform holds, at the bottom of all levels (or one level below): to look at,
+    not to compute with."""
     data = tensor._data
     if not isinstance(data, Wrapper):
         return tensor

@@ -1,4 +1,5 @@
-"""Modules as functions of their parameters: functional_call, stack_module_state; batch norms without running statistics."""
+"""Modules as functions of their parameters: functional_call, stack_module_state;
+batch norms without running statistics."""
 
 from __future__ import annotations
 
@@ -16,16 +17,20 @@ State = Mapping[str, Tensor]
 
 
 def functional_call(
-    module: Module, parameter_and_buffer_dicts: State | Sequence[State], args: Any = None, kwargs: dict[str, Any] | None = None, *,
-    tie_weights: bool = True, strict: bool = False,
+    module: Module, parameter_and_buffer_dicts: State | Sequence[State], args: Any = None,
+    kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False,
 ) -> Any:
     """Call the module with these parameters and buffers, by name, in place of its own.
 
-    parameter_and_buffer_dicts: a dict, or several with different names. args: the argument, or a tuple of them. tie_weights: tensors that the module
-    shares under several names are replaced under all of them. strict: every name must be given and none besides. What the call writes into the
-    given buffers stays with them. Raises ValueProblem, StateError.
+    parameter_and_buffer_dicts: a dict, or several with different names. args: the argument, or a tuple of them.
+    tie_weights: tensors that the module shares under several names are replaced under all of them.
+    strict: every name must be given and none besides. What the call writes into the given buffers stays with them.
+    Raises ValueProblem, StateError.
     """
-    state = parameter_and_buffer_dicts if isinstance(parameter_and_buffer_dicts, Mapping) else _joined(parameter_and_buffer_dicts)
+    state = (
+        parameter_and_buffer_dicts if isinstance(parameter_and_buffer_dicts, Mapping)
+        else _joined(parameter_and_buffer_dicts)
+    )
     called = () if args is None else args if isinstance(args, tuple) else (args,)
     with _replaced(module, _tied(module, state) if tie_weights else dict(state), strict):
         return module(*called, **(kwargs or {}))
@@ -33,18 +38,24 @@ def functional_call(
 
 def _joined(dicts: Sequence[State]) -> State:
     if not isinstance(dicts, (tuple, list)) or not all(isinstance(d, Mapping) for d in dicts):
-        raise ValueProblem(f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}")
+        raise ValueProblem(
+            f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}"
+        )
     out: dict[str, Tensor] = {}
     for d in dicts:
         repeated = sorted(out.keys() & d.keys())
         if repeated:
-            raise ValueProblem(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+            raise ValueProblem(
+                f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous"
+            )
         out.update(d)
     return out
 
 
 def _own(module: Module) -> dict[str, Tensor]:
-    return {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))}
+    return {
+        **dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))
+    }
 
 
 def _tied(module: Module, state: State) -> dict[str, Tensor]:
@@ -58,7 +69,10 @@ def _tied(module: Module, state: State) -> dict[str, Tensor]:
             if tensor is not own[name] or other == name:
                 continue
             if other in state and state[other] is not value:
-                raise ValueProblem(f"functional_call got multiple values for keys {sorted((name, other))}, which are tied. Consider using tie_weights=False")
+                raise ValueProblem(
+                    f"functional_call got multiple values for keys {sorted((name, other))}, which are tied. "
+                    "Consider using tie_weights=False"
+                )
             out[other] = value
     return out
 
@@ -69,9 +83,15 @@ def _replaced(module: Module, state: Mapping[str, Tensor], strict: bool) -> Iter
     own = _own(module)
     unknown, missing = [n for n in state if n not in own], [n for n in own if n not in state]
     if unknown and strict:
-        raise StateError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\tUnexpected key(s): {', '.join(map(repr, unknown))}.")
+        raise StateError(
+            f"Error(s) in loading state_dict for {type(module).__name__}:\n"
+            f"\tUnexpected key(s): {', '.join(map(repr, unknown))}."
+        )
     if missing and strict:
-        raise StateError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\tMissing key(s): {', '.join(map(repr, missing))}.")
+        raise StateError(
+            f"Error(s) in loading state_dict for {type(module).__name__}:\n"
+            f"\tMissing key(s): {', '.join(map(repr, missing))}."
+        )
     before = []
     for name, value in state.items():
         if name in own:
@@ -93,7 +113,8 @@ def _place(module: Module, name: str) -> tuple[dict[str, Any], str]:
 
 
 def replace_all_batch_norm_modules_(root: Module) -> Module:
-    """Let every batch norm in the module use the batch's own statistics always: running ones are a state that vmap cannot write. Returns root."""
+    """Let every batch norm in the module use the batch's own statistics always: running ones are a state that vmap
+    cannot write. Returns root."""
     for module in root.modules():
         if isinstance(module, BatchNorm):
             module.running_mean = module.running_var = module.num_batches_tracked = None
@@ -102,9 +123,11 @@ def replace_all_batch_norm_modules_(root: Module) -> Module:
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(parameters, buffers) of models of one architecture, by name, each stacked along a new first dim: what vmap over an ensemble maps over.
+    """(parameters, buffers) of models of one architecture, by name, each stacked along a new first dim:
+    what vmap over an ensemble maps over.
 
-    The stacked parameters are leaves that require grad where the models' do. Raises StateError for no models, different classes, or mixed modes.
+    The stacked parameters are leaves that require grad where the models' do. Raises StateError for no models,
+    different classes, or mixed modes.
     """
     listed = list(models)
     if not listed:

@@ -1,30 +1,32 @@
 """Guards on Python state: what the function that was captured read, whether any of it has changed, and what it wrote.
 
-    result, recording = record(step, (x, y), kinds=Kinds(leaves=(Tensor,), modules=(Module,)))
+    result, observation = observe(step, (x, y), kinds=Kinds(leaves=(Tensor,), modules=(Module,)))
     ...
-    if not recording.guards.check():                 # on the next call: one generated function
-        miss = recording.guards.first_miss()         # train.py:12: self.temperature was 0.7, is now 0.5
+    if not observation.guards.check():                 # on the next call: one generated function
+        miss = observation.guards.first_miss()         # train.py:12: self.temperature was 0.7, is now 0.5
         if miss.is_number:                           # capture again with a stand-in, and never miss for it again
-            with recording.substitute([(miss.lift_target, SymFloat())]) as lifted:
-                result, recording = record(step, (x, y), kinds=kinds, substitution=lifted)
+            with observation.substitute([(miss.lift_target, SymFloat())]) as lifted:
+                result, observation = observe(step, (x, y), kinds=kinds, substitution=lifted)
             numbers = [get() for get in lifted.getters]   # runtime inputs of later calls
 
-Start reading at recording.py (the whole story on a page), then recorder.py (the profile hook), analyse.py (bytecode to Plan), visit.py and
-reads.py (a frame's Plan to recorded reads), guard.py and guard_set.py (the check), writes.py and effects.py (what changed, what is refused).
+Start reading at observation.py (the whole story on a page), then frame_watcher.py (the profile hook), analyse.py
+(bytecode to Plan), visit.py and reads.py (a frame's Plan to recorded reads), guard.py and guard_set.py (the check),
+writes.py and effects.py (what changed, what is refused).
 
-What is not seen: code in C that keeps Python objects where nothing leads to them, environment variables, `globals()["name"]`, builtins that
-are replaced, and the content of NumPy arrays above 1 MiB (their identity is guarded). What was drawn from an older iterator in a `for` cannot
-be put back when the call is refused. Imports support/ only; Tensor, Module and the rest are known through `Kinds`.
+What is not seen: code in C that keeps Python objects where nothing leads to them, environment variables,
+`globals()["name"]`, builtins that are replaced, and the content of NumPy arrays above 1 MiB (their
+identity is guarded). What was drawn from an older iterator in a `for` cannot be put back when the call is refused.
+Imports support/ only; Tensor, Module and the rest are known through `Kinds`.
 """
 
 from weft.guards.effects import SideEffectError
+from weft.guards.frame_watcher import FrameWatcher
 from weft.guards.guard import Miss
 from weft.guards.guard_set import GuardSet
 from weft.guards.kinds import Kinds
 from weft.guards.lifting import Substitution
+from weft.guards.observation import Observation, observe
 from weft.guards.origin import Origins
-from weft.guards.recorder import Recorder
-from weft.guards.recording import Recording, record
 from weft.guards.slots import ContentSlot, Slot
 from weft.guards.values import MISSING, number_kind
 from weft.guards.writes import NumberWrite, ObjectWrite
@@ -32,17 +34,17 @@ from weft.guards.writes import NumberWrite, ObjectWrite
 __all__ = [
     "MISSING",
     "ContentSlot",
+    "FrameWatcher",
     "GuardSet",
     "Kinds",
     "Miss",
     "NumberWrite",
     "ObjectWrite",
+    "Observation",
     "Origins",
-    "Recorder",
-    "Recording",
     "SideEffectError",
     "Slot",
     "Substitution",
     "number_kind",
-    "record",
+    "observe",
 ]

@@ -1,4 +1,5 @@
-"""Reading a code object once: its bytecode is walked with a symbolic stack, which yields the Plan of what it can read and write."""
+"""Reading a code object once: its bytecode is walked with a symbolic stack, which yields the Plan of what it can read
+and write."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _PLANS: dict[
 ] = {}  # by id(code): equal code objects of different files must not share; Plan.code keeps the id alive
 _LIBRARY_PLANS: dict[int, Plan] = {}
 MATCH_ARGS: Final = "__match_args__"
-OPENING: Final = frozenset({"__dict__", "__reduce_ex__", "__reduce__", "__getstate__"})  # what they give holds every attribute
+# what they give holds every attribute
+OPENING: Final = frozenset({"__dict__", "__reduce_ex__", "__reduce__", "__getstate__"})
 _GETTERS: Final = frozenset({"attrgetter", "methodcaller"})
 _DYNAMIC: Final = frozenset({"vars", "dir", "setattr", "delattr"})
 _PLAIN_FORMAT: Final = re.compile(r"(?:[^{]|\{\{|\{\w*[:!}])*")  # whose fields name no attributes
@@ -37,12 +39,15 @@ def plan_of(code: CodeType) -> Plan:
 
 
 def library_plan(code: CodeType) -> Plan:
-    """The Plan of a function of the standard library: what it reads of its arguments, on behalf of the user's code that passed them."""
+    """The Plan of a function of the standard library: what it reads of its arguments, on behalf of the user's
+    code that passed them."""
     plan = _LIBRARY_PLANS.get(id(code))
     if plan is None:
         found = _Walk(code).run()
         roots = {key: _without_stores(link) for key, link in found.roots.items() if key[0] == "local"}
-        plan = _LIBRARY_PLANS[id(code)] = replace(found, roots=roots, loose_stores={}, mutations=[], nested=(), is_library=True, store_names=frozenset())
+        plan = _LIBRARY_PLANS[id(code)] = replace(
+            found, roots=roots, loose_stores={}, mutations=[], nested=(), is_library=True, store_names=frozenset()
+        )
         plan.bound = tuple(name for _, name in roots)
     return plan
 
@@ -192,7 +197,10 @@ class _Walk:
 
     def load_attr(self, ins: dis.Instruction) -> None:
         base = self.stack.take()
-        if ins.argval in ("format", "format_map") and not (isinstance(base, Const) and _PLAIN_FORMAT.fullmatch(str(base.value))):
+        if (
+            ins.argval in ("format", "format_map")
+            and not (isinstance(base, Const) and _PLAIN_FORMAT.fullmatch(str(base.value)))
+        ):
             self.plan.everything = self.line
         self.stack.push(self.read_step(base, ins.argval))
         if dis.stack_effect(ins.opcode, ins.arg) == 1:

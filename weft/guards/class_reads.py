@@ -1,4 +1,5 @@
-"""What was found on classes, and what was not: methods and other descriptors, attributes of classes, names that a lookup missed."""
+"""What was found on classes, and what was not: methods and other descriptors, attributes of classes,
+names that a lookup missed."""
 
 from __future__ import annotations
 
@@ -26,11 +27,12 @@ DESCRIPTORS: Final = (
 CACHE: Final = type(functools.lru_cache(len))
 SPECIAL: Final = frozenset(
     str.split(
-        "__bool__ __len__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __contains__ __iter__ __next__ __reversed__ __getitem__ __setitem__ "
-        "__delitem__ __missing__ __call__ __enter__ __exit__ __getattr__ __getattribute__ __setattr__ __index__ __int__ __float__ __complex__ "
-        "__str__ __repr__ __format__ __neg__ __pos__ __abs__ __invert__ __round__ __add__ __radd__ __iadd__ __sub__ __rsub__ __isub__ __mul__ "
-        "__rmul__ __imul__ __truediv__ __rtruediv__ __itruediv__ __floordiv__ __rfloordiv__ __mod__ __rmod__ __pow__ __rpow__ __matmul__ "
-        "__rmatmul__ __and__ __rand__ __or__ __ror__ __xor__ __rxor__ __weft_function__ __array__"
+        "__bool__ __len__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __contains__ __iter__ __next__ "
+        "__reversed__ __getitem__ __setitem__ __delitem__ __missing__ __call__ __enter__ __exit__ __getattr__ "
+        "__getattribute__ __setattr__ __index__ __int__ __float__ __complex__ __str__ __repr__ __format__ __neg__ "
+        "__pos__ __abs__ __invert__ __round__ __add__ __radd__ __iadd__ __sub__ __rsub__ __isub__ __mul__ __rmul__ "
+        "__imul__ __truediv__ __rtruediv__ __itruediv__ __floordiv__ __rfloordiv__ __mod__ __rmod__ __pow__ __rpow__ "
+        "__matmul__ __rmatmul__ __and__ __rand__ __or__ __ror__ __xor__ __rxor__ __weft_function__ __array__"
     )
 )  # what an operator, a statement or a builtin function may look up on the class of its operand
 
@@ -48,7 +50,9 @@ class ClassReads:
         self._special: set[type] = set()
         self._overridden: set[type] = set()
 
-    def entry(self, slot: Slot, where: Location, read: bool = True, store: Location | None = None, sure: bool = True) -> Any:
+    def entry(
+        self, slot: Slot, where: Location, read: bool = True, store: Location | None = None, sure: bool = True
+    ) -> Any:
         """Record a slot."""
         raise NotImplementedError
 
@@ -77,7 +81,8 @@ class ClassReads:
                 self.absent.setdefault(each, {}).setdefault(name, where)
 
     def special_methods(self, cls: type, where: Location) -> None:
-        """An object was used: the special methods of its class, those that it does not have among them, decide what came of it."""
+        """An object was used: the special methods of its class, those that it does not have among them,
+        decide what came of it."""
         if cls in self._special or not is_changeable(cls):
             return
         self._special.add(cls)
@@ -92,20 +97,23 @@ class ClassReads:
         return self.kinds.origins.of_module(cls.__module__) == INTERNAL
 
     def overrides(self, cls: type, where: Location) -> None:
-        """A class of the user's under one of weft's that looks on it for more than the user's code names, as Function.apply does for backward."""
+        """A class of the user's under one of weft's that looks on it for more than the user's code names,
+        as Function.apply does for backward."""
         if cls in self._overridden:
             return
         self._overridden.add(cls)
         for base in cls.__mro__:
             if self._is_weft(base):
-                for name in [n for n in base.__dict__ if not n.startswith("_")]:  # its own are none that classes override
+                # its own are none that classes override
+                for name in [n for n in base.__dict__ if not n.startswith("_")]:
                     owner, raw = class_lookup(cls, name)
                     self.lacks(cls, name, where, owner)
                     if raw is not MISSING:
                         self.class_value(cls, name, raw, where)
 
     def whole(self, value: Any, text: str, where: Location) -> Iterator[str]:
-        """The names of an object's attributes and its classes', for code that makes names at run time; no other ones may appear."""
+        """The names of an object's attributes and its classes', for code that makes names at run time;
+        no other ones may appear."""
         kind = self.kinds.of(value)
         if kind is Kind.NAMESPACE:
             yield from [n for n, v in vars(value).items() if callable(v) or self.kinds.of(v) is Kind.SCALAR]
@@ -157,7 +165,8 @@ class ClassReads:
             self.entry(ClassSlot(owner, name, path), where, read)
 
     def class_value(self, cls: type, name: str, raw: Any, where: Location) -> Any:
-        """A method, property or other descriptor found on a class: guarded; the plain function, or MISSING where a call decides."""
+        """A method, property or other descriptor found on a class: guarded; the plain function, or MISSING
+        where a call decides."""
         if is_changeable(cls) and (id(cls), name) not in self.classes:
             self.classes[id(cls), name] = ClassGuard(cls, name, raw, where)
             for function in _underlying(raw):

@@ -26,7 +26,7 @@ class ContainerGuard(Guard):
         self.items: list[Any] = list(before.values()) if self.kind is Kind.DICT else list(before)
         self.lifted = {i for i, key in enumerate(self.keys) if self.slot(key).key in lifted}
         self.ignored: set[int] = set()
-        self.owned = False  # a Module's own dict, from names to objects: few, and identical
+        self.is_module_dict = False  # a Module's own dict, from names to objects: few, and identical
         for i in self.lifted:
             self.items[i] = lifted[self.slot(self.keys[i]).key]
 
@@ -45,9 +45,15 @@ class ContainerGuard(Guard):
         place = names.bind(self.holder)
         if not self.items:
             return f"not {place}"
-        if self.owned and len(self.items) <= 8 and not self.lifted:
-            parts = [f"{place}[{k!r}] is {names.bind(v)}" for i, (k, v) in enumerate(zip(self.keys, self.items, strict=True)) if i not in self.ignored]
-            order = f"len({place}) == 1" if len(self.keys) == len(parts) == 1 else f"[*{place}] == {names.variable(self.keys)}"
+        if self.is_module_dict and len(self.items) <= 8 and not self.lifted:
+            parts = [
+                f"{place}[{k!r}] is {names.bind(v)}"
+                for i, (k, v) in enumerate(zip(self.keys, self.items, strict=True)) if i not in self.ignored
+            ]
+            order = (
+                f"len({place}) == 1" if len(self.keys) == len(parts) == 1
+                else f"[*{place}] == {names.variable(self.keys)}"
+            )
             return " and ".join([order, *parts])
         return f"{names.variable(self.holds)}()"
 
@@ -66,7 +72,8 @@ class ContainerGuard(Guard):
         return next(self.changes(), None) is None
 
     def changes(self) -> Iterator[tuple[Any, Any, Any]]:
-        """(key, old, new) of every item that changed, or (None, old, new) where the keys are others; equal values are adopted."""
+        """(key, old, new) of every item that changed, or (None, old, new) where the keys are others;
+        equal values are adopted."""
         now: Any = self.holder
         if self.kind is Kind.DICT and not all(map(same, self.keys, now)):
             yield (None, self.keys, list(now))
@@ -112,12 +119,17 @@ class KeysGuard(Guard):
         self.keys = frozenset(vars(obj))
 
     def source(self, names: Names) -> str:
-        held = names.bind_class_dict(self.holder) if isinstance(self.holder, type) else f"{names.bind(self.holder)}.__dict__"
+        held = (
+            names.bind_class_dict(self.holder) if isinstance(self.holder, type)
+            else f"{names.bind(self.holder)}.__dict__"
+        )
         return f"{held}.keys() == {names.variable(self.keys)}"
 
     def miss(self) -> Miss | None:
         now = set(vars(self.holder))
-        return None if now == self.keys else Miss(self.where, self.text, sorted(self.keys - now), sorted(now - self.keys))
+        return (
+            None if now == self.keys else Miss(self.where, self.text, sorted(self.keys - now), sorted(now - self.keys))
+        )
 
 
 class ArrayGuard(Guard):

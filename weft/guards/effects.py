@@ -1,4 +1,5 @@
-"""What may not happen inside a compiled function: changing an older container, I/O, clocks, foreign randomness. How each is recognised."""
+"""What may not happen inside a compiled function: changing an older container, I/O, clocks, foreign randomness.
+How each is recognised."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ class SideEffectError(CaptureError):
     def __init__(self, where: Location | None, deed: str, remedy: str) -> None:
         self.where = where
         super().__init__(
-            f"{where or 'the compiled function'} {deed}; the compiled program would not repeat it on later calls. {remedy}"
+            f"{where or 'the compiled function'} {deed}; the compiled program would not repeat it on later "
+            f"calls. {remedy}"
         )
 
 
@@ -50,7 +52,8 @@ _BUILTINS: Final[dict[tuple[str, str], tuple[str, str]]] = {
         )
     },
     ("time", "sleep"): ("sleeps", MOVE_OUT),
-    ("sys", "setprofile"): ("sets a profile function", MOVE_OUT),  # ours would be gone, and what the function reads unseen
+    # ours would be gone, and what the function reads unseen
+    ("sys", "setprofile"): ("sets a profile function", MOVE_OUT),
     **{
         (m, n): ("reads or writes files or processes", MOVE_OUT)
         for m in ("posix", "nt")
@@ -79,13 +82,15 @@ _STDLIB: Final[dict[str, tuple[str, str]]] = {
 }
 _PATHLIB: Final = frozenset(
     str.split(
-        "open read_text read_bytes write_text write_bytes mkdir rmdir unlink touch rename replace iterdir glob rglob stat exists"
+        "open read_text read_bytes write_text write_bytes mkdir rmdir unlink touch rename replace iterdir glob "
+        "rglob stat exists"
     )
 )
 
 
 def stdlib_deed(module: str, name: str) -> tuple[str, str] | None:
-    """(what it does, what to do instead) for a Python function of the standard library that the user's code calls, or None."""
+    """(what it does, what to do instead) for a Python function of the standard library that the user's code calls,
+    or None."""
     top = module.partition(".")[0]
     if top == "pathlib":
         return ("uses files", MOVE_OUT) if name in _PATHLIB else None
@@ -93,7 +98,8 @@ def stdlib_deed(module: str, name: str) -> tuple[str, str] | None:
 
 
 def builtin_deed(function: Any) -> tuple[str, str] | None:
-    """The same for a builtin function or method that is about to be called; containers are judged by `container_deed`."""
+    """The same for a builtin function or method that is about to be called;
+    containers are judged by `container_deed`."""
     name, owner = function.__name__, function.__self__
     if owner is None or isinstance(owner, types.ModuleType):
         return _BUILTINS.get((function.__module__ or "", name))

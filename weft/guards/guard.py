@@ -1,4 +1,5 @@
-"""One guard each: a fact about Python state that a captured program relies on, as source to check it and as a sentence when it fails."""
+"""One guard each: a fact about Python state that a captured program relies on, as source to check it and as a sentence
+when it fails."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from weft.support.locations import Location
 
 @dataclass(frozen=True)
 class Miss:
-    """A guard that no longer holds: where the program read the value, what it was and is, and the slot to lift if it can be an input."""
+    """A guard that no longer holds: where the program read the value, what it was and is, and the slot to lift
+    if it can be an input."""
 
     where: Location
     path: str
@@ -39,7 +41,8 @@ def _short(value: Any) -> str:
 
 
 class Names:
-    """The namespace of generated source: objects under stable names, and variables of their own for values that may be rebound."""
+    """The namespace of generated source: objects under stable names, and variables of their own for values
+    that may be rebound."""
 
     def __init__(self) -> None:
         self.namespace: dict[str, Any] = {}
@@ -54,7 +57,8 @@ class Names:
         return name
 
     def bind_class_dict(self, cls: type) -> str:
-        """The name of the live view of a class's own dict: looking through it costs less than asking the class each time."""
+        """The name of the live view of a class's own dict: looking through it costs less than asking
+        the class each time."""
         name = self._class_dicts.get(cls)
         if name is None:
             name = self._class_dicts[cls] = self.variable(cls.__dict__)
@@ -94,7 +98,8 @@ class Guard:
 
 
 class SlotGuard(Guard):
-    """A slot still holds the value that was read: equal for plain values, identical for the rest, of the same kind if lifted."""
+    """A slot still holds the value that was read: equal for plain values, identical for the rest,
+    of the same kind if lifted."""
 
     def __init__(self, slot: Slot, expected: Any, where: Location, kinds: Kinds, lifted: bool = False) -> None:
         self.slot, self.expected, self.where, self.text = slot, expected, where, slot.text
@@ -131,10 +136,16 @@ class SlotGuard(Guard):
         new = self.slot.get()
         if new is MISSING and self.expected is MISSING:
             return None
-        if new is self.expected or (self.instead is not None and new is self.instead) or ((self.by_value or self.lifted) and self.accept(new)):
+        if (
+            new is self.expected or (self.instead is not None and new is self.instead)
+            or ((self.by_value or self.lifted) and self.accept(new))
+        ):
             return None
         is_number = bool(number_kind(new) and number_kind(self.expected))
-        return Miss(self.where, self.text, self.expected, new, is_number, self.slot if self.kinds.can_lift(self.expected, new) else None)
+        return Miss(
+            self.where, self.text, self.expected, new, is_number,
+            self.slot if self.kinds.can_lift(self.expected, new) else None,
+        )
 
 
 class AbsentGuard(Guard):

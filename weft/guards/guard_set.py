@@ -14,9 +14,10 @@ _FAILED: Final = "(AttributeError, KeyError, IndexError, ValueError, TypeError)"
 
 
 class GuardSet:
-    """The guards of one recording. `check()` is the cheap question; `first_miss()` says what changed.
+    """The guards of one observation. `check()` is the cheap question; `first_miss()` says what changed.
 
-    epoch_source: a counter that every write to a tracked object bumps; while it stands still, tracked guards are not looked at.
+    epoch_source: a counter that every write to a tracked object bumps; while it stands still,
+    tracked guards are not looked at.
     """
 
     def __init__(self, guards: Iterable[Guard], epoch_source: Callable[[], int] | None = None) -> None:

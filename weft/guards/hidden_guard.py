@@ -1,4 +1,5 @@
-"""Guards on what Python keeps where no attribute leads: caches, weak references, registrations of abstract classes, what a tensor says of itself."""
+"""Guards on what Python keeps where no attribute leads: caches, weak references, registrations of abstract classes,
+what a tensor says of itself."""
 
 from __future__ import annotations
 
@@ -27,7 +28,10 @@ class CacheGuard(Guard):
         return all([now.get(key) is value for key, value in self.before.items()])
 
     def miss(self) -> Miss | None:
-        return None if self.holds() else Miss(self.where, self.text, f"one of {len(self.before)} results", f"another of {len(self.held)}")
+        return (
+            None if self.holds()
+            else Miss(self.where, self.text, f"one of {len(self.before)} results", f"another of {len(self.held)}")
+        )
 
 
 class ReferenceGuard(Guard):
@@ -42,11 +46,15 @@ class ReferenceGuard(Guard):
     def miss(self) -> Miss | None:
         reference: Any = self.holder
         is_alive = reference() is not None
-        return None if is_alive is self.was_alive else Miss(self.where, self.text, *(("alive", "dead") if self.was_alive else ("dead", "alive")))
+        return (
+            None if is_alive is self.was_alive
+            else Miss(self.where, self.text, *(("alive", "dead") if self.was_alive else ("dead", "alive")))
+        )
 
 
 class LeafGuard(Guard):
-    """What a tensor from outside says of itself is still true or still false: whether it requires grad, is a leaf, has a history."""
+    """What a tensor from outside says of itself is still true or still false: whether it requires grad,
+    is a leaf, has a history."""
 
     def __init__(self, leaf: Any, name: str, where: Location, text: str) -> None:
         self.holder, self.name, self.where, self.text = leaf, name, where, text
@@ -61,7 +69,8 @@ class LeafGuard(Guard):
 
 
 class RegistrationGuard(Guard):
-    """An abstract class, with those under it, still counts the same classes as its own. Asked only after any class was registered anywhere."""
+    """An abstract class, with those under it, still counts the same classes as its own.
+    Asked only after any class was registered anywhere."""
 
     def __init__(self, cls: Any, where: Location) -> None:
         self.holder: Any = cls
@@ -70,7 +79,9 @@ class RegistrationGuard(Guard):
         self.before = registered(cls)
 
     def source(self, names: Names) -> str:
-        return f"({names.bind(abc.get_cache_token)}() == {names.variable(self.token)} or {names.variable(self.holds)}())"
+        return (
+            f"({names.bind(abc.get_cache_token)}() == {names.variable(self.token)} or {names.variable(self.holds)}())"
+        )
 
     def holds(self) -> bool:
         """Whether nothing was registered here."""

@@ -1,4 +1,5 @@
-"""What sort of thing a Python object is to a guard: the small protocol through which Tensor, Module and the rest are known here."""
+"""What sort of thing a Python object is to a guard: the small protocol through which Tensor,
+Module and the rest are known here."""
 
 from __future__ import annotations
 
@@ -93,12 +94,15 @@ def _never(leaf: Any) -> bool:
 class Kinds:
     """The classes that the guards must know. Everything is a tuple of classes for isinstance.
 
-    leaves: identity only, never opened (Tensor, Generator); said_by_leaves: attributes of theirs that are true or not (requires_grad); optimizers: weft's own; modules: nn.Module; equal: compared by == (DType, Device);
-    symbols: stand-ins for lifted numbers (SymInt, SymFloat); tracked: classes of which every attribute write, and every change of a Module's
-    own dicts (registration, a hook's removal), bumps the epoch; made: classes whose objects the call itself makes, through weft (the context of a
-    custom Function), unless a chain of reads leads to them; is_recorded: whether a leaf is the call's own, an argument's stand-in or a result; stands_for: functions that
-    are in their originals' places during a capture, on this thread or another; inputs: classes whose objects a program can take anew
-    at every call (Tensor); open_packages: modules of weft whose code calls functions by names that users replace.
+    leaves: identity only, never opened (Tensor, Generator); said_by_leaves: attributes of theirs that are true or not
+    (requires_grad); optimizers: weft's own; modules: nn.Module; equal: compared by == (DType, Device);
+    symbols: stand-ins for lifted numbers (SymInt, SymFloat); tracked: classes of which every attribute write, and every
+    change of a Module's own dicts (registration, a hook's removal), bumps the epoch; made: classes whose objects
+    the call itself makes, through weft (the context of a custom Function), unless a chain of reads leads to them;
+    is_recorded: whether a leaf is the call's own, an argument's stand-in or a result; stands_for: functions
+    that are in their originals' places during a capture, on this thread or another; inputs: classes whose objects
+    a program can take anew at every call (Tensor); open_packages: modules of weft whose code calls functions by names
+    that users replace.
     """
 
     leaves: tuple[type, ...] = ()
@@ -137,11 +141,15 @@ class Kinds:
                 return kind
         if hasattr(cls, "__next__") and not is_changeable(cls):
             return Kind.ITERATOR
-        has_attributes = "__dict__" in dir(cls) or issubclass(cls, threading.local) or any("__slots__" in c.__dict__ for c in cls.__mro__)
+        has_attributes = (
+            "__dict__" in dir(cls) or issubclass(cls, threading.local)
+            or any("__slots__" in c.__dict__ for c in cls.__mro__)
+        )
         return Kind.INSTANCE if has_attributes else Kind.OTHER
 
     def can_lift(self, old: object, new: object) -> bool:
-        """Whether a place that held one value and holds another now can be an input: both are numbers, or both hold tensors."""
+        """Whether a place that held one value and holds another now can be an input: both are numbers,
+        or both hold tensors."""
         if number_kind(old) and number_kind(new):
             return True
         return bool(self.inputs) and self.holds_input(old) and self.holds_input(new)
@@ -151,5 +159,6 @@ class Kinds:
         return any(isinstance(leaf, self.inputs) for leaf in pytree.flatten(value)[0])
 
     def is_structure(self, name: str) -> bool:
-        """Whether an attribute of a Module holds its structure (parameters, submodules, hooks), so that its entries are guarded."""
+        """Whether an attribute of a Module holds its structure (parameters, submodules, hooks),
+        so that its entries are guarded."""
         return name in ("_parameters", "_buffers", "_modules") or (name.endswith("_hooks") and "state_dict" not in name)

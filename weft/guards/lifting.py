@@ -1,4 +1,5 @@
-"""Lifting: numbers and tensors that changed become runtime inputs. Stand-ins take their places while the function is captured again."""
+"""Lifting: numbers and tensors that changed become runtime inputs. Stand-ins take their places while the function
+is captured again."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from weft.support.interrupts import to_the_end
 class Substitution:
     """Context manager: inside, each slot holds its stand-in; afterwards the real number again, whatever happened.
 
-    `real` maps slot keys to the values that were there on entry. `getters` read the current numbers on later calls, in the order of the slots.
+    `real` maps slot keys to the values that were there on entry. `getters` read the current numbers on later calls,
+    in the order of the slots.
     """
 
     def __init__(self, stand_ins: Iterable[tuple[Slot, Any]]) -> None:

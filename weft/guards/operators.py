@@ -6,17 +6,19 @@ import dis
 from typing import Final
 
 _SIGNS: Final = {
-    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul", "&": "and", "|": "or", "^": "xor",
-    "<<": "lshift", ">>": "rshift",
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
 }
 _WORDS: Final = {  # as CPython 3.10 spells them
-    "ADD": "add", "SUBTRACT": "sub", "MULTIPLY": "mul", "TRUE_DIVIDE": "truediv", "FLOOR_DIVIDE": "floordiv", "MODULO": "mod", "POWER": "pow",
-    "MATRIX_MULTIPLY": "matmul", "AND": "and", "OR": "or", "XOR": "xor", "LSHIFT": "lshift", "RSHIFT": "rshift",
+    "ADD": "add", "SUBTRACT": "sub", "MULTIPLY": "mul", "TRUE_DIVIDE": "truediv", "FLOOR_DIVIDE": "floordiv",
+    "MODULO": "mod", "POWER": "pow", "MATRIX_MULTIPLY": "matmul", "AND": "and", "OR": "or", "XOR": "xor",
+    "LSHIFT": "lshift", "RSHIFT": "rshift",
 }
 _COMPARED: Final = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge"}
 _SINGLE: Final = {
-    "BINARY_SUBSCR": "__getitem__", "BINARY_SLICE": "__getitem__", "STORE_SUBSCR": "__setitem__", "STORE_SLICE": "__setitem__",
-    "DELETE_SUBSCR": "__delitem__", "UNARY_NEGATIVE": "__neg__", "UNARY_INVERT": "__invert__", "UNARY_POSITIVE": "__pos__", "GET_ITER": "__iter__",
+    "BINARY_SUBSCR": "__getitem__", "BINARY_SLICE": "__getitem__", "STORE_SUBSCR": "__setitem__",
+    "STORE_SLICE": "__setitem__", "DELETE_SUBSCR": "__delitem__", "UNARY_NEGATIVE": "__neg__",
+    "UNARY_INVERT": "__invert__", "UNARY_POSITIVE": "__pos__", "GET_ITER": "__iter__",
     "CONTAINS_OP": "__contains__",
 }
 

@@ -19,7 +19,8 @@ _STDLIB: Final = tuple({os.path.abspath(sysconfig.get_path(k)) + os.sep for k in
 
 
 class Origins:
-    """Files by owner, remembered. `users` are path prefixes inside weft that count as the user's, such as the demo's model and step."""
+    """Files by owner, remembered. `users` are path prefixes inside weft that count as the user's,
+    such as the demo's model and step."""
 
     def __init__(self, users: tuple[str, ...] = (os.path.join(PACKAGE, "cli") + os.sep,)) -> None:
         self.users = users
@@ -27,7 +28,8 @@ class Origins:
         self._modules: dict[str, str] = {}
 
     def of_file(self, filename: str) -> str:
-        """USER, STDLIB or INTERNAL for the file name of a code object; source without a file (exec, notebooks) is the user's."""
+        """USER, STDLIB or INTERNAL for the file name of a code object; source without a file (exec, notebooks)
+        is the user's."""
         known = self._files.get(filename)
         if known is None:
             known = self._files[filename] = self._judge(filename)

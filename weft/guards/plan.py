@@ -35,9 +35,11 @@ class Link:
 class Plan:
     """The state that a code object can touch.
 
-    roots: chains by ("global" | "cell" | "local" | "import", name); loose: attribute names read from values that bytecode alone does not
-    identify (a loop variable), with their line; optional: those of them that need not exist; loose_stores: the same for writes;
-    names: every attribute name; operators: the special methods behind its operators; everything: attributes are named at run time; mutations: lines that change an unidentified container.
+    roots: chains by ("global" | "cell" | "local" | "import", name); loose: attribute names read from values that
+    bytecode alone does not identify (a loop variable), with their line; optional: those of them that need not exist;
+    loose_stores: the same for writes;
+    names: every attribute name; operators: the special methods behind its operators;
+    everything: attributes are named at run time; mutations: lines that change an unidentified container.
     """
 
     code: CodeType
@@ -49,7 +51,8 @@ class Plan:
     operators: dict[str, int] = field(default_factory=dict)
     everything: int = 0
     mutations: list[int] = field(default_factory=list)
-    is_library: bool = False  # of the standard library: what it reads of its arguments counts, what it writes is its own
+    # of the standard library: what it reads of its arguments counts, what it writes is its own
+    is_library: bool = False
     nested: tuple[CodeType, ...] = ()
     bound: tuple[str, ...] = ()  # the local and cell names among the roots
     # names and keys that chains pass through: after a store to one of them, the chains must be followed again

@@ -1,4 +1,5 @@
-"""The read-set: which slots, containers, functions and classes the code that ran can have read, resolved without running user code."""
+"""The read-set: which slots, containers, functions and classes the code that ran can have read, resolved without
+running user code."""
 
 from __future__ import annotations
 
@@ -17,16 +18,6 @@ from weft.guards.guard import FunctionGuard, TypeGuard
 from weft.guards.hidden_guard import LeafGuard
 from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds, is_changeable
 from weft.guards.origin import INTERNAL, USER
-from weft.guards.record_of import (
-    ArrayContent,
-    BufferContent,
-    Contents,
-    Drawn,
-    Entry,
-    RandomState,
-    position,
-    state_of,
-)
 from weft.guards.slots import (
     AttributeSlot,
     ClassSlot,
@@ -39,19 +30,32 @@ from weft.guards.slots import (
     instance_dict,
     is_slot,
 )
+from weft.guards.snapshots import (
+    ArrayContent,
+    BufferContent,
+    Contents,
+    Drawn,
+    Entry,
+    RandomState,
+    position,
+    state_of,
+)
 from weft.guards.values import MISSING
 from weft.support.locations import Location
 
 _WRAPPED: Final = (ChainMap, UserDict, UserList)  # containers of Python's that are written in Python, around another
-_CLOSED: Final = frozenset({Kind.ARRAY, Kind.BUFFER, Kind.VIEW, Kind.VARIABLE, Kind.RANDOM, Kind.PARTIAL, Kind.ITERATOR, Kind.BUILTIN, Kind.TUPLE})
+_CLOSED: Final = frozenset({
+    Kind.ARRAY, Kind.BUFFER, Kind.VIEW, Kind.VARIABLE, Kind.RANDOM,
+    Kind.PARTIAL, Kind.ITERATOR, Kind.BUILTIN, Kind.TUPLE,
+})
 _ARRAY_LIMIT: Final = 1 << 20  # bytes; a larger array is guarded by identity alone
 
 
 class Reads(ClassReads):
     """What has been read so far, each thing with its value when it was first seen.
 
-    known: objects older than the call, because a chain of reads leads to them; tentative: objects met in frames by another way, which
-    are older or were made by the call itself.
+    known: objects older than the call, because a chain of reads leads to them;
+    tentative: objects met in frames by another way, which are older or were made by the call itself.
     """
 
     def __init__(self, kinds: Kinds, lifted: Mapping[Key, Any]) -> None:
@@ -77,7 +81,8 @@ class Reads(ClassReads):
         self.fresh: dict[int, Any] = {}  # objects that the call made, since it initialised them: never guarded
         self.exempt: set[int] = set()  # containers of the arguments, whose structure is the caller's to guard
         self.mutations: dict[int, list[Location]] = {}
-        self.names_of_leaves: set[str] = set()  # attributes looked up on tensors that are the call's arguments, or made of them
+        # attributes looked up on tensors that are the call's arguments, or made of them
+        self.names_of_leaves: set[str] = set()
         self._noted: set[int] = set()
 
     # values
@@ -156,7 +161,8 @@ class Reads(ClassReads):
                 self.structure(inner, text, where)
 
     def behind(self, reference: Any, text: str, where: Location) -> None:
-        """A weak reference: whether what it refers to still lives. Nothing that it leads to is kept alive by a guard."""
+        """A weak reference: whether what it refers to still lives.
+        Nothing that it leads to is kept alive by a guard."""
         found = reference()
         self.references[id(reference)] = (reference, found is not None, where, text)
         if found is not None and id(found) not in self.known:
@@ -182,7 +188,8 @@ class Reads(ClassReads):
             self.note(value, f"default argument of {function.__qualname__}", where)
 
     def module(self, module: Any, text: str, where: Location) -> None:
-        """Guard a Module: class, mode, structure, forward, and of weft's own modules every plain setting; then its submodules."""
+        """Guard a Module: class, mode, structure, forward, and of weft's own modules every plain setting;
+        then its submodules."""
         self.types[id(module)] = TypeGuard(module, where, text, self.kinds)
         for name in ("training", "forward"):
             self.attribute(module, name, text, where)
@@ -211,7 +218,8 @@ class Reads(ClassReads):
                     self.structure(item, name, where)
 
     def grown(self, container: Any, text: str, where: Location) -> Contents:
-        """Watch a container to which something is about to be added. What it holds is not guarded, as long as nothing more is known."""
+        """Watch a container to which something is about to be added. What it holds is not guarded,
+        as long as nothing more is known."""
         contents = self.containers.get(id(container))
         if contents is None:
             copy = _copy(self.kinds.of(container), container)
@@ -251,7 +259,8 @@ class Reads(ClassReads):
         store: Location | None = None,
         sure: bool = True,
     ) -> Any:
-        """The value of `obj.name` as far as it can be told without running user code, else MISSING; what it depends on is recorded."""
+        """The value of `obj.name` as far as it can be told without running user code, else MISSING;
+        what it depends on is recorded."""
         kind, path = self.kinds.of(obj), f"{text}.{name}"
         if kind is Kind.NAMESPACE:
             if self.kinds.origins.of_module(obj.__name__) != USER:
@@ -277,7 +286,8 @@ class Reads(ClassReads):
         return self.instance_attribute(obj, name, path, where, read, store, sure)
 
     def foreign(self, module: Any, name: str, path: str, where: Location) -> Any:
-        """A name of a module that is not the user's, such as `weft.relu` or `F.relu`; numpy.random's hidden generator is watched.
+        """A name of a module that is not the user's, such as `weft.relu` or `F.relu`;
+        numpy.random's hidden generator is watched.
 
         A name that is not there yet is no fact: libraries import parts of themselves when they are first asked.
         """
@@ -309,7 +319,10 @@ class Reads(ClassReads):
             return found
         if is_changeable(cls) or hasattr(obj, "__dict__"):
             self.entry(slot, where, read, where if isinstance(raw, functools.cached_property) else store, sure)
-        if raw is not MISSING and is_changeable(cls) and sure and id(obj) not in self.weak and id(obj) not in self.fresh and id(obj) not in self.types and class_lookup(cls, "__class__")[0] is object:
+        if (
+            raw is not MISSING and is_changeable(cls) and sure and id(obj) not in self.weak
+            and id(obj) not in self.fresh and id(obj) not in self.types and class_lookup(cls, "__class__")[0] is object
+        ):
             self.types[id(obj)] = TypeGuard(obj, where, path.rpartition(".")[0], self.kinds)
         if raw is MISSING:
             self.lacks(cls, name, where)
@@ -334,8 +347,11 @@ class Reads(ClassReads):
                 self.entry(AttributeSlot(obj, name, f"{text}.{name}"), where)
                 self.structure(value, f"{text}.{name}", where)
 
-    def of_optimizer(self, optimizer: Any, name: str, path: str, where: Location, read: bool, store: Location | None, sure: bool) -> Any:
-        """An optimizer's groups where the user's code reads them, and its methods; what its step goes by it guards itself."""
+    def of_optimizer(
+        self, optimizer: Any, name: str, path: str, where: Location, read: bool, store: Location | None, sure: bool
+    ) -> Any:
+        """An optimizer's groups where the user's code reads them, and its methods;
+        what its step goes by it guards itself."""
         if name in instance_dict(optimizer) and name != "state":
             return self.entry(AttributeSlot(optimizer, name, path), where, read, store, sure)
         raw = class_lookup(type(optimizer), name)[1]
@@ -345,7 +361,8 @@ class Reads(ClassReads):
         return MISSING
 
     def of_leaf(self, leaf: Any, name: str, path: str, where: Location) -> Any:
-        """An attribute of a tensor: what its class has is code of weft's or of the user's class, all else the user put there."""
+        """An attribute of a tensor: what its class has is code of weft's or of the user's class,
+        all else the user put there."""
         cls = type(leaf)
         owner, raw = class_lookup(cls, name)
         if name in self.kinds.said_by_leaves and not self.kinds.is_recorded(leaf) and (id(leaf), name) not in self.said:
@@ -376,7 +393,10 @@ class Reads(ClassReads):
         """An object took part in an operator, a statement or a call: its class decides what that does."""
         cls = type(obj)
         self.special_methods(cls, where)
-        if sure and id(obj) not in self.weak and is_changeable(cls) and id(obj) not in self.fresh and id(obj) not in self.types and class_lookup(cls, "__class__")[0] is object:
+        if (
+            sure and id(obj) not in self.weak and is_changeable(cls) and id(obj) not in self.fresh
+            and id(obj) not in self.types and class_lookup(cls, "__class__")[0] is object
+        ):
             self.types[id(obj)] = TypeGuard(obj, where, text, self.kinds)
 
     def named(self, getter: Any) -> list[str]:

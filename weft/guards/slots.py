@@ -1,4 +1,5 @@
-"""Places that hold a value: a global, a closure cell, an attribute, a class attribute, an item. Each can be read, written and put in source."""
+"""Places that hold a value: a global, a closure cell, an attribute, a class attribute, an item.
+Each can be read, written and put in source."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ GONE: Final = (AttributeError, KeyError, IndexError, ValueError, TypeError)
 
 
 class Slot:
-    """One place. `holder` is the object that has it, `name` which of its places, `text` how the user's source would say it."""
+    """One place. `holder` is the object that has it, `name` which of its places, `text` how the user's source would
+    say it."""
 
     __slots__ = ("holder", "name", "text")
     kind = ""
@@ -154,7 +156,8 @@ class AttributeSlot(Slot):
 
 
 class WeakAttributeSlot(AttributeSlot):
-    """An attribute of an object that only a weak reference leads to: `holder` is the reference, so that the guard keeps nothing alive."""
+    """An attribute of an object that only a weak reference leads to: `holder` is the reference, so that the guard
+    keeps nothing alive."""
 
     __slots__ = ()
 
@@ -257,7 +260,8 @@ NOTHING: Final[dict[str, Any]] = {}
 
 
 def reader_of(cls: type) -> Callable[[Any, str], Any]:
-    """Attribute lookup without the user's code: object's, or threading.local's, which looks into the thread's own dict."""
+    """Attribute lookup without the user's code: object's, or threading.local's, which looks into the thread's
+    own dict."""
     return _LOCAL.__getattribute__ if issubclass(cls, _LOCAL) else object.__getattribute__
 
 

@@ -1,4 +1,5 @@
-"""Comparing guarded values: strict about type, NaN, signed zero, and True against 1; identity for everything that is not a plain value."""
+"""Comparing guarded values: strict about type, NaN, signed zero, and True against 1;
+identity for everything that is not a plain value."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ SCALARS: Final = (int, float, bool, str, bytes, type(None), complex, type(Ellips
 
 
 def number_kind(value: object) -> str | None:
-    """'int' or 'float' for what can become a runtime number (Python's and NumPy's), None for all else; a bool is no number."""
+    """'int' or 'float' for what can become a runtime number (Python's and NumPy's), None for all else;
+    a bool is no number."""
     if isinstance(value, (bool, enum.Enum)):
         return None
     if isinstance(value, (int, np.integer)):

@@ -1,4 +1,5 @@
-"""One frame: its Plan is evaluated over the values it starts with, and what bytecode cannot tell is covered from the objects in reach."""
+"""One frame: its Plan is evaluated over the values it starts with, and what bytecode cannot tell is covered from
+the objects in reach."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ class Visitor:
             self.reach(pool, plan, plan.loose)
 
     def of_leaf_classes(self, plan: Plan) -> None:
-        """The methods that the code may call on tensors, wherever they come from, are those that their class has now."""
+        """The methods that the code may call on tensors, wherever they come from, are those
+        that their class has now."""
         for name, line in (*plan.names.items(), *plan.operators.items()):
             for cls in self.kinds.leaves:
                 raw = class_lookup(cls, name)[1]
@@ -101,7 +103,8 @@ class Visitor:
         return value
 
     def resolve(self, plan: Plan, values: Mapping[str, Any]) -> None:
-        """Find the function that runs, by the class of its first argument or among all functions, so that it is guarded."""
+        """Find the function that runs, by the class of its first argument or among all functions,
+        so that it is guarded."""
         code = plan.code
         first = values.get(code.co_varnames[0]) if code.co_argcount else None
         cls = first if isinstance(first, type) else type(first)
@@ -143,7 +146,10 @@ class Visitor:
         if kind in BORING or value is MISSING:
             return
         sure = self.reads.meet(value)
-        opened = bool(link.used or link.iterated or any(key in OPENING for _, key in link.steps)) or (kind in CONTAINERS and any(op == "." and key != "append" for op, key in link.steps))
+        opened = (
+            bool(link.used or link.iterated or any(key in OPENING for _, key in link.steps))
+            or (kind in CONTAINERS and any(op == "." and key != "append" for op, key in link.steps))
+        )
         if opened and kind in CONTAINERS:
             self.structure(value, text, where)
         elif kind is Kind.LIST and sure and (".", "append") in link.steps:
@@ -170,7 +176,9 @@ class Visitor:
         for (op, name), inner in link.steps.items():
             if op == "." and not inner.stores:
                 path = f"{text}.{name}"
-                self.walk(inner, self.reads.of_leaf(leaf, name, path, Location(plan.file, inner.line)), path, plan, pool)
+                self.walk(
+                    inner, self.reads.of_leaf(leaf, name, path, Location(plan.file, inner.line)), path, plan, pool
+                )
         if link.used:
             for name in plan.loose.keys() & set(self.kinds.said_by_leaves):
                 self.reads.of_leaf(leaf, name, f"{text}.{name}", Location(plan.file, plan.loose[name]))
@@ -204,7 +212,8 @@ class Visitor:
 
     # what bytecode cannot tell
     def reach(self, pool: list[Reached], plan: Plan, names: Mapping[str, int], seen: set[int] | None = None) -> None:
-        """Record the attributes of these names on every object that can be reached from the pool through containers and such attributes."""
+        """Record the attributes of these names on every object that can be reached from the pool through containers
+        and such attributes."""
         done: set[int] = set() if seen is None else seen
         said = self.kinds.said_by_leaves
         given = [name for name in names if name in said or not any(hasattr(leaf, name) for leaf in self.kinds.leaves)]
@@ -253,7 +262,9 @@ class Visitor:
         found: list[Reached] = []
         wanted = dict(names)
         if plan.everything:
-            wanted |= dict.fromkeys(self.reads.whole(value, text, Location(plan.file, plan.everything)), plan.everything)
+            wanted |= dict.fromkeys(
+                self.reads.whole(value, text, Location(plan.file, plan.everything)), plan.everything
+            )
         for name, line in wanted.items():
             there = (
                 name in held

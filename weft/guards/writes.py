@@ -9,8 +9,8 @@ from typing import Any
 from weft.guards.effects import MOVE_OUT, USE_OURS, SideEffectError
 from weft.guards.kinds import Kind, Kinds
 from weft.guards.reads import Reads
-from weft.guards.record_of import Contents, Entry
 from weft.guards.slots import ContentSlot, EndSlot, ItemSlot, Slot, instance_dict
+from weft.guards.snapshots import Contents, Entry
 from weft.guards.values import MISSING, number_kind
 from weft.guards.visit import Visitor
 from weft.support.locations import Location
@@ -18,7 +18,8 @@ from weft.support.locations import Location
 
 @dataclass(frozen=True)
 class NumberWrite:
-    """The call rebound a number of an older object. `value` is what it left there: a number, or a symbol made from a lifted one."""
+    """The call rebound a number of an older object. `value` is what it left there: a number, or a symbol made
+    from a lifted one."""
 
     target: Slot
     old: Any
@@ -28,9 +29,11 @@ class NumberWrite:
 
 @dataclass(frozen=True)
 class ObjectWrite:
-    """The call rebound a name or an item of an older object (or removed it: MISSING), or changed what a container holds (target: a ContentSlot).
+    """The call rebound a name or an item of an older object (or removed it: MISSING), or changed what a container holds
+    (target: a ContentSlot).
 
-    inputs: the places in which the call may have read tensors that the next call finds replaced. is_read: whether it may have read the target.
+    inputs: the places in which the call may have read tensors that the next call finds replaced.
+    is_read: whether it may have read the target.
     """
 
     target: Slot
@@ -45,7 +48,8 @@ Write = NumberWrite | ObjectWrite
 
 
 def drop_fresh(reads: Reads, result: Any, kinds: Kinds) -> None:
-    """Forget objects that only frames knew and that the call itself made: those that die with it, and those it returned."""
+    """Forget objects that only frames knew and that the call itself made: those that die with it,
+    and those it returned."""
     doubtful = [e for e in reads.entries.values() if id(e.slot.holder) in reads.tentative]
     for entry in doubtful:
         del reads.entries[entry.slot.key]
@@ -133,7 +137,8 @@ def _in_container(slot: Slot) -> bool:
 
 
 def _container_writes(contents: Contents, reads: Reads, visitor: Visitor, kinds: Kinds) -> list[Write]:
-    """What was appended, if the call did nothing else to a container; each item that was replaced under its key; or all that the container holds now.
+    """What was appended, if the call did nothing else to a container; each item that was replaced under its key;
+    or all that the container holds now.
 
     Of a Module's own dict it is each key.
     """

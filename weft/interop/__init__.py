@@ -1,6 +1,7 @@
 """Interop: files (weft's own, safetensors, PyTorch's) and memory that other libraries share (DLPack).
 
-`weft.save`, `weft.load` and `weft.from_dlpack` are found here; `weft.interop.safetensors` has that library's function names.
+`weft.save`, `weft.load` and `weft.from_dlpack` are found here; `weft.interop.safetensors` has
+that library's function names.
 """
 
 from __future__ import annotations

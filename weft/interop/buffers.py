@@ -16,7 +16,8 @@ from weft.types.dtype import DType
 
 @overridable
 def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """A vector over the memory of an object with the buffer protocol: `count` elements (all, if negative) from `offset` bytes on.
+    """A vector over the memory of an object with the buffer protocol: `count` elements (all, if negative)
+    from `offset` bytes on.
 
     Of a read-only buffer the tensor is read-only too. Raises ValueProblem where the bytes do not make whole elements.
     """
@@ -29,28 +30,42 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, r
     if room == 0 or count == 0:
         raise ValueProblem(f"both buffer length ({room}) and count ({count}) must not be 0")
     if not 0 <= offset < room:
-        raise ValueProblem(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({room} bytes) - 1")
+        raise ValueProblem(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({room} bytes) - 1"
+        )
     if count < 0 and (room - offset) % size:
-        raise ValueProblem(f"buffer length ({room - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})")
+        raise ValueProblem(
+            f"buffer length ({room - offset} bytes) after offset ({offset} bytes) must be a multiple of element "
+            f"size ({size})"
+        )
     wanted = (room - offset) // size if count < 0 else count
     if wanted * size > room - offset:
-        raise ValueProblem(f"requested buffer length ({wanted} * {size} bytes) after offset ({offset} bytes) must not be greater than actual buffer length ({room} bytes)")
+        raise ValueProblem(
+            f"requested buffer length ({wanted} * {size} bytes) after offset ({offset} bytes) must not be greater than "
+            f"actual buffer length ({room} bytes)"
+        )
     out = from_numpy(np.frombuffer(buffer, dtype.numpy, wanted, offset))
     return out.requires_grad_() if requires_grad else out
 
 
 @overridable
-def asarray(obj: Any, *, dtype: DType | None = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None) -> Tensor:
-    """`obj` as a tensor: a tensor, an array, something with DLPack or the buffer protocol, a number, or nested sequences.
+def asarray(
+    obj: Any, *, dtype: DType | None = None, device: Any = None, copy: bool | None = None,
+    requires_grad: bool | None = None,
+) -> Tensor:
+    """`obj` as a tensor: a tensor, an array, something with DLPack or the buffer protocol, a number,
+    or nested sequences.
 
-    copy: True copies always, False never (what would need a copy is refused), None only where dtype or kind demand it. A tensor's history is kept
-    unless `requires_grad` is False.
+    copy: True copies always, False never (what would need a copy is refused), None only where dtype or kind demand it.
+    A tensor's history is kept unless `requires_grad` is False.
     """
     dtype = None if dtype is None else dt.as_dtype(dtype)
     shared = _shared(obj, dtype)
     if shared is None:
         if copy is False:
-            raise ValueProblem(f"can't alias arbitrary {type(obj).__name__}, whose values must be copied; leave out copy=False")
+            raise ValueProblem(
+                f"can't alias arbitrary {type(obj).__name__}, whose values must be copied; leave out copy=False"
+            )
         out = tensor(obj, dtype=dtype, device=device)
     else:
         out = shared.to(device=device, dtype=dtype)

@@ -1,7 +1,7 @@
 """weft.save and weft.load: tensors in nested containers of plain Python data, in one file that holds no code.
 
-A file is a safetensors file: every storage is an entry (any safetensors reader sees the tensors by their path), and the structure around them
-is JSON under the metadata key "weft". Tensors that share memory share it again after loading.
+A file is a safetensors file: every storage is an entry (any safetensors reader sees the tensors by their path), and the
+structure around them is JSON under the metadata key "weft". Tensors that share memory share it again after loading.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _ZIP = b"PK\x03\x04"
 def save(obj: Any, f: streams.Target) -> None:
     """Write an object to a path (replaced in one step) or a binary file.
 
-    It may hold tensors, parameters, arrays, numbers, texts, bytes, None, dtypes, devices and sizes in dicts, lists, tuples and sets.
+    It may hold tensors, parameters, arrays, numbers, texts, bytes, None, dtypes, devices and sizes in dicts,
+    lists, tuples and sets.
     Raises ArgumentError that names the place of anything else: save `model.state_dict()`, not the model.
     """
     tree, arrays = structure.take_apart(obj)
@@ -35,10 +36,13 @@ def save(obj: Any, f: streams.Target) -> None:
 def load(f: Any, map_location: Any = None, *, weights_only: bool = True, mmap: bool | None = None) -> Any:
     """What `save` wrote; also plain safetensors files (a dict of tensors) and PyTorch's zip files (`.pt`, `.pth`).
 
-    No code in a file is ever run, so weights_only=False is refused. map_location="meta" leaves the values out. Raises ParseError.
+    No code in a file is ever run, so weights_only=False is refused. map_location="meta" leaves the values out.
+    Raises ParseError.
     """
     if not weights_only:
-        raise Unsupported("load: weights_only=False would run code out of the file; weft never does. Save a state dict instead.")
+        raise Unsupported(
+            "load: weights_only=False would run code out of the file; weft never does. Save a state dict instead."
+        )
     if map_location is not None and not isinstance(map_location, str):
         raise ArgumentError(f"load: map_location must name a device ('cpu', 'meta'), got {type(map_location).__name__}")
     content = streams.read(f)
@@ -48,7 +52,10 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool = True, mmap: b
 
 def _decode(content: bytearray) -> Any:
     if content[:1] == b"\x80" and content[8:9] != b"{":
-        raise ParseError("load: this is a pickle (PyTorch's files from before 1.6, or pickle.dump); save it with torch.save of today and load that")
+        raise ParseError(
+            "load: this is a pickle (PyTorch's files from before 1.6, or pickle.dump); save it with torch.save of "
+            "today and load that"
+        )
     arrays, metadata = safetensors.decode(content)
     if KEY not in metadata:
         return {name: Tensor(array) for name, array in arrays.items()}

@@ -1,4 +1,5 @@
-"""A reader of pickles that runs nothing: opcodes build plain data, globals are names, and only calls with a known meaning are made."""
+"""A reader of pickles that runs nothing: opcodes build plain data, globals are names, and only calls with
+a known meaning are made."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from weft.interop.damage import as_parse_error
+from weft.interop.damage import as_parse_error, excerpt
 from weft.support.errors import ParseError
 
 
@@ -26,13 +27,15 @@ _LARGEST_KEY = 1000
 class PickleReader:
     """A stack machine for the opcodes that plain data needs. `calls` gives the meaning of calls of globals, by name.
 
-    Reading takes time and memory in proportion to the pickle's length: what a pickle names again and again may not be copied again and again.
+    Reading takes time and memory in proportion to the pickle's length: what a pickle names again and again may not be
+    copied again and again.
     """
 
     def __init__(self) -> None:
         self.calls: dict[str, Callable[..., Any]] = {
-            "collections.OrderedDict": self._ordered, "collections.Counter": self._counter, "builtins.set": self._set, "__builtin__.set": self._set,
-            "_codecs.encode": _encoded, "collections.defaultdict": lambda *args: {}, "builtins.complex": complex, "__builtin__.complex": complex,
+            "collections.OrderedDict": self._ordered, "collections.Counter": self._counter, "builtins.set": self._set,
+            "__builtin__.set": self._set, "_codecs.encode": _encoded, "collections.defaultdict": lambda *args: {},
+            "builtins.complex": complex, "__builtin__.complex": complex,
         }
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
@@ -62,7 +65,8 @@ class PickleReader:
         return self.stack.pop()
 
     def items_of(self, value: Any) -> Any:
-        """A container that a call is about to copy. Raises ParseError when the pickle asks for more copies than it could have written out."""
+        """A container that a call is about to copy. Raises ParseError when the pickle asks for more copies than it
+        could have written out."""
         self._work -= len(value)
         if self._work < 0:
             raise ParseError("load: the pickle unfolds to much more than it holds")
@@ -86,7 +90,7 @@ class PickleReader:
         elif name not in _IGNORED:
             method = getattr(self, "_op_" + name.lower(), None)
             if method is None:
-                raise ParseError(f"load: the pickle uses {name}, which plain data does not need; save a state dict")
+                raise ParseError(f"load: the pickle uses {excerpt(name)}, which plain data does not need; save a state dict")
             method(argument)
 
     def _since_mark(self) -> list[Any]:
@@ -195,8 +199,9 @@ class PickleReader:
         known = self.calls.get(function.name) if isinstance(function, Global) else None
         if known is None:
             raise ParseError(
-                f"load: the file holds an object that only {getattr(function, 'name', type(function).__name__)[:200]!r} can build, and nothing in a file is run; "
-                "save a state dict of tensors and plain data"
+                "load: the file holds an object that only "
+                f"{getattr(function, 'name', type(function).__name__)[:200]!r} can build, and nothing in a file is "
+                "run; save a state dict of tensors and plain data"
             )
         return known(*arguments)
 
@@ -208,19 +213,22 @@ class PickleReader:
             if "_metadata" in state:
                 target._metadata = state["_metadata"]  # type: ignore[attr-defined]
             return
-        raise ParseError(f"load: the pickle sets the state of a {type(target).__name__}, which plain data does not need")
+        raise ParseError(
+            f"load: the pickle sets the state of a {type(target).__name__}, which plain data does not need"
+        )
 
     def _op_binpersid(self, _: Any) -> None:
         self.stack.append(self.persistent(self.stack.pop()))
 
 
 _LITERALS = frozenset((
-    "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "UNICODE", "BININT", "BININT1", "BININT2", "INT", "LONG", "LONG1", "LONG4", "BINFLOAT", "FLOAT",
-    "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BINSTRING", "SHORT_BINSTRING", "STRING", "BYTEARRAY8",
+    "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "UNICODE", "BININT", "BININT1", "BININT2", "INT", "LONG", "LONG1",
+    "LONG4", "BINFLOAT", "FLOAT", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BINSTRING", "SHORT_BINSTRING", "STRING",
+    "BYTEARRAY8",
 ))
 _CONSTANTS: dict[str, Callable[[], Any]] = {
-    "NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False, "EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple,
-    "EMPTY_SET": set,
+    "NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False, "EMPTY_DICT": dict, "EMPTY_LIST": list,
+    "EMPTY_TUPLE": tuple, "EMPTY_SET": set,
 }
 _IGNORED = frozenset(("PROTO", "FRAME"))
 
@@ -230,7 +238,7 @@ def _opcodes(content: bytes) -> Iterator[tuple[Any, Any, Any]]:
     try:
         yield from pickletools.genops(content)
     except ValueError as problem:
-        raise ParseError(f"load: not a whole pickle: {problem}") from None
+        raise ParseError(f"load: not a whole pickle: {excerpt(problem)}") from None
 
 
 def _expect(value: Any, kind: type) -> Any:
@@ -240,7 +248,8 @@ def _expect(value: Any, kind: type) -> Any:
 
 
 def _key(value: Any) -> Any:
-    """A value that is to be hashed. Hashing goes as deep as tuples go, each time, so that only small ones may be keys."""
+    """A value that is to be hashed. Hashing goes as deep as tuples go, each time,
+    so that only small ones may be keys."""
     if type(value) is tuple:
         seen = 0
         inner = [value]
@@ -256,5 +265,5 @@ def _key(value: Any) -> Any:
 def _encoded(text: str, encoding: str = "latin1") -> bytes:
     """How protocol 2 writes bytes."""
     if encoding not in ("latin1", "utf-8", "ascii"):
-        raise ParseError(f"load: bytes in encoding {encoding!r}")
+        raise ParseError(f"load: bytes in encoding {excerpt(repr(encoding))}")
     return text.encode(encoding)

@@ -1,7 +1,9 @@
-"""safetensors: named tensors in one flat file, with the function names of that library: save_file, load_file, save, load.
+"""safetensors: named tensors in one flat file, with the function names of that library: save_file,
+load_file, save, load.
 
-The format: 8 bytes with the length of a JSON header, the header, then the bytes of all tensors. The header gives each tensor's dtype, shape
-and place, and under "__metadata__" texts by name. Source: https://github.com/huggingface/safetensors
+The format: 8 bytes with the length of a JSON header, the header, then the bytes of all tensors.
+The header gives each tensor's dtype, shape and place, and under "__metadata__" texts by name.
+Source: https://github.com/huggingface/safetensors
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import weft.interop.streams as streams
-from weft.interop.damage import as_parse_error, parse_json, whole
+from weft.interop.damage import as_parse_error, excerpt, parse_json, whole
 from weft.support.errors import ArgumentError, DTypeError, ParseError
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -28,8 +30,8 @@ _LONGEST_HEADER = 100_000_000
 _ALIGNMENT = 8
 
 _CODES: dict[str, DType] = {
-    "BOOL": dt.bool_, "U8": dt.uint8, "I8": dt.int8, "I16": dt.int16, "I32": dt.int32, "I64": dt.int64, "F16": dt.float16, "BF16": dt.bfloat16,
-    "F32": dt.float32, "F64": dt.float64, "C64": dt.complex64,
+    "BOOL": dt.bool_, "U8": dt.uint8, "I8": dt.int8, "I16": dt.int16, "I32": dt.int32, "I64": dt.int64,
+    "F16": dt.float16, "BF16": dt.bfloat16, "F32": dt.float32, "F64": dt.float64, "C64": dt.complex64,
 }
 _CODE_OF = {d: code for code, d in _CODES.items()}
 
@@ -44,7 +46,9 @@ def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = Non
     return encode(arrays, metadata)
 
 
-def save_file(tensors: Mapping[str, Tensor], filename: streams.Target, metadata: Mapping[str, str] | None = None) -> None:
+def save_file(
+    tensors: Mapping[str, Tensor], filename: streams.Target, metadata: Mapping[str, str] | None = None
+) -> None:
     """Write a file with these tensors; an old file is replaced in one step."""
     streams.write(filename, save(tensors, metadata))
 
@@ -73,7 +77,9 @@ def encode(arrays: Mapping[str, ndarray], metadata: Mapping[str, str] | None = N
     for name in sorted(arrays, key=lambda n: (-arrays[n].dtype.itemsize, n)):
         array = arrays[name]
         content = _little(array).tobytes()
-        header[name] = {"dtype": _code(name, array), "shape": list(array.shape), "data_offsets": [at, at + len(content)]}
+        header[name] = {
+            "dtype": _code(name, array), "shape": list(array.shape), "data_offsets": [at, at + len(content)]
+        }
         at += len(content)
         parts.append(content)
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -108,7 +114,7 @@ Place = tuple[DType, tuple[int, ...], int, int]
 
 def _place(name: str, facts: Any, room: int) -> Place:
     """(dtype, shape, first byte, byte behind the last) of a tensor, all of which fits."""
-    with as_parse_error(f"safetensors: tensor {name!r} is not described properly"):
+    with as_parse_error(f"safetensors: tensor {excerpt(repr(name))} is not described properly"):
         dtype, shape = _CODES[facts["dtype"]], tuple(map(whole, facts["shape"]))
         begin, end = map(whole, facts["data_offsets"])
         if end - begin != math.prod(shape) * dtype.itemsize or end > room:
@@ -121,7 +127,7 @@ def _check_apart(places: Mapping[str, Place]) -> None:
     taken = sorted((begin, end, name) for name, (_, _, begin, end) in places.items() if begin < end)
     for (_, end, first), (begin, _, second) in itertools.pairwise(taken):
         if begin < end:
-            raise ParseError(f"safetensors: tensors {first!r} and {second!r} lie in the same bytes")
+            raise ParseError(f"safetensors: tensors {excerpt(repr(first))} and {excerpt(repr(second))} lie in the same bytes")
 
 
 def _array(content: bytearray, start: int, dtype: DType, shape: tuple[int, ...], begin: int, end: int) -> ndarray:
@@ -135,7 +141,9 @@ def _array(content: bytearray, start: int, dtype: DType, shape: tuple[int, ...],
 def _code(name: str, array: ndarray) -> str:
     dtype = dt.from_numpy(array.dtype)
     if dtype not in _CODE_OF:
-        raise DTypeError(f"safetensors has no {dtype.name}; tensor {name!r} could be stored as its real view, weft.view_as_real(x)")
+        raise DTypeError(
+            f"safetensors has no {dtype.name}; tensor {name!r} could be stored as its real view, weft.view_as_real(x)"
+        )
     return _CODE_OF[dtype]
 
 

@@ -1,6 +1,7 @@
 """Objects as JSON and arrays: what weft.save writes around the tensors.
 
-Numbers, texts, None and lists of nothing special are written as JSON has them; everything else is an object with one key that says what it is.
+Numbers, texts, None and lists of nothing special are written as JSON has them; everything else is an object with one
+key that says what it is.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from weft.types.dtype import DType
 MOST_DIMS = 64  # NumPy's limit
 Arrays = dict[str, np.ndarray[Any, Any]]
 _NUMBERS = {kind.__name__: kind for kind in (
-    np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, np.float32, np.float64, np.complex64,
-    np.complex128, dt.bfloat16.numpy.type,
+    np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, np.float32,
+    np.float64, np.complex64, np.complex128, dt.bfloat16.numpy.type,
 )} | {"bool": np.bool_}
 
 
@@ -44,7 +45,8 @@ def put_together(tree: Any, arrays: Arrays) -> Any:
 
 
 def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """The same containers with every tensor changed. What is there twice is changed once. Raises ParseError for what holds itself."""
+    """The same containers with every tensor changed. What is there twice is changed once.
+    Raises ParseError for what holds itself."""
     with as_parse_error("load: the file's structure is nested too deep"):
         return _Mapped(change).value(value)
 
@@ -84,7 +86,8 @@ _OPEN = object()
 class _Writer:
     def __init__(self) -> None:
         self.arrays: Arrays = {}
-        self._names: dict[int, tuple[str, Any]] = {}  # storage -> entry, and the storage itself so that its id stays taken
+        # storage -> entry, and the storage itself so that its id stays taken
+        self._names: dict[int, tuple[str, Any]] = {}
         self._open: set[int] = set()
 
     def tree(self, value: Any, path: tuple[str, ...]) -> Any:
@@ -114,8 +117,8 @@ class _Writer:
         if isinstance(value, np.ndarray):
             return {"array": self.tree(Tensor(np.ascontiguousarray(value)), path)}
         raise ArgumentError(
-            f"save: {'.'.join(path) or 'the object'} is a {type(value).__name__}, which needs code to be loaded again; files hold tensors in dicts, lists "
-            "and tuples of plain data (for a module: its state_dict())"
+            f"save: {'.'.join(path) or 'the object'} is a {type(value).__name__}, which needs code to be loaded again; "
+            "files hold tensors in dicts, lists and tuples of plain data (for a module: its state_dict())"
         )
 
     def _container(self, value: Any, path: tuple[str, ...]) -> Any:
@@ -176,9 +179,11 @@ class _Reader:
         self.arrays = arrays
         self._bases: dict[str, Tensor] = {}
         self._build: dict[str, Callable[[Any], Any]] = {
-            "float": float, "complex": lambda v: complex(float.fromhex(v[0]), float.fromhex(v[1])), "bytes": base64.b64decode, "dtype": dt.by_name,
-            "device": Device, "number": lambda v: _NUMBERS[v[0]](self.value(v[1])), "array": lambda v: self.value(v).numpy(),
-            "size": lambda v: Size(self.value(v)), "set": lambda v: set(self.value(v)), "tuple": lambda v: tuple(self.value(v)),
+            "float": float, "complex": lambda v: complex(float.fromhex(v[0]), float.fromhex(v[1])),
+            "bytes": base64.b64decode, "dtype": dt.by_name, "device": Device,
+            "number": lambda v: _NUMBERS[v[0]](self.value(v[1])), "array": lambda v: self.value(v).numpy(),
+            "size": lambda v: Size(self.value(v)), "set": lambda v: set(self.value(v)),
+            "tuple": lambda v: tuple(self.value(v)),
             "dict": lambda v: {self.value(k): self.value(x) for k, x in v}, "tensor": self._tensor,
         }
 
@@ -215,14 +220,17 @@ class _Reader:
 
 
 def tensor_over(base: Tensor, dtype: DType, dims: Any, strides: Any, offset: int) -> Tensor:
-    """A tensor over the bytes of `base` (one row), which it shares with its version. Raises ValueError and the like when they do not reach."""
+    """A tensor over the bytes of `base` (one row), which it shares with its version. Raises ValueError and the like
+    when they do not reach."""
     size = dtype.itemsize
     if len(dims) > MOST_DIMS:
         raise ValueError(f"{len(dims)} dims")
     shape, steps = tuple(map(whole, dims)), tuple(map(whole, strides))
     if 0 in shape:
         return Tensor(np.empty(shape, dtype.numpy))
-    array: np.ndarray[Any, Any] = np.ndarray(shape, dtype.numpy, base.numpy(), whole(offset) * size, tuple(s * size for s in steps))
+    array: np.ndarray[Any, Any] = np.ndarray(
+        shape, dtype.numpy, base.numpy(), whole(offset) * size, tuple(s * size for s in steps)
+    )
     if not array.flags.aligned:
         raise ValueError(f"a tensor of {dtype} begins in the middle of an element")
     return from_payload(array, base.storage())

@@ -1,7 +1,8 @@
 """PyTorch's zip files (`.pt`, `.pth`) read without running anything in them.
 
-A file is a zip archive: data.pkl holds a pickle of the structure, data/<key> the bytes of each storage. The pickle's opcodes are interpreted here,
-by a reader that builds containers, numbers, texts and tensors and knows nothing else: every global it meets is looked up in a table of meanings, never imported.
+A file is a zip archive: data.pkl holds a pickle of the structure, data/<key> the bytes of each storage. The pickle's
+opcodes are interpreted here, by a reader that builds containers, numbers, texts and tensors and knows nothing else:
+every global it meets is looked up in a table of meanings, never imported.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.interop.damage import as_parse_error, whole
+from weft.interop.damage import as_parse_error, excerpt, whole
 from weft.interop.pickles import Global, PickleReader
 from weft.interop.structure import MOST_DIMS, tensor_over
 from weft.nn.parameter import Parameter
@@ -26,12 +27,14 @@ from weft.types import dtype as dt
 from weft.types.dtype import DType
 
 _STORAGES: dict[str, DType] = {
-    "FloatStorage": dt.float32, "DoubleStorage": dt.float64, "HalfStorage": dt.float16, "BFloat16Storage": dt.bfloat16, "LongStorage": dt.int64,
-    "IntStorage": dt.int32, "ShortStorage": dt.int16, "CharStorage": dt.int8, "ByteStorage": dt.uint8, "BoolStorage": dt.bool_,
-    "ComplexFloatStorage": dt.complex64, "ComplexDoubleStorage": dt.complex128, "UntypedStorage": dt.uint8,
+    "FloatStorage": dt.float32, "DoubleStorage": dt.float64, "HalfStorage": dt.float16, "BFloat16Storage": dt.bfloat16,
+    "LongStorage": dt.int64, "IntStorage": dt.int32, "ShortStorage": dt.int16, "CharStorage": dt.int8,
+    "ByteStorage": dt.uint8, "BoolStorage": dt.bool_, "ComplexFloatStorage": dt.complex64,
+    "ComplexDoubleStorage": dt.complex128, "UntypedStorage": dt.uint8,
 }
 
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, struct.error, OSError)  # what zipfile raises for bytes that changed, beside what any reader does
+# what zipfile raises for bytes that changed, beside what any reader does
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, struct.error, OSError)
 _UNFOLDED, _AT_LEAST = 16, 1 << 20  # how many times its size a zip file may unfold to, and how many bytes any may
 
 
@@ -43,7 +46,7 @@ def decode(content: bytearray) -> Any:
                 archive = _Archive(file, max(_UNFOLDED * len(content), _AT_LEAST))
                 return TorchReader(archive).read(archive.read("data.pkl"))
         except _DAMAGED as problem:
-            raise ParseError(f"load: not a whole zip file: {problem or type(problem).__name__}") from None
+            raise ParseError(f"load: not a whole zip file: {excerpt(problem) or type(problem).__name__}") from None
 
 
 class _Archive:
@@ -54,7 +57,10 @@ class _Archive:
         self.names = frozenset(file.namelist())
         found = [n for n in file.namelist() if n.endswith("data.pkl") and n.count("/") <= 1]
         if len(found) != 1:
-            raise ParseError("load: the zip file holds no data.pkl; it is not one that torch.save wrote (TorchScript archives are not read)")
+            raise ParseError(
+                "load: the zip file holds no data.pkl; it is not one that torch.save wrote (TorchScript archives "
+                "are not read)"
+            )
         self.prefix = found[0][: -len("data.pkl")]
         if any(n.startswith(self.prefix + "code/") for n in self.names):
             raise ParseError("load: this is a TorchScript archive, which is a program; save a state dict")
@@ -65,20 +71,27 @@ class _Archive:
         return self.prefix + name in self.names
 
     def read(self, name: str) -> bytes:
-        """The bytes of a file. Raises ParseError where the archive unfolds to more than its size lets expect, and what zipfile raises."""
+        """The bytes of a file. Raises ParseError where the archive unfolds to more than its size lets expect,
+        and what zipfile raises."""
         found = self._file.getinfo(self.prefix + name)
         if found.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ParseError(f"load: {name} is packed in a way that torch.save does not use")
+            raise ParseError(f"load: {excerpt(name)} is packed in a way that torch.save does not use")
         self.room -= found.file_size
         if self.room < 0:
-            raise ParseError(f"load: the zip file unfolds to more than {_UNFOLDED} times its size; torch.save does not pack its files, so unpack and pack it with `zip -0`")
+            raise ParseError(
+                f"load: the zip file unfolds to more than {_UNFOLDED} times its size; torch.save does not pack its "
+                "files, so unpack and pack it with `zip -0`"
+            )
         return self._file.read(found)
 
     def _check_order(self) -> None:
         if self.holds("byteorder"):
             order = self.read("byteorder").decode()
             if order != sys.byteorder:
-                raise ParseError(f"load: the file's numbers are {order[:10]}-endian, this machine's {sys.byteorder}-endian; save it again on such a machine")
+                raise ParseError(
+                    f"load: the file's numbers are {order[:10]}-endian, this machine's {sys.byteorder}-endian; "
+                    "save it again on such a machine"
+                )
 
 
 class TorchReader(PickleReader):
@@ -89,7 +102,8 @@ class TorchReader(PickleReader):
         self.archive = archive
         self._bases: dict[str, Tensor] = {}
         self.calls.update({
-            "torch._utils._rebuild_tensor_v2": self._tensor, "torch._utils._rebuild_tensor": self._tensor, "torch._utils._rebuild_parameter": self._parameter,
+            "torch._utils._rebuild_tensor_v2": self._tensor, "torch._utils._rebuild_tensor": self._tensor,
+            "torch._utils._rebuild_parameter": self._parameter,
             "torch._utils._rebuild_parameter_with_state": self._parameter, "torch.Size": _size, "torch.device": _device,
         })
 
@@ -109,7 +123,7 @@ class TorchReader(PickleReader):
             raise ParseError("load: the file refers to something that is no storage")
         dtype = _STORAGES.get(kind.name.rsplit(".", 1)[-1])
         if dtype is None:
-            raise ParseError(f"load: the file holds a {kind.name}; weft has no such dtype")
+            raise ParseError(f"load: the file holds a {excerpt(kind.name)}; weft has no such dtype")
         return self._base(_text(key)), dtype
 
     def _base(self, key: str) -> Tensor:
@@ -117,11 +131,14 @@ class TorchReader(PickleReader):
         if found is None:
             name = f"data/{key}"
             if not self.archive.holds(name):
-                raise ParseError(f"load: the file lacks the bytes of storage {key}")
+                raise ParseError(f"load: the file lacks the bytes of storage {excerpt(key)}")
             found = self._bases[key] = Tensor(np.frombuffer(bytearray(self.archive.read(name)), np.uint8))
         return found
 
-    def _tensor(self, storage: Any, offset: int, size: Any, stride: Any, requires_grad: bool = False, hooks: Any = None, *rest: Any) -> Tensor:
+    def _tensor(
+        self, storage: Any, offset: int, size: Any, stride: Any,
+        requires_grad: bool = False, hooks: Any = None, *rest: Any,
+    ) -> Tensor:
         base, dtype = storage
         made = tensor_over(base, dtype, size, stride, offset)
         return made.requires_grad_() if requires_grad else made

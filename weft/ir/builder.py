@@ -1,11 +1,12 @@
-"""The builder: the one emission point of the graph language. Folding and common subexpressions happen here and nowhere else."""
+"""The builder: the one emission point of the graph language. Folding and common subexpressions happen
+here and nowhere else."""
 
 from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
 from weft.ops.methods import OperatorMethods
 from weft.ops.op import Op
 from weft.ops.route import default_route
-from weft.support.errors import TooLarge
+from weft.support.errors import CaptureError, TooLarge
 from weft.support.locations import Location, user_location
 from weft.types import shape_env
 from weft.types.dims import Dim, Expr
@@ -57,12 +58,34 @@ class Handle(OperatorMethods):
     def device(self) -> str:
         return self.value.tensor_type.device
 
+    @property
+    def type_(self) -> TensorType:
+        return self.value.tensor_type
+
+    def is_contiguous(self) -> bool:
+        """Whether the value lies row-major: what a view gave may lie as its source does."""
+        return self.value.node is None or self.value.node.op.view is None
+
     @staticmethod
     def __weft_route__(op: Op, args: tuple[Any, ...]) -> Any:
         return _builder_of(args).call(op, args)
 
     def __repr__(self) -> str:
         return f"<handle {self.value!r}>"
+
+    def _unknown(self) -> NoReturn:
+        raise _only_known_at_run_time(self.value.type)
+
+    # A rule that branches on a value would be recorded with one branch, whichever it is.
+    __bool__ = __float__ = __int__ = __index__ = __complex__ = _unknown
+
+
+def _only_known_at_run_time(type: Type) -> CaptureError:
+    what = "tensor" if isinstance(type, TensorType) else "number"
+    return CaptureError(
+        f"a rule asks for the value of a {what} of type {type}, which is only known when the program runs; compute "
+        "with it (where), or name the argument in `specialize` of the operator's entry"
+    )
 
 
 def _builder_of(args: Sequence[Any]) -> Builder:
@@ -77,7 +100,8 @@ def _builder_of(args: Sequence[Any]) -> Builder:
 
 
 class Builder:
-    """Appends nodes to a block. `emit` is the only way a node comes into being (`emit_raw` for the parser and tests)."""
+    """Appends nodes to a block. `emit` is the only way a node comes into being
+    (`emit_raw` for the parser and tests)."""
 
     def __init__(self, name: str = "graph", env: ShapeEnv | None = None, parent: Builder | None = None) -> None:
         self.name = name
@@ -86,8 +110,8 @@ class Builder:
         self.params: list[Value] = []
         self.nodes: list[Node] = []
         self._memo: dict[Any, Node] = {}
-        # Sizes found while running, by what alone decides them (Op.found_from); a block knows those of the blocks around it.
-        self._found: ChainMap[Any, Expr] = ChainMap() if parent is None else parent._found.new_child()
+        # Unbacked sizes, by what alone decides them (Op.unbacked_from); a block knows those of the blocks around it.
+        self._unbacked: ChainMap[Any, Expr] = ChainMap() if parent is None else parent._unbacked.new_child()
         self.where: Location | None = None
         self.track_locations = False
 
@@ -128,7 +152,8 @@ class Builder:
         return node
 
     def emit_raw(
-        self, op: Op, args: tuple[Operand, ...], types: tuple[Type, ...], blocks: tuple[Block, ...] = (), where: Location | None = None
+        self, op: Op, args: tuple[Operand, ...], types: tuple[Type, ...], blocks: tuple[Block, ...] = (),
+        where: Location | None = None,
     ) -> Node:
         """Append a node as it stands: no folding, no common subexpressions, types as given."""
         node = Node(op, args, types, blocks, where or self.where)
@@ -156,7 +181,7 @@ class Builder:
                 return found
         if same_types(node.args, args):
             types = tuple(v.type for v in node.outputs)
-        elif self.env.finds_sizes:
+        elif self.env.has_unbacked:
             with self.keeping_sizes(node):
                 types = self.infer(node.op, args)
         else:
@@ -172,7 +197,7 @@ class Builder:
         return fresh
 
     def _settle_demands(self, where: Location | None = None) -> None:
-        """Check in the program what rules demanded of sizes that it finds."""
+        """Check in the program what rules demanded of unbacked sizes."""
         from weft.ir.structure import REFUSE  # structure defines entries whose rules need this module
 
         demands, self.env.demands = self.env.demands, []
@@ -185,12 +210,12 @@ class Builder:
 
     @contextmanager
     def keeping_sizes(self, node: Node) -> Iterator[None]:
-        """Within the block, what stands for `node` takes over the names of the sizes that the node finds: others go by them."""
-        self.env.kept = _found_by(node)
+        """Within the block, what stands for `node` takes over the names of its unbacked sizes: others go by them."""
+        self.env.reused = _unbacked_by(node)
         try:
             yield
         finally:
-            self.env.kept = []
+            self.env.reused = []
 
     def _find(self, key: Any) -> Node | None:
         builder: Builder | None = self
@@ -203,20 +228,20 @@ class Builder:
 
     def _append(self, node: Node) -> None:
         self.nodes.append(node)
-        if node.op.found_from is not None:
+        if node.op.unbacked_from is not None:
             with shape_env.using(self.env):
-                names = node.op.found_from(*node.args)
-            sizes = _found_by(node)
+                names = node.op.unbacked_from(*node.args)
+            sizes = _unbacked_by(node)
             if len(names) == len(sizes):
-                self._found.update(zip(names, sizes, strict=True))
+                self._unbacked.update(zip(names, sizes, strict=True))
 
     def infer(self, op: Op, args: tuple[Operand, ...]) -> tuple[Type, ...]:
         """Result types by the entry's rule (or a view's geometry)."""
         with shape_env.using(self.env):
-            if op.found_from is not None:
-                self.env.expected = [self._found.get(name) for name in op.found_from(*args)]
+            if op.unbacked_from is not None:
+                self.env.expected = [self._unbacked.get(name) for name in op.unbacked_from(*args)]
             try:
-                result = result_type(op, tuple(type_of_operand(a) for a in args))
+                result = result_type(op, tuple((seen_by_host_rule if op.host else type_of_operand)(a) for a in args))
             finally:
                 self.env.expected = []
             types = result if isinstance(result, tuple) else (result,)
@@ -248,7 +273,8 @@ class Builder:
         return handle
 
     def call(self, op: Op, args: tuple[Any, ...]) -> Any:
-        """What a rule's operator call does: emit a node and hand back handles. An operator without a type rule of its own is opened at once."""
+        """What a rule's operator call does: emit a node and hand back handles. An operator without a type rule of its
+        own is opened at once."""
         if op.type is None and op.decompose is not None:
             return op.decompose(*args)
         node = self.emit(op, tuple(self.operand(a) for a in args))
@@ -284,10 +310,13 @@ def _dtype_of(array: np.ndarray[Any, Any]) -> DType:
     return dt.from_numpy(array.dtype)
 
 
-def _found_by(node: Node) -> list[Expr]:
+def _unbacked_by(node: Node) -> list[Expr]:
     """The sizes that a node's results have and none of its arguments has: it finds them while it runs."""
     given = {d for value in values_in(node.args) for d in _sizes(value)}
-    return [d for value in node.outputs for d in _sizes(value) if d not in given and str(d)[0] == "u" and list(d.symbols()) == [str(d)]]
+    return [
+        d for value in node.outputs
+        for d in _sizes(value) if d not in given and str(d)[0] == "u" and list(d.symbols()) == [str(d)]
+    ]
 
 
 def _sizes(value: Value) -> Iterator[Expr]:
@@ -305,13 +334,23 @@ def result_type(op: Op, types: tuple[Any, ...]) -> Any:
 
 
 def type_of_operand(operand: Operand) -> Any:
-    """What a type rule sees: a Value's type when it is a tensor, a symbolic number for a number, immediates as they are."""
+    """What a type rule sees: a Value's type when it is a tensor, a symbolic number for a number,
+    immediates as they are."""
     kind = type(operand)
     if kind is Value:
-        return NumberStandIn(operand.type) if operand.type is FLOAT or not hasattr(operand.type, "dtype") else operand.type
+        return (
+            NumberStandIn(operand.type) if operand.type is FLOAT or not hasattr(operand.type, "dtype") else operand.type
+        )
     if kind is tuple:
         return tuple([type_of_operand(o) for o in operand])
     return operand
+
+
+def seen_by_host_rule(operand: Operand) -> Any:
+    """What the type rule of an operator on Python values sees: types of Values; immediates stand for themselves."""
+    if isinstance(operand, Value):
+        return operand.type
+    return tuple(map(seen_by_host_rule, operand)) if isinstance(operand, tuple) else operand
 
 
 class NumberStandIn:
@@ -323,6 +362,12 @@ class NumberStandIn:
     def __init__(self, type: Type) -> None:
         self.type = type
         self.__weft_number_type__ = {"int": int, "bool": bool, "complex": complex}.get(str(type), float)
+
+    def _unknown(self, other: object = None) -> NoReturn:
+        raise _only_known_at_run_time(self.type)
+
+    __bool__ = __float__ = __int__ = __index__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _unknown
+    __hash__ = object.__hash__
 
 
 def same_types(old: Operand, new: Operand) -> bool:

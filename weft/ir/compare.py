@@ -1,4 +1,5 @@
-"""Structural equality of graphs: the same operators on the same values in the same order, whatever the values are called."""
+"""Structural equality of graphs: the same operators on the same values in the same order,
+whatever the values are called."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from weft.ir.graph import Block, Graph, Node, Operand, Value
 
 
 def difference(a: Graph, b: Graph) -> str | None:
-    """The first difference between two graphs in words, or None if they are equal. Source lines and names of values do not count."""
+    """The first difference between two graphs in words, or None if they are equal. Source lines and names of values do
+    not count."""
     if a.name != b.name:
         return f"names differ: @{a.name}, @{b.name}"
     if sorted(a.writes) != sorted(b.writes):

@@ -1,8 +1,8 @@
 """Graph, Block, Node, Value: ordered nodes, nested blocks, lexical scope, single assignment, functional operators only.
 
-A node's `args` are its operator's arguments in schema order. Each is an operand: a Value, or an immediate (int, float, bool, complex, str, None,
-DType, a symbolic integer Expr, or a tuple of operands). There are no attributes besides. Frozen after the builder is done with it:
-a pass makes a new graph.
+A node's `args` are its operator's arguments in schema order. Each is an operand: a Value, or an immediate (int, float,
+bool, complex, str, None, DType, a symbolic integer Expr, or a tuple of operands). There are no attributes besides.
+Frozen after the builder is done with it: a pass makes a new graph.
 """
 
 from __future__ import annotations
@@ -43,10 +43,14 @@ class Node:
     __slots__ = ("_inputs", "args", "blocks", "op", "outputs", "where")
 
     def __init__(
-        self, op: Op, args: tuple[Operand, ...], types: tuple[Type, ...], blocks: tuple[Block, ...] = (), where: Location | None = None
+        self, op: Op, args: tuple[Operand, ...], types: tuple[Type, ...], blocks: tuple[Block, ...] = (),
+        where: Location | None = None,
     ) -> None:
         self.op, self.args, self.blocks, self.where = op, args, blocks, where
-        self.outputs = (Value(types[0], "", self, 0),) if len(types) == 1 else tuple([Value(t, "", self, i) for i, t in enumerate(types)])
+        self.outputs = (
+            (Value(types[0], "", self, 0),) if len(types) == 1
+            else tuple([Value(t, "", self, i) for i, t in enumerate(types)])
+        )
         self._inputs: tuple[Value, ...] | None = None
 
     @property
@@ -73,7 +77,8 @@ class Node:
         return found
 
     def needs(self) -> tuple[Value, ...]:
-        """The Values that the node needs from outside, each once: its inputs, and what its blocks read of outer blocks."""
+        """The Values that the node needs from outside, each once: its inputs, and what its blocks
+        read of outer blocks."""
         if not self.blocks:
             return self.inputs() if len(self.inputs()) < 2 else tuple(dict.fromkeys(self.inputs()))
         return tuple(dict.fromkeys((*self.inputs(), *(v for block in self.blocks for v in block.free_values()))))
@@ -98,7 +103,9 @@ class Block:
 
     __slots__ = ("nodes", "params", "results")
 
-    def __init__(self, params: tuple[Value, ...] = (), nodes: tuple[Node, ...] = (), results: tuple[Operand, ...] = ()) -> None:
+    def __init__(
+        self, params: tuple[Value, ...] = (), nodes: tuple[Node, ...] = (), results: tuple[Operand, ...] = ()
+    ) -> None:
         self.params, self.nodes, self.results = params, nodes, results
 
     def free_values(self) -> tuple[Value, ...]:
@@ -123,8 +130,8 @@ class Block:
 class Graph:
     """A program: a name, its top block, and the environment of its symbols.
 
-    Parameters are the inputs; `block.results` the outputs. `writes` pairs an output's position with the parameter position whose storage receives it
-    after the last node (state that the program updates in place).
+    Parameters are the inputs; `block.results` the outputs. `writes` pairs an output's position with the parameter
+    position whose storage receives it after the last node (state that the program updates in place).
     """
 
     name: str

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
+from weft.ir.kinds import has_many_results
 from weft.ir.structure import IF, LOOP
 from weft.ops import compute
 from weft.support.errors import WeftError
 from weft.types import dims
 from weft.types.dims import Expr
+from weft.types.tensor_type import ListType
 
 Values = dict[Value, Any]
 Symbols = dict[str, int]
@@ -21,8 +23,9 @@ Symbols = dict[str, int]
 def interpret(graph: Graph, inputs: Sequence[Any], symbols: Mapping[str, int] | None = None) -> list[Any]:
     """The graph's results for `inputs` (ndarrays and numbers, in the order of its parameters); inputs are not changed.
 
-    symbols: values of the graph's symbols; those that are bare dims of a parameter are taken from the inputs when missing.
-    Results may share memory with inputs where the program only looks at them. A value is let go after its last use.
+    symbols: values of the graph's symbols; those that are bare dims of a parameter are taken from the inputs
+    when missing. Results may share memory with inputs where the program only looks at them.
+    A value is let go after its last use.
     """
     values: Values = dict(zip(graph.params, inputs, strict=True))
     known = dict(symbols or {})
@@ -83,9 +86,11 @@ def run_node(node: Node, values: Values, symbols: Symbols) -> None:
 
 def _evaluate(node: Node, args: tuple[Any, ...]) -> Any:
     try:
+        if node.op.host:
+            return node.op.kernel(*args)  # type: ignore[misc]
         if node.outputs and not hasattr(node.outputs[0].type, "dtype"):
             return evaluate_number(node, args)
-        return compute.evaluate(node.op, args)
+        return compute.evaluate(node.op, compute.laid_out(node.op, args))
     except WeftError as error:
         if node.where is not None and not str(error).startswith(str(node.where)):
             raise type(error)(f"{node.where}: {error}") from None
@@ -99,6 +104,10 @@ def evaluate_number(node: Node, args: tuple[Any, ...]) -> Any:
 
 
 def _results(node: Node, value: Any) -> tuple[Any, ...]:
+    if node.op.host and not has_many_results(node.op):
+        return (value,) * len(node.outputs)
+    if len(node.outputs) == 1 and isinstance(node.outputs[0].type, ListType):
+        return (list(value),)
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
@@ -145,7 +154,8 @@ def _run_loop(node: Node, values: Values, symbols: Symbols) -> tuple[Any, ...]:
 
 
 def _stack(node: Node, i: int, rows: list[Any], trip: int, reverse: bool, symbols: Symbols) -> Any:
-    """The rows in the order of the index, as long as `trip` says; the rows of steps that a false condition left out are zeros."""
+    """The rows in the order of the index, as long as `trip` says; the rows of steps that a false condition
+    left out are zeros."""
     declared: Any = node.outputs[i].type
     if not rows:
         shape = tuple(dims.evaluate(d, symbols) if isinstance(d, Expr) else d for d in declared.dims[1:])

@@ -1,4 +1,5 @@
-"""Opaque backward calls: each built-in node of autograd is one operator `autograd::MulBackward0(grads, needs, packed)` until a pass opens it.
+"""Opaque backward calls: each built-in node of autograd is one operator `autograd::MulBackward0(grads, needs, packed)`
+until a pass opens it.
 
 All have one signature. Evaluating one runs the same formulas that eager runs; opening one runs them through a builder.
 """
@@ -29,11 +30,13 @@ def opaque_op(forward: Op) -> Op:
         name = f"autograd::{opaque_base(forward)}"
         found = define(
             f"{name}(Object[] grads, bool[] needs, Object[] packed) -> Object[]",
-            f"The gradient of {forward.name}: cotangents, wanted inputs and saved values in; one gradient per input out.",
+            f"The gradient of {forward.name}: cotangents, wanted inputs and saved values in; "
+            "one gradient per input out.",
             type=lambda *args: TENSOR,
             kernel=lambda grads, needs, packed: _evaluate(plan, grads, needs, packed),
             vjp=NOT_DIFFERENTIABLE,
-            effect=forward.effect if forward.effect in ("io", "python") else "pure",  # (a formula of theirs may call them again)
+            # (a formula of theirs may call them again)
+            effect=forward.effect if forward.effect in ("io", "python") else "pure",
             public=(),
         )
         object.__setattr__(found, "origin", forward.origin)  # its formulas are written there
@@ -43,7 +46,8 @@ def opaque_op(forward: Op) -> Op:
 
 
 def opaque_base(forward: Op) -> str:
-    """`MulBackward0`; outside aten the namespace and overload follow, so that the name says which operator is meant in every process."""
+    """`MulBackward0`; outside aten the namespace and overload follow, so that the name says which operator
+    is meant in every process."""
     schema = forward.schema
     if schema.namespace == "aten":
         return node_name(forward)
@@ -51,7 +55,8 @@ def opaque_base(forward: Op) -> str:
 
 
 def find_opaque(name: str) -> Op | None:
-    """The opaque operator of this name (`autograd::MulBackward0`), made if nobody asked for it yet; None if no operator has such a node."""
+    """The opaque operator of this name (`autograd::MulBackward0`), made if nobody asked for it yet;
+    None if no operator has such a node."""
     if name in OPS:
         return OPS[name]
     for forward in list(OPS.values()):
@@ -102,7 +107,8 @@ VALIDATE = define(
 
 ACCUMULATE = define(
     "autograd::accumulate_grad(Tensor present, Object has, Tensor grad) -> Tensor",
-    "The new gradient of a leaf: present + grad if there is one already (`has`, decided when the program runs), else grad.",
+    "The new gradient of a leaf: present + grad if there is one already (`has`, decided when the program "
+    "runs), else grad.",
     type=lambda present, has, grad: grad,
     decompose=lambda present, has, grad: aten.where(has, aten.add(present, grad), grad),
     vjp=NOT_DIFFERENTIABLE,

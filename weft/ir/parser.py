@@ -1,4 +1,5 @@
-"""The parser: graphs from text (the form is described in printer.py). Emission is raw, so that text round-trips exactly."""
+"""The parser: graphs from text (the form is described in printer.py).
+Emission is raw, so that text round-trips exactly."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Any
 from weft.ir.builder import Builder
 from weft.ir.graph import Block, Graph, Operand, Value
 from weft.ir.opaque import find_opaque
+from weft.ir.writing import find_writing
 from weft.ops.op import OPS, PACKETS, Op
 from weft.ops.schema import Argument
 from weft.support.locations import Location
@@ -104,7 +106,10 @@ class _Parser:
                 token = self.scanner.next
                 target = self._value(scope)
                 if target not in params:
-                    self.scanner.fail(f"{token.text} is no parameter of the graph; only the storage of a parameter can be written", token)
+                    self.scanner.fail(
+                        f"{token.text} is no parameter of the graph; only the storage of a parameter can be written",
+                        token,
+                    )
                 writes.append((len(results) - 1, params.index(target)))
             if not self.scanner.take(","):
                 return results, writes
@@ -182,7 +187,10 @@ class _Parser:
 
     def _op(self) -> Op:
         token = self.scanner.expect_kind("operator", "an operator, such as aten::add.Tensor")
-        op = OPS.get(token.text) or (find_opaque(token.text) if token.text.startswith("autograd::") else None)
+        op = (
+            OPS.get(token.text) or find_writing(token.text)
+            or (find_opaque(token.text) if token.text.startswith("autograd::") else None)
+        )
         if op is None:
             overloads = [o.name for o in PACKETS.get(token.text.split(".")[0], ())]
             hint = f"; there are {', '.join(overloads)}" if overloads else ""
@@ -207,7 +215,9 @@ class _Parser:
             else:
                 scanner.fail(f"{op.name} takes {len(schema)} arguments: {op.schema}", token)
             if name in given or name not in [a.name for a in schema]:
-                scanner.fail(f"{op.name} {'got two of' if name in given else 'has no'} argument {name!r}: {op.schema}", token)
+                scanner.fail(
+                    f"{op.name} {'got two of' if name in given else 'has no'} argument {name!r}: {op.schema}", token
+                )
             given[name] = self._operand(scope)
             if not scanner.sees(")"):
                 scanner.expect(",")

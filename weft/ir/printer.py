@@ -12,8 +12,9 @@
       return %y, %4 -> %state
     }
 
-Values come first and by position, literals by name, defaults not at all. `%4 -> %state` is a result that is written into a parameter's storage.
-Values are numbered in order; a name that the user gave is kept, and made unique. The same graph always prints the same.
+Values come first and by position, literals by name, defaults not at all. `%4 -> %state` is a result that
+is written into a parameter's storage. Values are numbered in order; a name that the user gave is kept, and made unique.
+The same graph always prints the same.
 """
 
 from __future__ import annotations
@@ -36,14 +37,16 @@ INDENT = "  "
 def print_graph(graph: Graph, locations: bool = True, symbols: bool = True) -> str:
     """The text of a graph.
 
-    locations: whether nodes carry the user's line. symbols: whether the example values of symbols and the guards are stated. Without both the text
-    is canonical: two graphs have the same if and only if they compute the same in the same steps under the same names.
+    locations: whether nodes carry the user's line. symbols: whether the example values of symbols and the guards
+    are stated. Without both the text is canonical: two graphs have the same if and only if they compute the same
+    in the same steps under the same names.
     """
     return "\n".join(_Printer(graph, locations).lines(symbols))
 
 
 def print_around(graph: Graph, node: Node | None, count: int = 10) -> str:
-    """About `count` numbered lines of a graph's text, those around a node, which is marked with `>` (no node: the first lines)."""
+    """About `count` numbered lines of a graph's text, those around a node, which is marked with `>`
+    (no node: the first lines)."""
     printer = _Printer(graph, True)
     lines: list[str] = []
     at: int | None = None
@@ -178,7 +181,8 @@ def _has_value(operand: Operand) -> bool:
 
 
 def immediate_text(operand: Any) -> str:
-    """The text of an immediate: `1`, `0.5`, `True`, `None`, `"mean"`, `f32`, `complex(0.0, 1.0)`, `s0 + 1`. Numbers are exact."""
+    """The text of an immediate: `1`, `0.5`, `True`, `None`, `"mean"`, `f32`, `complex(0.0, 1.0)`, `s0 + 1`.
+    Numbers are exact."""
     kind = type(operand)
     if kind is str:
         return json.dumps(operand)

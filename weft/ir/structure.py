@@ -1,4 +1,5 @@
-"""The prim:: entries that give graphs their structure: constants, If, Loop; and the type of a view from its geometry."""
+"""The prim:: entries that give graphs their structure: constants, If, Loop;
+and the type of a view from its geometry."""
 
 from __future__ import annotations
 
@@ -59,8 +60,8 @@ def _refuse(value: int, relation: str, error: str, text: str) -> np.ndarray[Any,
 
 REFUSE = define(
     "prim::refuse(int value, str relation, str error, str text) -> Tensor",
-    "True; where `value == 0` (or `value < 0`, as `relation` says) the error of this class and text. What a rule demands of sizes that the program "
-    "finds while it runs.",
+    "True; where `value == 0` (or `value < 0`, as `relation` says) the error of this class and text. "
+    "What a rule demands of sizes that the program finds while it runs.",
     type=lambda value, relation, error, text: tensor_type(dt.bool_, ()),
     kernel=_refuse,
     vjp=NOT_DIFFERENTIABLE,
@@ -79,7 +80,8 @@ def _types_are_given(*args: Any) -> tuple[Type, ...]:
 
 IF = define(
     "prim::If(Object condition) -> Object[]",
-    "Runs its first block when the condition (a bool or a 0-dim bool tensor) holds, else its second; yields that block's results.",
+    "Runs its first block when the condition (a bool or a 0-dim bool tensor) holds, else its second; "
+    "yields that block's results.",
     type=_types_are_given,
     kernel=_needs_blocks,
     vjp=NOT_DIFFERENTIABLE,
@@ -88,8 +90,9 @@ IF = define(
 
 LOOP = define(
     "prim::Loop(Object trip, Object condition, Object[] carried, Object[] xs, bool reverse=False) -> Object[]",
-    "Runs its block up to `trip` times while the condition holds. Block parameters: the index, the carried values, one slice of each xs. Block "
-    "results: the next condition, the next carried values, one slice of each ys. Results: carried values, stacked ys.",
+    "Runs its block up to `trip` times while the condition holds. Block parameters: the index, the carried values, "
+    "one slice of each xs. Block results: the next condition, the next carried values, one slice of each ys. Results: "
+    "carried values, stacked ys.",
     type=_types_are_given,
     kernel=_needs_blocks,
     vjp=NOT_DIFFERENTIABLE,

@@ -1,10 +1,13 @@
-"""The verifier: what must hold of every graph. `verify(graph)` raises VerifyError with the lines around the first offender.
+"""The verifier: what must hold of every graph. `verify(graph)` raises VerifyError with the lines around
+the first offender.
 
     names      every value is defined once, before it is used, in the same block or an enclosing one
-    operators  every node's operator is in the catalogue and has as many arguments as its schema says, of the kinds it says
+    operators  every node's operator is in the catalogue and has as many arguments as its schema says,
+               of the kinds it says
     types      a node's result types are those that the entry's type rule gives for its arguments (they may know less)
-    blocks     prim::If has two blocks without parameters, which yield what the node results in; prim::Loop has one block, with parameters
-               (index, carried..., slices of xs...) and results (condition, carried..., slices of ys...); no other node has blocks
+    blocks     prim::If has two blocks without parameters, which yield what the node results in;
+               prim::Loop has one block, with parameters (index, carried..., slices of xs...) and results (condition,
+               carried..., slices of ys...); no other node has blocks
     writes     pair an existing result with an existing parameter of the same type; no parameter is written twice
 """
 
@@ -14,6 +17,7 @@ from typing import Any
 
 from weft.ir.builder import Builder
 from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
+from weft.ir.kinds import KINDS, declared_types, type_of_argument, type_of_immediate
 from weft.ir.opaque import plan_of_opaque
 from weft.ir.printer import print_around
 from weft.ir.structure import IF, LOOP
@@ -24,11 +28,27 @@ from weft.types import dtype as dt
 from weft.types.dims import Dim, Expr, symbols
 from weft.types.dtype import DType
 from weft.types.shape_env import ShapeEnv
-from weft.types.tensor_type import ANY, BOOL, FLOAT, INT, TENSOR, TensorType, Type, tensor_type
+from weft.types.tensor_type import (
+    BOOL,
+    DEVICE,
+    DTYPE,
+    GENERATOR,
+    INT,
+    LAYOUT,
+    NONE,
+    STR,
+    TENSOR,
+    SimpleType,
+    TensorType,
+    Type,
+    optional,
+    tensor_type,
+)
 
 
 def verify(graph: Graph, when: str = "") -> Graph:
-    """The graph itself if it keeps every rule. Raises VerifyError; `when` says in it at which point the graph was looked at."""
+    """The graph itself if it keeps every rule. Raises VerifyError;
+    `when` says in it at which point the graph was looked at."""
     checker = _Verifier(graph)
     try:
         checker.graph_rules()
@@ -47,7 +67,8 @@ class _Broken(Exception):
 
 
 class _Verifier:
-    """One look at one graph. Questions about sizes are answered by a copy of its environment, so that looking changes nothing."""
+    """One look at one graph. Questions about sizes are answered by a copy of its environment,
+    so that looking changes nothing."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -80,7 +101,10 @@ class _Verifier:
     def _uses(self, operand: Operand, scope: set[Value], node: Node | None, what: str) -> None:
         for value in values_in(operand):
             if value not in scope:
-                reason = "is used outside of the block that defines it" if value in self.defined else "is not defined before it is used"
+                reason = (
+                    "is used outside of the block that defines it" if value in self.defined
+                    else "is not defined before it is used"
+                )
                 raise _Broken(f"{what}, of type {value.type}, {reason}", node)
 
     def _node(self, node: Node, scope: set[Value]) -> None:
@@ -102,7 +126,9 @@ class _Verifier:
         if OPS.get(op.name) is not op:
             raise _Broken(f"{op.name} is not in the catalogue", node)
         if len(node.args) != len(op.schema.arguments):
-            raise _Broken(f"{op.name} has {len(node.args)} arguments; {op.schema} takes {len(op.schema.arguments)}", node)
+            raise _Broken(
+                f"{op.name} has {len(node.args)} arguments; {op.schema} takes {len(op.schema.arguments)}", node
+            )
         wanted = {IF: 2, LOOP: 1}.get(op, 0)
         if len(node.blocks) != wanted:
             raise _Broken(f"{op.name} has {len(node.blocks)} blocks, should have {wanted}", node)
@@ -112,11 +138,21 @@ class _Verifier:
             if operand is None and not argument.is_optional and argument.kind != "Object":
                 raise _Broken(f"{node.op.name}: argument {argument.name!r} must not be None", node)
             return
+        if _is_container(operand) and type_of_immediate(operand).is_subtype_of(type_of_argument(argument)):
+            return  # a list that the program makes
         if argument.is_list != (type(operand) is tuple):
-            raise _Broken(f"{node.op.name}: argument {argument.name!r} must {'' if argument.is_list else 'not '}be a list, is {operand!r}", node)
+            raise _Broken(
+                (
+                    f"{node.op.name}: argument {argument.name!r} must {'' if argument.is_list else 'not '}be a list, "
+                    f"is {operand!r}"
+                ),
+                node,
+            )
         for part in operand if argument.is_list else (operand,):
             if not _is_of_kind(part, argument, _welcomes_numbers(node)):
-                raise _Broken(f"{node.op.name}: argument {argument.name!r} must be {argument.type_text}, is {part!r}", node)
+                raise _Broken(
+                    f"{node.op.name}: argument {argument.name!r} must be {argument.type_text}, is {part!r}", node
+                )
 
     # ---- types
     def _types(self, node: Node) -> None:
@@ -134,6 +170,9 @@ class _Verifier:
     def _inferred(self, node: Node) -> tuple[Type, ...]:
         if plan_of_opaque(node.op) is not None:
             return tuple(TENSOR for _ in node.outputs)
+        declared = declared_types(node.op, len(node.outputs))
+        if not node.op.host and declared == tuple(v.type for v in node.outputs):
+            return declared  # it says no more than the schema does
         try:
             return self.builder.infer(node.op, node.args)
         except WeftError as error:
@@ -149,7 +188,10 @@ class _Verifier:
             return False
         if declared.dims is None or found.dims is None:
             return declared.dims is None
-        return len(declared.dims) == len(found.dims) and all(self._same(a, b) for a, b in zip(declared.dims, found.dims, strict=True))
+        return (
+            len(declared.dims) == len(found.dims)
+            and all(self._same(a, b) for a, b in zip(declared.dims, found.dims, strict=True))
+        )
 
     def _same(self, declared: Dim | None, found: Dim | None) -> bool:
         if declared is None:
@@ -171,8 +213,13 @@ class _Verifier:
         _check_truth(node, node.args[0])
         for which, block in zip(("first", "second"), node.blocks, strict=False):
             if block.params or len(block.results) != len(node.outputs):
-                raise _Broken(f"prim::If with {len(node.outputs)} results: its {which} block has {len(block.params)} parameters and yields "
-                              f"{len(block.results)} values, should have 0 and {len(node.outputs)}", node)
+                raise _Broken(
+                    (
+                        f"prim::If with {len(node.outputs)} results: its {which} block has {len(block.params)} "
+                        f"parameters and yields {len(block.results)} values, should have 0 and {len(node.outputs)}"
+                    ),
+                    node,
+                )
             for i, (value, result) in enumerate(zip(node.outputs, block.results, strict=True)):
                 self._pair(node, f"value {i} that the {which} block yields", value.type, result)
 
@@ -180,9 +227,17 @@ class _Verifier:
         trip, condition, carried, xs, _ = node.args
         (block,) = node.blocks
         stacked = len(node.outputs) - len(carried)
-        if stacked < 0 or len(block.params) != 1 + len(carried) + len(xs) or len(block.results) != 1 + len(node.outputs):
-            raise _Broken(f"prim::Loop with {len(carried)} carried values, {len(xs)} xs and {len(node.outputs)} results: its block has "
-                          f"{len(block.params)} parameters and yields {len(block.results)} values", node)
+        if (
+            stacked < 0 or len(block.params) != 1 + len(carried) + len(xs)
+            or len(block.results) != 1 + len(node.outputs)
+        ):
+            raise _Broken(
+                (
+                    f"prim::Loop with {len(carried)} carried values, {len(xs)} xs and {len(node.outputs)} results: "
+                    f"its block has {len(block.params)} parameters and yields {len(block.results)} values"
+                ),
+                node,
+            )
         _check_truth(node, condition)
         if type_of_immediate(trip) not in (INT, tensor_type_of_count(trip)):
             raise _Broken(f"prim::Loop: trip is {type_of_immediate(trip)}, should be int", node)
@@ -205,7 +260,10 @@ class _Verifier:
         written: set[int] = set()
         for position, param in graph.writes:
             if not 0 <= position < len(graph.results) or not 0 <= param < len(graph.params):
-                raise _Broken(f"write {position} -> {param}: there are {len(graph.results)} results and {len(graph.params)} parameters")
+                raise _Broken(
+                    f"write {position} -> {param}: there are {len(graph.results)} results and "
+                    f"{len(graph.params)} parameters"
+                )
             if param in written:
                 raise _Broken(f"parameter {param} is written twice")
             written.add(param)
@@ -227,25 +285,19 @@ class _Slice(Value):
         return cls(tensor_type(kind.dtype, None if kind.dims is None else kind.dims[1:], kind.device))
 
 
-_IMMEDIATES: dict[type, Type] = {bool: BOOL, int: INT, Expr: INT, float: FLOAT}
 _NUMBERS = (bool, int, float, complex, Expr)
 _PYTHON: dict[str, tuple[type, ...]] = {
-    "Scalar": _NUMBERS, "int": (int, Expr), "float": (int, float, Expr), "bool": (bool,), "str": (str,), "ScalarType": (DType,),
-    "Device": (str,), "Layout": (object,), "MemoryFormat": (object,), "Generator": (object,),
+    "Scalar": _NUMBERS, "int": (int, Expr), "float": (int, float, Expr), "bool": (bool,), "str": (str,),
+    "ScalarType": (DType,), "Device": (str,), "Layout": (object,), "MemoryFormat": (object,), "Generator": (object,),
 }
-
-
-def type_of_immediate(operand: Operand) -> Type:
-    """The type of an operand, immediates included (a symbolic integer is an int)."""
-    if isinstance(operand, Value):
-        return operand.type
-    return _IMMEDIATES.get(type(operand), ANY)
 
 
 def tensor_type_of_count(trip: Operand) -> Type | None:
     """The type of a 0-dim integer tensor that counts a loop's steps, or None."""
     kind = trip.type if isinstance(trip, Value) else None
-    is_count = isinstance(kind, TensorType) and kind.dims == () and kind.dtype is not None and kind.dtype.category == dt.INT
+    is_count = (
+        isinstance(kind, TensorType) and kind.dims == () and kind.dtype is not None and kind.dtype.category == dt.INT
+    )
     return kind if is_count else None
 
 
@@ -255,8 +307,13 @@ def _check_truth(node: Node, operand: Operand) -> None:
         raise _Broken(f"{node.op.name}: a condition is {kind}, should be bool or a 0-dim tensor", node)
 
 
+def _is_container(operand: Operand) -> bool:
+    return isinstance(operand, Value) and not isinstance(operand.type, (TensorType, SimpleType))
+
+
 def _welcomes_numbers(node: Node) -> bool:
-    """Whether a number may stand for a tensor: where the entry says so, and beside another operand of a pointwise body."""
+    """Whether a number may stand for a tensor: where the entry says so, and beside another operand
+    of a pointwise body."""
     return node.op.numbers or (node.op.how == "scalar" and len(node.op.tensor_positions) > 1)
 
 
@@ -264,6 +321,8 @@ def _is_of_kind(value: Any, argument: Argument, numbers: bool) -> bool:
     if type(value) is Value:
         if isinstance(value.type, TensorType):
             return argument.kind == "Tensor"
+        if not isinstance(value.type, SimpleType) or value.type in (STR, DTYPE, DEVICE, NONE, GENERATOR, LAYOUT):
+            return value.type.is_subtype_of(optional(KINDS[argument.kind]))
         return argument.kind in ("Scalar", "int", "float", "bool") or (argument.kind == "Tensor" and numbers)
     if value is None:
         return argument.element_optional

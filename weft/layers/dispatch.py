@@ -1,76 +1,70 @@
 """DISPATCH, below autograd: `__weft_dispatch__` of wrapper subclasses says what an operator does to them.
 
-A wrapper holds a WrapperPayload, which no back end can compute with; so calls without wrappers never come here. The class is asked with the operator
+Calls without wrappers never come here. The class is asked with the operator
 (`aten.add.Tensor`) and its arguments as users write them: defaults at the end left out, keyword-only arguments by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from weft.autograd.record import gradient_edge
-from weft.layers import abstract
-from weft.layers.eager import view_of
-from weft.layers.watching import unwatched
 from weft.ops.compute import is_default
 from weft.ops.op import Op
 from weft.ops.packet import Overload, inplace_of, overload_of
 from weft.support.errors import ArgumentError
+from weft.tensor.backend import DISPATCH_RANK, Args, Backend, register, tensors_in
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.tensor.wrapper import WrapperPayload, dressed, wrapper_classes
+from weft.tensor.views import view_of
+from weft.tensor.wrapper import WrapperPayload, is_wrapper, rewrapped
 
 Ask = Callable[[Any, tuple[Any, ...], tuple[Any, ...], dict[str, Any]], Any]
 
 
-def concerns(op: Op, args: tuple[Any, ...]) -> bool:
-    """Whether any tensor argument is a wrapper."""
-    if not wrapper_classes:
-        return False
-    for i in op.tensor_positions:
-        a = args[i]
-        if isinstance(a, Tensor) and type(a._data) is WrapperPayload:
-            return True
-    return any(isinstance(a, Tensor) and type(a._data) is WrapperPayload for i in op.tensor_list_positions for a in args[i] or ())
+class Dispatch(Backend):
+    """Wrappers, whose classes are asked. While a function is captured a class's code runs now and never again,
+    so what a wrapper is made of is guarded."""
 
+    rank = DISPATCH_RANK
 
-def run(op: Op, args: tuple[Any, ...]) -> Any:
-    """The operator's value where some argument has no bytes: by the classes of wrappers, else by the types of meta tensors."""
-    return run_with(ask_classes, op, args) if concerns(op, args) else abstract.run(op, args)
+    def run(self, op: Op, args: Args) -> Any:
+        """The operator's value by the classes of wrappers."""
+        _note_wrappers(args)
+        return run_with(ask_classes, op, args)
 
-
-def write(op: Op, args: tuple[Any, ...]) -> None:
-    """An in-place operator, idem."""
-    if concerns(op, args):
+    def write(self, op: Op, args: Args) -> None:
+        """An in-place operator by the classes of wrappers."""
+        _note_wrappers(args)
+        if modes.capture is not None:
+            modes.capture.outside.note_write(args[0].storage())
         write_with(ask_classes, op, args)
-    else:
-        abstract.write(op, args)
+
+    def open(self, op: Op, args: Args) -> Any:
+        """A composite; while a function is captured the builder checks the types of what it is made of."""
+        return super().open(op, args) if modes.capture is None else op.decompose(*args)  # type: ignore[misc]
+
+    def constants(self, args: Args) -> AbstractContextManager[None]:
+        """They are plain tensors."""
+        return nullcontext()
 
 
-def run_captured(op: Op, args: tuple[Any, ...]) -> Any:
-    """`run` while a function is captured: the class's code runs now and never again, so what it is made of is guarded."""
-    _guard(args)
-    return run_with(ask_classes, op, args)
+register(Dispatch(), WrapperPayload)
 
 
-def write_captured(op: Op, args: tuple[Any, ...]) -> None:
-    """`write`, idem."""
-    _guard(args)
-    modes.capture.keep_version(args[0].storage())
-    write_with(ask_classes, op, args)
-
-
-def _guard(args: tuple[Any, ...]) -> None:
-    for value in args:
-        for v in value if type(value) is tuple else (value,):
-            if isinstance(v, Tensor) and type(v._data) is WrapperPayload:
-                modes.capture.guard_wrapper(v)
+def _note_wrappers(args: Args) -> None:
+    capture = modes.capture
+    for tensor in () if capture is None else tensors_in(args):
+        if is_wrapper(tensor):
+            capture.outside.note_wrapper(tensor)  # type: ignore[union-attr]
 
 
 def run_with(ask: Ask, op: Op, args: tuple[Any, ...]) -> Any:
-    """Ask for the operator's value and make it what autograd expects: results of their own, views that know their base."""
-    given = tuple([_dressed(a) for a in args])
+    """Ask for the operator's value and make it what autograd expects: results of their own,
+    views that know their base."""
+    given = tuple([_rewrapped(a) for a in args])
     func = overload_of(op)
     positional, named = call_form(func, given)
     out = _without_history(ask, func, classes_of(given), positional, named)
@@ -79,7 +73,7 @@ def run_with(ask: Ask, op: Op, args: tuple[Any, ...]) -> Any:
 
 def write_with(ask: Ask, op: Op, args: tuple[Any, ...]) -> None:
     """Ask for an in-place operator, and note that its target was written."""
-    given = tuple([_dressed(a) for a in args])
+    given = tuple([_rewrapped(a) for a in args])
     func = inplace_of(op)
     positional, named = call_form(func, given)
     storage = args[0].storage()
@@ -93,19 +87,24 @@ def _without_history(ask: Ask, *call: Any) -> Any:
     previous = modes.grad
     modes.grad = False
     try:
-        return unwatched(ask, *call)  # what a class's code does is not what the compiled function does
+        capture = modes.capture
+        # what a class's code does is not what the compiled function does
+        return ask(*call) if capture is None else capture.call(ask, *call)
     finally:
         modes.grad = previous
 
 
 def ask_classes(func: Overload, asked: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Ask the wrappers' classes, subclasses first. Raises ArgumentError (a TypeError) when all answer NotImplemented."""
+    """Ask the wrappers' classes, subclasses first. Raises ArgumentError (a TypeError)
+    when all answer NotImplemented."""
     types = tuple([type(a) for a in asked])
     for value in asked:
         out = value.__weft_dispatch__(func, types, args, kwargs)
         if out is not NotImplemented:
             return out
-    raise ArgumentError(f"no implementation found for '{func}' on types that implement __weft_dispatch__: {list(types)}")
+    raise ArgumentError(
+        f"no implementation found for '{func}' on types that implement __weft_dispatch__: {list(types)}"
+    )
 
 
 def classes_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -120,7 +119,8 @@ def classes_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def call_form(func: Overload, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Bound arguments as a call: positional ones up to the last that is not its default, and the keyword-only ones that are not."""
+    """Bound arguments as a call: positional ones up to the last that is not its default, and the keyword-only
+    ones that are not."""
     arguments = func.op.schema.arguments
     positional: list[Any] = []
     named: dict[str, Any] = {}
@@ -135,13 +135,16 @@ def call_form(func: Overload, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], d
 
 
 def _is_left_out(argument: Any, value: Any) -> bool:
-    return argument.has_default and not isinstance(value, Tensor) and (value is argument.default or is_default(value, argument.default))
+    return (
+        argument.has_default and not isinstance(value, Tensor)
+        and (value is argument.default or is_default(value, argument.default))
+    )
 
 
-def _dressed(value: Any) -> Any:
+def _rewrapped(value: Any) -> Any:
     if type(value) is tuple:
-        return tuple([dressed(v) for v in value])
-    return dressed(value)
+        return tuple([rewrapped(v) for v in value])
+    return rewrapped(value)
 
 
 def _finished(op: Op, args: tuple[Any, ...], out: Any) -> Any:
@@ -153,7 +156,10 @@ def _finished(op: Op, args: tuple[Any, ...], out: Any) -> Any:
 def _result(op: Op, args: tuple[Any, ...], result: Any, index: int) -> Any:
     if not isinstance(result, Tensor):
         return result
-    if any(result is a for a in args) or (result._autograd is not None and (result._autograd.node is not None or gradient_edge(result) is not None)):
+    if (
+        any(result is a for a in args)
+        or (result._autograd is not None and (result._autograd.node is not None or gradient_edge(result) is not None))
+    ):
         result = result._alias(share_version=True)
     if op.view is not None:
         _see_as_view(op, args, result, index)

@@ -1,6 +1,8 @@
-"""Dispatch modes: below autograd, every operator of a block is asked of the mode's `__weft_dispatch__` first, those of a backward call included.
+"""Dispatch modes: below autograd, every operator of a block is asked of the mode's `__weft_dispatch__` first,
+those of a backward call included.
 
-The modes of a thread stand in one layer among its interceptors, below all transforms (their operators are seen as they reach the back end).
+The modes of a thread stand in one layer among its interceptors, below all transforms (their operators are seen as they
+reach the back end).
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from weft.tensor.modes import modes
 class WeftDispatchMode:
     """A block whose operators are asked of `__weft_dispatch__`.
 
-    Modes nest: the innermost is asked, and while it answers it is off, so that its own calls reach the next one. Gradients are not recorded while
-    it answers: autograd has seen the operator already.
+    Modes nest: the innermost is asked, and while it answers it is off, so that its own calls reach the next one.
+    Gradients are not recorded while it answers: autograd has seen the operator already.
     """
 
     def __weft_dispatch__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -36,7 +38,9 @@ class WeftDispatchMode:
     def __exit__(self, *error: Any) -> None:
         stack = current_dispatch_modes()
         if not stack or stack[-1] is not self:
-            raise StateError(f"{type(self).__name__}: modes must be left in the reverse order in which they were entered")
+            raise StateError(
+                f"{type(self).__name__}: modes must be left in the reverse order in which they were entered"
+            )
         _put(stack[:-1])
 
 
@@ -80,7 +84,10 @@ class DispatchLayer:
                 return dispatch.ask_classes(func, asked, args, kwargs)
         finally:
             modes.special = before
-        raise ArgumentError(f"the mode {type(self.stack[-1]).__name__} answers NotImplemented for '{func}', and no argument has __weft_dispatch__")
+        raise ArgumentError(
+            f"the mode {type(self.stack[-1]).__name__} answers NotImplemented for '{func}', "
+            "and no argument has __weft_dispatch__"
+        )
 
 
 def current_dispatch_modes() -> tuple[WeftDispatchMode, ...]:

@@ -1,4 +1,5 @@
-"""Factories as users call them: the entries, with requires_grad=, device= and the options that PyTorch accepts and weft has one value for."""
+"""Factories as users call them: the entries, with requires_grad=, device= and the options that PyTorch accepts and weft
+has one value for."""
 
 from __future__ import annotations
 
@@ -6,27 +7,21 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-import numpy as np
-
-from weft.layers import abstract
+from weft.layers.backends import backend_for
+from weft.layers.dense import DENSE
 from weft.layers.outputs import write_out
-from weft.ops.geometry import Geometry, contiguous_strides
-from weft.ops.layout import like_strides
-from weft.ops.overrides import armed, handle, overriding
+from weft.ops.overrides import handle, override_classes, overriding
 from weft.ops.packet import aten
 from weft.ops.route import default_route
-from weft.runtime.storage import Storage
 from weft.support.errors import Unsupported
+from weft.tensor.backend import backend_at
 from weft.tensor.device import usable
-from weft.tensor.meta import DEVICE as META
-from weft.tensor.meta import is_meta, meta_tensor
-from weft.tensor.meta import like as meta_like
-from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 NAMES = (
-    "zeros", "ones", "full", "empty", "arange", "linspace", "logspace", "eye", "empty_strided", "tril_indices", "triu_indices", "rand", "randn",
-    "randint", "randperm", "normal", "scalar_tensor", "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window",
+    "zeros", "ones", "full", "empty", "arange", "linspace", "logspace", "eye", "empty_strided", "tril_indices",
+    "triu_indices", "rand", "randn", "randint", "randperm", "normal", "scalar_tensor", "hann_window", "hamming_window",
+    "blackman_window", "bartlett_window", "kaiser_window",
 )
 LIKE_NAMES = ("zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "randint_like")
 NEW_NAMES = ("new_zeros", "new_ones", "new_full", "new_empty")
@@ -36,17 +31,16 @@ Make = Callable[..., Tensor]
 
 def on_device(device: Any) -> AbstractContextManager[None]:
     """Within the block, factories make tensors on this device."""
-    if device is None:
-        return nullcontext()
-    return default_route(abstract.run) if usable(device).type == META else nullcontext()
+    backend = DENSE if device is None else backend_at(usable(device))
+    return nullcontext() if backend is DENSE else default_route(backend.run)
 
 
 def _factory(name: str) -> Make:
     def function(
-        *args: Any, requires_grad: bool = False, device: Any = None, layout: Any = None, pin_memory: bool = False, memory_format: Any = None,
-        out: Any = None, **kwargs: Any,
+        *args: Any, requires_grad: bool = False, device: Any = None, layout: Any = None, pin_memory: bool = False,
+        memory_format: Any = None, out: Any = None, **kwargs: Any,
     ) -> Tensor:
-        if armed:
+        if override_classes:
             given = _given(kwargs, requires_grad=requires_grad, device=device, out=out)
             asked = overriding(args, given)
             if asked is not None:
@@ -63,10 +57,10 @@ def _factory(name: str) -> Make:
 
 def _like_factory(name: str) -> Make:
     def function(
-        input: Tensor, *args: Any, requires_grad: bool = False, device: Any = None, layout: Any = None, pin_memory: bool = False,
-        memory_format: Any = None, **kwargs: Any,
+        input: Tensor, *args: Any, requires_grad: bool = False, device: Any = None, layout: Any = None,
+        pin_memory: bool = False, memory_format: Any = None, **kwargs: Any,
     ) -> Tensor:
-        if armed:
+        if override_classes:
             given = _given(kwargs, requires_grad=requires_grad, device=device)
             asked = overriding((input, *args), given)
             if asked is not None:
@@ -83,9 +77,10 @@ def _like_factory(name: str) -> Make:
 
 def _new_factory(name: str) -> Make:
     def function(
-        self: Tensor, *args: Any, requires_grad: bool = False, device: Any = None, layout: Any = None, pin_memory: bool = False, **kwargs: Any
+        self: Tensor, *args: Any, requires_grad: bool = False, device: Any = None, layout: Any = None,
+        pin_memory: bool = False, **kwargs: Any,
     ) -> Tensor:
-        if armed:
+        if override_classes:
             given = _given(kwargs, requires_grad=requires_grad, device=device)
             asked = overriding((self, *args), given)
             if asked is not None:
@@ -103,7 +98,7 @@ def _given(kwargs: dict[str, Any], **options: Any) -> dict[str, Any]:
 
 def _named(function: Make, name: str) -> Make:
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"See the entry aten::{name}; also takes requires_grad= and device=."
+    function.__doc__ = f"See the entry of {name}; also takes requires_grad= and device=."
     return function
 
 
@@ -122,33 +117,22 @@ def _placed(source: Tensor, device: Any) -> Tensor:
     """A tensor with the source's type on the device (the value does not matter)."""
     if device is None or not isinstance(source, Tensor):
         return source
-    where = usable(device).type
-    if where == META:
-        return source if is_meta(source) else meta_like(source)
-    if where == "cpu" and is_meta(source):
-        return aten.empty(source.dims, dtype=source.dtype)
-    return source
+    where = usable(device)
+    if where.type == source.device.type or (where.type == DENSE.device and not backend_for((source,)).device):
+        return source
+    with on_device(where):
+        made: Tensor = aten.empty(source.dims, dtype=source.dtype)
+    return made
 
 
 def _laid_out_like(made: Tensor, source: Any) -> Tensor:
     """What a `*_like` factory made, with its elements in the same order in memory as the source's."""
-    if not isinstance(source, Tensor) or (type(source._data) is np.ndarray and source._data.flags.c_contiguous):
-        return made
-    if type(made._data) is np.ndarray and (type(source._data) is np.ndarray or is_meta(source)):
-        strides = like_strides(source.geometry())
-        if strides != contiguous_strides(source.dims):
-            size = made._data.dtype.itemsize
-            memory = np.empty(made._data.size, made._data.dtype)
-            laid = np.ndarray(made._data.shape, memory.dtype, memory, 0, tuple(s * size for s in strides)) if memory.size else made._data
-            laid[...] = made._data
-            made._data, made._storage = laid, Storage(laid)
-        return made
-    if is_meta(made):
-        return meta_tensor(made.type_, Geometry(made.dims, like_strides(source.geometry())))
-    return made if modes.capture is None else modes.capture.lay_out_like(made, source)
+    return backend_for((made,)).lay_out_like(made, source) if isinstance(source, Tensor) else made
 
 
-FACTORIES: dict[str, Make] = {name: _factory(name) for name in NAMES} | {name: _like_factory(name) for name in LIKE_NAMES}
+FACTORIES: dict[str, Make] = (
+    {name: _factory(name) for name in NAMES} | {name: _like_factory(name) for name in LIKE_NAMES}
+)
 
 
 def install() -> None:

@@ -1,254 +1,213 @@
-"""The short way for the commonest calls: arithmetic on plain dense tensors of one dtype, straight to a ufunc.
+"""Entries: what a call signature caches for operators on dense tensors. It goes to the call's plan without the walk
+while no mode is on.
 
-The walk gives the same result; this only skips questions whose answers are known: no mode is on, both operands are dense, their dtypes are equal.
+The walk gives the same result; an entry only skips questions whose answers are known: nothing intercepts, and no
+history is wanted or the operator has a node of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from weft.autograd.accumulate import accumulator_of
+import weft.autograd.record as record
 from weft.autograd.anomaly import anomaly
-from weft.autograd.node import node_class, sequence_numbers
-from weft.autograd.record import metadata_of
-from weft.autograd.saved import SavedTensor, default_hooks
+from weft.autograd.saved import default_hooks
+from weft.layers import dense
 from weft.layers import walk as walk_module
-from weft.ops import compute
-from weft.ops.backward import ARG, needed_slots, plan_of
-from weft.ops.forms import offer_shortcuts
+from weft.layers.results import named
+from weft.ops.call_signatures import offer_entries
 from weft.ops.methods import OperatorMethods
-from weft.ops.op import OPS, Op
-from weft.ops.overrides import plain_integers, plain_kinds, plain_numbers
-from weft.ops.quiet import SILENT, reset, set_silent
-from weft.runtime.storage import InferenceStorage, root_of
+from weft.ops.op import Op
+from weft.ops.overrides import plain_integers, plain_kinds
+from weft.ops.packet import aten
+from weft.ops.planned import Wrap, results_of
+from weft.ops.route import call, defaults
+from weft.runtime.storage import InferenceStorage
 from weft.support.locations import user_mark
-from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
+from weft.tensor.planned import NOT_PLANNED, WRAP, Run, table
 from weft.tensor.tensor import Tensor
-from weft.types.dtype import BY_NUMPY
 
 ndarray = np.ndarray
-_NEW = Tensor.__new__
-_FAST_DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
+Entry = Callable[[Op, tuple[Any, ...]], Any]
 
 
-def _fast_binary(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
-    """`self <op> other` for two dense tensors of the same float dtype."""
-    ufunc = compute.single_ufunc(op)
-    rest = tuple(a.default for a in op.schema.arguments[2:])
+def entry_of(op: Op, args: tuple[Any, ...]) -> Entry | None:
+    """The entry for calls with arguments of these classes; None where the walk must see to them."""
+    kinds = tuple(map(type, args))
+    tensors = [i for i in op.tensor_positions if isinstance(args[i], Tensor)]
+    lists = [i for i in op.tensor_list_positions if args[i]]
+    if op.effect not in ("pure", "raises") or not all(kinds[i] in plain_kinds for i in tensors):
+        return None
+    if op.view is not None:
+        return _view_entry(op, tensors)
+    plans = table(op, kinds)
+    if not plans.can_plan:
+        return None
+    gate = ["if local.special is not None or local.capture is not None: return walk(op, args)"]
+    gate += [
+        f"for x in x{i}:\n            if type(x) not in plain_kinds and x is not None: return call(op, args)"
+        for i in lists
+    ]
+    if tensors or lists:
+        gate.append(f"if local.grad and ({_wants(tensors, lists)}): return recorded(op, args)")
+    else:
+        gate.append("if defaults.stack: return call(op, args)")
+    names = {**_NAMES, "recorded": partial(_recorded, plans.run), "results_of": partial(_results, op)}
+    return plans.lookup(Wrap(WRAP.lines, tuple(names.items()), tuple(gate)))
+
+
+def _wants(tensors: Sequence[int], lists: Sequence[int]) -> str:
+    """The code that asks whether autograd may have to do with the arguments."""
+    asked = [f"x{i}._autograd is not None or x{i}._view is not None" for i in tensors]
+    asked += [f"any([x is not None and (x._autograd is not None or x._view is not None) for x in x{i}])" for i in lists]
+    return " or ".join(asked)
+
+
+def _recorded(run: Run, op: Op, args: tuple[Any, ...]) -> Any:
+    """A call that may want history, with no mode on."""
     walk = walk_module.walk
-    local = modes
-    record = _recorder(op)
+    if not op.is_differentiable or anomaly.enabled or default_hooks.stack:
+        return walk(op, args)
+    node = record.prepare(op, args)
+    try:
+        out = run(args)
+    except Exception:  # the walk has the words
+        return walk(op, args)
+    if out is NOT_PLANNED:
+        return walk(op, args)
+    if node is not None:
+        record.finish(node, out)
+    return named(op, out) if type(out) is tuple else out
 
-    def with_number(self: Any, number: Any) -> Any:
-        data = self._data
-        if type(data) is not ndarray or data.dtype not in _FAST_DTYPES or local.special is not None or local.capture is not None or (
-            (self._autograd is not None or self._view is not None) and local.grad
-        ):
-            return slow(self, number)
-        token = set_silent(SILENT)
+
+def _results(op: Op, outputs: Any, args: tuple[Any, ...], results: Any, wrap: Any) -> Any:
+    out = results_of(outputs, args, results, wrap)
+    return named(op, out) if type(out) is tuple else out
+
+
+def _view_entry(op: Op, tensors: Sequence[int]) -> Entry | None:
+    if not tensors:
+        return None
+    local, walk, run = modes, walk_module.walk, dense.run_view
+
+    def entry(op: Op, args: tuple[Any, ...]) -> Any:
+        x = args[0]
+        if local.special is not None or local.capture is not None or type(x._data) is not ndarray:
+            return walk(op, args)
+        if local.grad and (x._autograd is not None or x._view is not None):
+            return _recorded(partial(run, op), op, args)
         try:
-            found = ufunc(data, number)
-        except (OverflowError, MemoryError):
-            return slow(self, number)  # an integer beyond NumPy's, a result beyond memory
-        finally:
-            reset(token)
-        return Tensor(found if type(found) is ndarray else np.asarray(found))
+            return run(op, args)
+        except Exception:  # the walk has the words
+            return walk(op, args)
+
+    return entry
+
+
+_INPLACE = (
+    "d = x0._data", "storage = x0._storage",
+    "if local.special is not None or local.capture is not None: return walk(op, args)",
+    "if type(d) is not ndarray or not d.flags.c_contiguous: return walk(op, args)",
+    "if type(storage) is InferenceStorage: return walk(op, args)",
+)  # fmt: skip
+_WRITTEN = (
+    "if storage is None: storage = x0.storage()", "storage.version += 1",
+    "storage.written = (storage.version, user_mark(2))", "return x0",
+)  # fmt: skip
+
+
+def inplace_entry_of(op: Op, args: tuple[Any, ...]) -> Entry | None:
+    """The entry of `self.op_(...)` for calls without history."""
+    kinds = tuple(map(type, args))
+    tensors = [i for i in op.tensor_positions if isinstance(args[i], Tensor)]
+    if (
+        op.scalar is None
+        or op.effect not in ("pure", "raises")
+        or not tensors
+        or tensors[0]
+        or not all(kinds[i] in plain_kinds for i in tensors)
+    ):
+        return None
+    plans = table(op, kinds, dense.store)
+    if not plans.can_plan:
+        return None
+    gate = (*_INPLACE, f"if local.grad and ({_wants(tensors, ())}): return walk(op, args)")
+    return plans.lookup(Wrap(_WRITTEN, _INPLACE_NAMES, gate))
+
+
+_INPLACE_NAMES = (
+    ("local", modes),
+    ("walk", walk_module.inplace),
+    ("InferenceStorage", InferenceStorage),
+    ("user_mark", user_mark),
+)
+_NAMES: dict[str, Any] = {
+    **dict(WRAP.names),
+    "local": modes,
+    "walk": walk_module.walk,
+    "plain_kinds": plain_kinds,
+    "call": call,
+    "defaults": defaults,
+}
+
+
+def _syntax(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
+    """`self <op> other` where its call signature is known."""
+    plain = getattr(aten, name).calls.plain
 
     def method(self: Any, other: Any) -> Any:
-        if type(other) not in plain_kinds:
-            return with_number(self, other) if type(other) in plain_numbers else slow(self, other)
-        a, b = self._data, other._data
-        if type(a) is not ndarray or type(b) is not ndarray or a.dtype is not b.dtype or a.dtype not in _FAST_DTYPES or local.special is not None:
-            return slow(self, other) if local.capture is None else walk(op, (self, other, *rest))  # a capture watches every frame
-        records = (self._autograd is not None or other._autograd is not None or self._view is not None or other._view is not None) and local.grad
-        if local.capture is not None or (records and (self._view is not None or other._view is not None or default_hooks.stack or anomaly.enabled)):
-            return walk(op, (self, other, *rest))
-        token = set_silent(SILENT)
-        try:
-            data = ufunc(a, b)
-        except (ValueError, MemoryError):
-            return slow(self, other)  # sizes that do not broadcast or are beyond memory: the walk has the words
-        finally:
-            reset(token)
-        out = _NEW(Tensor)
-        out._data = data if type(data) is ndarray else np.asarray(data)
-        out._storage = out._autograd = out._view = None
-        if records:
-            record(self, other, out)
-        return out
+        found = plain.get((type(self), type(other)))
+        if found is None:
+            return slow(self, other)
+        op, rest, route = found
+        return route(op, (self, other, *rest))
 
-    method.__name__ = method.__qualname__ = slow.__name__
-    method.__doc__ = op.doc
-    method.slow = slow  # type: ignore[attr-defined]
-    return method
+    return _known_as(slow, method)
 
 
-def _shortcut(op: Op, kinds: tuple[type, ...]) -> Callable[[Op, tuple[Any, ...]], Any] | None:
-    if kinds != (Tensor,) or len(op.schema.arguments) != 1 or op.schema.namespace != "aten":
-        return None
-    ufunc = compute.single_ufunc(op)
-    return _short_unary(op) if ufunc is not None and {"d->d", "d->?"} & set(ufunc.types) else None  # bits of floats: the walk has the words
+def _fast_getitem(slow: Callable[..., Any]) -> Callable[..., Any]:
+    """`self[i]` for an integer within bounds."""
+    select = aten.select.int.op
+    enter = entry_of(select, (Tensor(np.zeros(1)), 0, 0)) or walk_module.walk
 
-
-def _short_unary(op: Op) -> Callable[[Op, tuple[Any, ...]], Any]:
-    """The route of an operator that is one ufunc of one tensor."""
-    ufunc = compute.single_ufunc(op)
-    walk = walk_module.walk
-    local = modes
-
-    def route(op: Op, args: tuple[Any, ...]) -> Any:
-        x = args[0]
-        data = x._data
-        if type(data) is not ndarray or data.dtype not in _FAST_DTYPES or local.special is not None or local.capture is not None or (
-            (x._autograd is not None or x._view is not None) and local.grad
-        ):
-            return walk(op, args)
-        token = set_silent(SILENT)
-        try:
-            found = ufunc(data)
-        except MemoryError:
-            return walk(op, args)
-        finally:
-            reset(token)
-        return Tensor(found if type(found) is ndarray else np.asarray(found))
-
-    return route
-
-
-def _fast_inplace(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
-    """`self.op_(other)` without history: tensors of one float dtype and shape, or a number."""
-    ufunc = compute.single_ufunc(op)
-    local = modes
-
-    def method(*args: Any, **kwargs: Any) -> Any:
-        if len(args) != 2 or kwargs:
-            return slow(*args, **kwargs)
-        self, other = args
+    def method(self: Any, index: Any) -> Any:
         data = self._data
-        if type(data) is not ndarray or data.dtype not in _FAST_DTYPES or not data.flags.c_contiguous or local.special is not None or (
-            type(self._storage) is InferenceStorage or local.capture is not None or ((self._autograd is not None or self._view is not None) and local.grad)
+        if (
+            type(index) in plain_integers
+            and type(self) in plain_kinds
+            and type(data) is ndarray
+            and data.ndim
+            and -data.shape[0] <= index < data.shape[0]
         ):
-            return slow(self, other)
-        if type(other) in plain_kinds:
-            operand = other._data
-            if type(operand) is not ndarray or operand.dtype is not data.dtype or operand.shape != data.shape or not _apart(data, operand) or (
-                (other._autograd is not None or other._view is not None) and local.grad
-            ):
-                return slow(self, other)
-        elif type(other) in plain_numbers:
-            operand = other
-        else:
-            return slow(self, other)
-        token = set_silent(SILENT)
-        try:
-            ufunc(data, operand, data)
-        except (ValueError, OverflowError):
-            return slow(self, other)  # read-only memory, an integer beyond NumPy's: the walk has the words
-        finally:
-            reset(token)
-        storage = self.storage()
-        storage.version += 1
-        storage.written = (storage.version, user_mark(2))
-        return self
+            return enter(select, (self, 0, index))
+        return slow(self, index)
 
+    return _known_as(slow, method)
+
+
+def _known_as(slow: Callable[..., Any], method: Any) -> Callable[..., Any]:
     method.__name__ = method.__qualname__ = slow.__name__
     method.__doc__ = slow.__doc__
     method.__dict__.update(slow.__dict__, slow=slow)
     return method
 
 
-def _apart(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
-    """Whether two arrays are the same, or lie in different blocks that NumPy owns."""
-    if a is b:
-        return True
-    a, b = root_of(a), root_of(b)
-    return a is not b and a.base is None and b.base is None
-
-
-def _recorder(op: Op) -> Callable[[Any, Any, Any], None]:
-    """Makes the node of a two-operand call whose formulas read nothing but the operands (what record.prepare and finish do, unrolled)."""
-    plan = plan_of(op)
-    cls = node_class(op)
-    new = cls.__new__
-    other_arguments = tuple(a.default for a in op.schema.arguments)
-    counts = (1,) * len(plan.differentiable)
-    slots = {needs: frozenset(needed_slots(plan, needs)) for needs in ((True, True), (True, False), (False, True))}
-    positions = tuple(s.position if s.kind == ARG else -1 for s in plan.slots)
-    fixed = {  # what is packed where no operand is
-        needs: tuple([other_arguments[p] if i in wanted else None for i, p in enumerate(positions)])
-        for needs, wanted in slots.items() if not any(positions[i] in (0, 1) for i in wanted)
-    }
-
-    def record(self: Any, other: Any, out: Any) -> None:
-        ea, eb = _edge(self), _edge(other)
-        if ea is None and eb is None:
-            return
-        node = new(cls)
-        node.edges = (ea, eb)
-        node.sequence = next(sequence_numbers)
-        needs = (ea is not None, eb is not None)
-        packed = fixed.get(needs)
-        if packed is None:
-            wanted = slots[needs]
-            packed = tuple([_packed(i, p, wanted, self, other, other_arguments) for i, p in enumerate(positions)])
-        node.packed = packed
-        node.argument_counts = counts
-        node.mark = user_mark(3)
-        data = out._data
-        node.metadata_of_inputs = [metadata_of(data.shape, BY_NUMPY[data.dtype])]
-        out._autograd = AutogradState(False, node)
-
-    return record
-
-
-def _packed(slot: int, position: int, wanted: frozenset[int], self: Any, other: Any, defaults: tuple[Any, ...]) -> Any:
-    if slot not in wanted:
-        return None
-    if position == 0:
-        return SavedTensor(self)
-    return SavedTensor(other) if position == 1 else defaults[position]
-
-
-def _edge(tensor: Any) -> Any:
-    state = tensor._autograd
-    if state is None:
-        return None
-    if state.node is not None:
-        return (state.node, state.index)
-    if not state.requires_grad:
-        return None
-    return (state.accumulate or accumulator_of(tensor), 0)
-
-
-def _fast_getitem(slow: Callable[..., Any]) -> Callable[..., Any]:
-    """`self[i]` for an integer within bounds."""
-    select = OPS["aten::select.int"]
-    walk = walk_module.walk
-
-    def method(self: Any, index: Any) -> Any:
-        data = self._data
-        if type(index) in plain_integers and type(data) is ndarray and data.ndim and -data.shape[0] <= index < data.shape[0]:
-            return walk(select, (self, 0, index))
-        return slow(self, index)
-
-    method.__name__ = method.__qualname__ = slow.__name__
-    method.__doc__ = slow.__doc__
-    method.slow = slow  # type: ignore[attr-defined]
-    return method
+_SYNTAX = {
+    "add": "__add__", "sub": "__sub__", "mul": "__mul__", "div": "__truediv__", "pow": "__pow__",
+    "matmul": "__matmul__", "eq": "__eq__", "ne": "__ne__",
+    "lt": "__lt__", "le": "__le__", "gt": "__gt__", "ge": "__ge__", "bitwise_and": "__and__", "bitwise_or": "__or__",
+}  # fmt: skip
 
 
 def install() -> None:
     """Put the short ways on Tensor (after the catalogue is complete)."""
-    for syntax, name in (("__add__", "aten::add.Tensor"), ("__sub__", "aten::sub.Tensor"), ("__mul__", "aten::mul.Tensor"),
-                         ("__truediv__", "aten::div.Tensor")):
-        op = OPS.get(name)
-        if op is not None and compute.single_ufunc(op) is not None:
-            setattr(Tensor, syntax, _fast_binary(op, getattr(OperatorMethods, syntax)))
-            for name in (f"{op.base}_", f"__i{syntax[2:]}"):
-                setattr(Tensor, name, _fast_inplace(op, getattr(Tensor, name)))
-    setattr(Tensor, "__getitem__", _fast_getitem(getattr(Tensor, "__getitem__")))  # noqa: B009, B010  as above: mypy knows the names of a class
-    offer_shortcuts(_shortcut)
+    for name, syntax in _SYNTAX.items():
+        setattr(Tensor, syntax, _syntax(name, getattr(OperatorMethods, syntax)))
+    # (by name: mypy knows the names of a class)
+    setattr(Tensor, "__getitem__", _fast_getitem(getattr(Tensor, "__getitem__")))  # noqa: B009, B010
+    offer_entries(entry_of, inplace_entry_of)

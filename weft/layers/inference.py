@@ -1,23 +1,19 @@
 """Inference tensors: what is made in inference mode carries no version and may not be saved for backward.
 
-The mark is on the storage, so that views and aliases share it. While the mode is on, the layer below stands at the bottom of the thread's
-interceptors and marks what operators give; outside of the mode no call pays for it.
+The mark is on the storage, so that views and aliases share it. While the mode is on, the layer below stands
+at the bottom of the thread's interceptors and marks what operators give; outside of the mode no call pays for it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from weft.layers.walk import inplace, walk_layers
 from weft.ops.op import Op
-from weft.runtime.storage import InferenceStorage
 from weft.tensor import modes as mode_settings
+from weft.tensor.dense import payload_of
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-
-ndarray = np.ndarray
 
 
 class InferenceLayer:
@@ -42,8 +38,7 @@ class InferenceLayer:
     def lift(self, value: Any) -> Any:
         """The value, every fresh dense tensor in it marked."""
         if isinstance(value, Tensor):
-            if value._storage is None and type(value._data) is ndarray:
-                value._storage = InferenceStorage(value._data)
+            payload_of(value).note_inference(value)
         elif isinstance(value, tuple):
             for v in value:
                 self.lift(v)

@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 
 from weft.layers import factories
-from weft.layers.walk import owned
-from weft.ops.overrides import armed, handle, overridable, overriding
+from weft.layers.devices import moved
+from weft.ops.overrides import handle, overridable, override_classes, overriding
 from weft.ops.packet import aten
-from weft.support.errors import ArgumentError, DTypeError, ShapeError, Unsupported, ValueProblem
+from weft.support.errors import ArgumentError, DTypeError, ShapeError, ValueProblem
 from weft.tensor import indexing
 from weft.tensor.creation import from_numpy
-from weft.tensor.device import Device, usable
+from weft.tensor.device import usable
 from weft.tensor.legacy import TYPE_NAMES, construct, dtype_of_name
-from weft.tensor.meta import DEVICE as META
-from weft.tensor.meta import like as meta_like
 from weft.tensor.tensor import Tensor
+from weft.tensor.views import forget_base
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -28,8 +27,10 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
 
     To "meta" the type goes and the value is left behind; from "meta" nothing comes back (Unsupported).
     """
-    if armed:
-        given = {"dtype": dtype, "device": device, "non_blocking": non_blocking, "copy": copy, "memory_format": memory_format}
+    if override_classes:
+        given = {
+            "dtype": dtype, "device": device, "non_blocking": non_blocking, "copy": copy, "memory_format": memory_format
+        }
         asked = overriding((self, *args), given)
         if asked is not None:
             return handle(to, asked, (self, *args), _given(given))
@@ -48,20 +49,11 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
         else:
             raise ArgumentError(f"to(): expected a dtype, device or Tensor, got {type(a).__name__}")
     if device is not None:
-        self = _moved(self, usable(device))
+        self = moved(self, usable(device))
     wanted = self.dtype if dtype is None else dt.as_dtype(dtype)
     if wanted is not self.dtype:
         return in_format(aten._to_copy(self, wanted), memory_format)
     return in_format(aten.clone(self) if copy else self, memory_format)
-
-
-def _moved(self: Tensor, device: Device) -> Tensor:
-    """The tensor on a device of this type."""
-    if device.type == self.device.type:
-        return self
-    if device.type == META:
-        return meta_like(self)
-    raise Unsupported("Cannot copy out of meta tensor; no data! Make a tensor of its type with weft.empty_like(x, device='cpu')")
 
 
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
@@ -70,8 +62,9 @@ def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
 
 
 def clone(self: Tensor, *, memory_format: Any = None) -> Tensor:
-    """A copy with memory of its own, laid out as the tensor is, or row-major with memory_format=weft.contiguous_format."""
-    if armed:
+    """A copy with memory of its own, laid out as the tensor is,
+    or row-major with memory_format=weft.contiguous_format."""
+    if override_classes:
         asked = overriding((self,))
         if asked is not None:
             return handle(clone, asked, (self,), _given({"memory_format": memory_format}))
@@ -81,21 +74,24 @@ def clone(self: Tensor, *, memory_format: Any = None) -> Tensor:
 
 
 def in_format(tensor: Tensor, memory_format: Any) -> Tensor:
-    """The tensor, or a copy whose elements lie as the memory format says: "contiguous_format", "channels_last", None or "preserve_format"."""
+    """The tensor, or a copy whose elements lie as the memory format says: "contiguous_format", "channels_last",
+    None or "preserve_format"."""
     if memory_format in (None, "preserve_format") or tensor.is_contiguous(memory_format):
         return tensor
     if memory_format == "contiguous_format":
         return aten._contiguous_copy(tensor)
     if memory_format != "channels_last":
-        raise ValueProblem(f"unknown memory format {memory_format!r}; there are contiguous_format, preserve_format and channels_last")
+        raise ValueProblem(
+            f"unknown memory format {memory_format!r}; there are contiguous_format, preserve_format and channels_last"
+        )
     if tensor.ndim != 4:
         raise ShapeError(f"required rank 4 tensor to use channels_last format, got rank {tensor.ndim}")
-    return owned(aten.permute(aten._contiguous_copy(aten.permute(tensor, (0, 2, 3, 1))), (0, 3, 1, 2)))
+    return forget_base(aten.permute(aten._contiguous_copy(aten.permute(tensor, (0, 2, 3, 1))), (0, 3, 1, 2)))
 
 
 def _caster(name: str, dtype: DType) -> Any:
     def method(self: Tensor, memory_format: Any = None) -> Tensor:
-        if armed:
+        if override_classes:
             asked = overriding((self,))
             if asked is not None:
                 return handle(method, asked, (self,), _given({"memory_format": memory_format}))
@@ -108,7 +104,7 @@ def _caster(name: str, dtype: DType) -> Any:
 
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     """Self if its elements lie row-major (or as the memory format says), else a copy that does."""
-    if armed:
+    if override_classes:
         asked = overriding((self,))
         if asked is not None:
             return handle(contiguous, asked, (self,), _given({"memory_format": memory_format}))
@@ -159,7 +155,9 @@ def _set_imag(self: Tensor, value: Any) -> None:
 def apply_(self: Tensor, callable: Any) -> Tensor:
     """Replace each element by `callable(element)`, one call of Python after another. Returns self."""
     values = self.detach()._array("apply_")
-    self.copy_(Tensor(np.array([callable(v) for v in values.reshape(-1).tolist()], dtype=values.dtype).reshape(values.shape)))
+    self.copy_(
+        Tensor(np.array([callable(v) for v in values.reshape(-1).tolist()], dtype=values.dtype).reshape(values.shape))
+    )
     return self
 
 
@@ -173,7 +171,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
 
 def getitem(self: Tensor, index: Any) -> Tensor:
     """Indexing: basic indexing gives views, tensors and lists gather copies."""
-    if armed:
+    if override_classes:
         asked = overriding((self, index))
         if asked is not None:
             return handle(Tensor.__getitem__, asked, (self, index))
@@ -182,7 +180,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """Indexed assignment: broadcasts and casts `value` into the selected elements."""
-    if armed:
+    if override_classes:
         asked = overriding((self, index, value))
         if asked is not None:
             handle(setitem, asked, (self, index, value))
@@ -228,7 +226,9 @@ def _dropped(value: Tensor, view: Tensor) -> Tensor:
 
 
 @overridable
-def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor from data with this tensor's dtype."""
     from weft.tensor.creation import tensor  # creation knows Tensor only
 
@@ -281,8 +281,12 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     return aten.reshape(self, other.dims)
 
 
-def dlpack(self: Tensor, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: Any = None, copy: bool | None = None) -> Any:
-    """A DLPack capsule of the tensor's memory (of a copy with copy=True). Raises BufferError for what cannot be shared."""
+def dlpack(
+    self: Tensor, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: Any = None,
+    copy: bool | None = None,
+) -> Any:
+    """A DLPack capsule of the tensor's memory (of a copy with copy=True).
+    Raises BufferError for what cannot be shared."""
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if stream is not None:
@@ -320,22 +324,31 @@ def polygamma_(self: Tensor, n: int) -> Tensor:
 
 
 # Those that ask classes and modes themselves, for all of their arguments (see tensor/subclass.py).
-_ASKING = frozenset(("to", "contiguous", "type", "__getitem__", "__setitem__", "new_tensor", "clone", "type_as", "reshape_as", "where"))
+_ASKING = frozenset(
+    ("to", "contiguous", "type", "__getitem__", "__setitem__", "new_tensor", "clone", "type_as", "reshape_as", "where")
+)
 
 
 def install() -> None:
     """Put the methods on Tensor."""
-    for name, dtype in (("float", dt.float32), ("double", dt.float64), ("half", dt.float16), ("bfloat16", dt.bfloat16), ("int", dt.int32),
-                        ("long", dt.int64), ("short", dt.int16), ("char", dt.int8), ("byte", dt.uint8), ("bool", dt.bool_),
-                        ("cfloat", dt.complex64), ("cdouble", dt.complex128)):
+    for name, dtype in (
+        ("float", dt.float32), ("double", dt.float64), ("half", dt.float16), ("bfloat16", dt.bfloat16),
+        ("int", dt.int32), ("long", dt.int64), ("short", dt.int16), ("char", dt.int8), ("byte", dt.uint8),
+        ("bool", dt.bool_), ("cfloat", dt.complex64), ("cdouble", dt.complex128),
+    ):
         setattr(Tensor, name, _caster(name, dtype))
-    for name, method in (("to", to), ("contiguous", contiguous), ("type", type_), ("__getitem__", getitem), ("__setitem__", setitem),
-                         ("new_tensor", new_tensor), ("new", new), ("apply_", apply_), ("map_", map_), ("cpu", cpu), ("clone", clone), ("type_as", type_as), ("reshape_as", reshape_as), ("where", where),
-                         ("polygamma", polygamma), ("polygamma_", polygamma_)):
+    for name, method in (
+        ("to", to), ("contiguous", contiguous), ("type", type_), ("__getitem__", getitem), ("__setitem__", setitem),
+        ("new_tensor", new_tensor), ("new", new), ("apply_", apply_), ("map_", map_), ("cpu", cpu), ("clone", clone),
+        ("type_as", type_as), ("reshape_as", reshape_as), ("where", where), ("polygamma", polygamma),
+        ("polygamma_", polygamma_),
+    ):
         method.__name__ = name
         method.__dict__["asks"] = name in _ASKING
         setattr(Tensor, name, method)
-    for name, transposed in (("T", _transposed), ("mT", _matrix_transposed), ("mH", _matrix_conj_transposed), ("H", _conj_transposed)):
+    for name, transposed in (("T", _transposed), ("mT", _matrix_transposed), ("mH", _matrix_conj_transposed), (
+        "H", _conj_transposed
+    )):
         setattr(Tensor, name, property(transposed))
     setattr(Tensor, "_over_array", staticmethod(from_numpy))  # noqa: B010
     setattr(Tensor, "real", property(_real, _set_real))  # noqa: B010

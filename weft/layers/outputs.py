@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
-from weft.layers import eager
+from weft.ops.geometry import repeats_elements
 from weft.ops.packet import aten
 from weft.support.errors import DTypeError, StateError
+from weft.tensor.dense import payload_of
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import promotion
 
-# Operators that move elements about: they want the result's own dtype, and an output that no argument shares memory with.
+# Operators that move elements about: they want the result's own dtype, and an output that no argument
+# shares memory with.
 MOVING = frozenset(("gather", "index_select", "take", "masked_select", "kthvalue"))
 JOINING = frozenset(("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"))
 EXACT = MOVING | {"complex", "polar", "aminmax"}
@@ -32,8 +32,7 @@ def write_out(name: str, result: Tensor, out: Tensor, args: tuple[Any, ...] = ()
     """Write a result into an output, which takes its shape if it must. Raises DTypeError, StateError."""
     if name in EXACT and out.dtype is not result.dtype:
         raise DTypeError(f"{name}: Expected out tensor to have dtype {result.dtype}, but got {out.dtype} instead")
-    if not promotion.can_cast(result.dtype, out.dtype):
-        raise DTypeError(f"result type {eager._name(result.dtype)} can't be cast to the desired output type {eager._name(out.dtype)}")
+    promotion.check_cast(result.dtype, out.dtype)
     if name in MOVING or name in JOINING:
         _check_apart(name, out, args)
     if tuple(out.shape) != tuple(result.shape):
@@ -46,7 +45,10 @@ def write_out(name: str, result: Tensor, out: Tensor, args: tuple[Any, ...] = ()
 def no_history(name: str, args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
     """The arguments of a call with out=, none of which may want a gradient, nor may the outputs. Raises StateError."""
     if modes.grad and any(t.requires_grad for t in _tensors((args, out))):
-        raise StateError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+        raise StateError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, "
+            "but one of the arguments requires grad."
+        )
     return args
 
 
@@ -59,21 +61,20 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 def _check_places(name: str, out: Tensor) -> None:
-    data = out._data
-    if type(data) is np.ndarray and data.size and any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape, strict=True)):
+    if payload_of(out).has_bytes and repeats_elements(out.geometry()):
         raise StateError(
-            f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the "
-            "tensor before performing the operation."
+            f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            "location. Please clone() the tensor before performing the operation."
         )
 
 
 def _check_apart(name: str, out: Tensor, args: tuple[Any, ...]) -> None:
-    data = out._data
+    payload = payload_of(out)
     for t in _tensors(args):
-        if t is out or (type(data) is np.ndarray and type(t._data) is np.ndarray and np.may_share_memory(data, t._data)):
+        if t is out or payload.shares_memory(t._data):
             raise StateError(
-                f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
-                "Please clone() the tensor before performing the operation."
+                f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to "
+                "a single memory location. Please clone() the tensor before performing the operation."
             )
 
 

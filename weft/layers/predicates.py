@@ -1,4 +1,5 @@
-"""Questions about tensors as module functions: is_tensor, numel, is_floating_point, result_type, broadcast_shapes, ..."""
+"""Questions about tensors as module functions: is_tensor, numel, is_floating_point, result_type,
+broadcast_shapes, ..."""
 
 from __future__ import annotations
 
@@ -58,7 +59,9 @@ def is_signed(input: Tensor) -> bool:
 @overridable
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same size."""
-    return bool(check_tensor(input, "is_same_size(): input").shape == check_tensor(other, "is_same_size(): other").shape)
+    return bool(
+        check_tensor(input, "is_same_size(): input").shape == check_tensor(other, "is_same_size(): other").shape
+    )
 
 
 @overridable
@@ -87,7 +90,8 @@ def resolve_neg(input: Tensor) -> Tensor:
 
 @overridable
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
-    """The indices along each dim of `shape` for places in the flattened tensor; negative places count from the end. Raises ArgumentError, ValueProblem."""
+    """The indices along each dim of `shape` for places in the flattened tensor; negative places count from the end.
+    Raises ArgumentError, ValueProblem."""
     flat = check_tensor(indices, "unravel_index(): indices")
     if flat.dtype.category != INT:
         raise ArgumentError(f"unravel_index(): expected 'indices' to be integer dtype, but got {flat.dtype}")

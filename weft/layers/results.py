@@ -11,12 +11,16 @@ from weft.ops.op import Op
 
 @cache
 def result_class(op: Op) -> type[tuple[Any, ...]] | None:
-    """The class of an operator's results: a tuple whose fields are named as in the schema; None if they have no names."""
+    """The class of an operator's results: a tuple whose fields are named as in the schema;
+    None if they have no names."""
     names = [r.name for r in op.schema.returns]
     if len(names) < 2 or not all(names):
         return None
     made: Any = namedtuple(op.base, names)  # type: ignore[misc]
-    return type(made.__name__, (made,), {"__slots__": (), "__repr__": _text, "__module__": "weft.return_types", "__reduce__": _reduce})
+    return type(
+        made.__name__, (made,),
+        {"__slots__": (), "__repr__": _text, "__module__": "weft.return_types", "__reduce__": _reduce},
+    )
 
 
 def named(op: Op, results: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,4 +1,5 @@
-"""Switches of the whole process that programs set and ask: default device, determinism, precision. Most have one value here."""
+"""Switches of the whole process that programs set and ask: default device, determinism, precision.
+Most have one value here."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def get_default_device() -> Device:
 def set_default_device(device: Any) -> None:
     """Accepted for the CPU, which it is. Raises for other devices."""
     if device is not None and usable(device).type != "cpu":
-        raise Unsupported(f"set_default_device: factories make tensors on the cpu; pass device='{device}' to those that should not")
+        raise Unsupported(
+            f"set_default_device: factories make tensors on the cpu; pass device='{device}' to those that should not"
+        )
 
 
 def set_default_tensor_type(t: Any) -> None:

@@ -10,7 +10,7 @@ def get_num_threads() -> int:
     """Threads of a parallel region, the caller included. WEFT_NUM_THREADS, else the number of available cores."""
     found = pool.get_num_threads()
     if modes.capture is not None:
-        modes.capture.guard(
+        modes.capture.python_state.guard(
             "the number of threads",
             lambda: f"the number of threads was {found}, is now {pool.get_num_threads()}",
             lambda: pool.get_num_threads() == found,

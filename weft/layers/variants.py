@@ -1,4 +1,5 @@
-"""Derived variants: `x.name_(...)` writes the functional result into x, `name(..., out=o)` into o. Made from the entries, never written by hand."""
+"""Derived variants: `x.name_(...)` writes the functional result into x, `name(..., out=o)` into o.
+Made from the entries, never written by hand."""
 
 from __future__ import annotations
 
@@ -7,27 +8,32 @@ from typing import Any
 
 from weft.layers.outputs import into, no_history
 from weft.layers.walk import inplace
-from weft.ops.forms import Calls
+from weft.ops.call_signatures import Calls
 from weft.ops.op import PACKETS, Op, on_define
-from weft.ops.overrides import Newcomer, armed, handle, meets, overridable, overriding
+from weft.ops.overrides import FirstOverride, handle, meets, overridable, override_classes, overriding, plain_kinds
 from weft.ops.packet import Packet, aten
 from weft.support.errors import ArgumentError
 from weft.tensor.tensor import Tensor
 
 
 def _inplace_method(base: str, candidates: list[Op]) -> Callable[..., Any]:
-    calls = Calls(f"{base}_", candidates)
+    calls = Calls(f"{base}_", candidates, is_inplace=True)
+    plain = calls.plain
 
     def method(*args: Any, **kwargs: Any) -> Any:
-        if armed:
+        if not kwargs:
+            found = plain.get(tuple(map(type, args)) if len(args) != 2 else (type(args[0]), type(args[1])))
+            if found is not None and found[2] is not None:
+                return found[2](found[0], args + found[1])
+        if override_classes:
             asked = overriding(args, kwargs)
             if asked is not None:
                 return handle(getattr(Tensor, f"{base}_"), asked, args, kwargs)
         try:
-            op, bound = calls.resolve(args, kwargs)
-        except Newcomer:
+            op, bound, route = calls.resolve(args, kwargs)
+        except FirstOverride:
             return method(*args, **kwargs)
-        return inplace(op, bound)
+        return inplace(op, bound) if route is None else route(op, bound)
 
     method.__name__ = method.__qualname__ = f"{base}_"
     method.asks = True  # type: ignore[attr-defined]
@@ -47,9 +53,9 @@ def inplace_function(name: str) -> Callable[..., Any]:
 
 
 _INPLACE_SYNTAX = {
-    "add": "__iadd__", "sub": "__isub__", "mul": "__imul__", "div": "__itruediv__", "floor_divide": "__ifloordiv__", "remainder": "__imod__",
-    "pow": "__ipow__", "bitwise_and": "__iand__", "bitwise_or": "__ior__", "bitwise_xor": "__ixor__",
-    "bitwise_left_shift": "__ilshift__", "bitwise_right_shift": "__irshift__",
+    "add": "__iadd__", "sub": "__isub__", "mul": "__imul__", "div": "__itruediv__", "floor_divide": "__ifloordiv__",
+    "remainder": "__imod__", "pow": "__ipow__", "bitwise_and": "__iand__", "bitwise_or": "__ior__",
+    "bitwise_xor": "__ixor__", "bitwise_left_shift": "__ilshift__", "bitwise_right_shift": "__irshift__",
 }
 
 
@@ -60,7 +66,7 @@ def install_inplace() -> None:
         if not op.inplace or op.schema.namespace != "aten" or not {"Tensor", "nn.functional"} & set(op.public):
             return
         base = op.base
-        candidates = [o for o in PACKETS[f"aten::{base}"] if o.inplace]
+        candidates = [o for o in PACKETS[f"{op.schema.namespace}::{base}"] if o.inplace]
         method = _inplace_method(base, candidates)
         setattr(Tensor, f"{base}_", method)
         if base in _INPLACE_SYNTAX:
@@ -70,13 +76,19 @@ def install_inplace() -> None:
 
 
 def with_out(packet: Packet) -> Callable[..., Any]:
-    """The function users call: the packet, with `out=` where the entry offers it, and numbers only where PyTorch takes them."""
+    """The function users call: the packet, with `out=` where the entry offers it, and numbers only
+    where PyTorch takes them."""
     name = packet.__name__
     can = any(op.out for op in packet.overloads)
     wants_tensor = name not in NUMBER_FIRST and _accepts_number_first(packet)
+    plain = packet.calls.plain
 
     def function(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        if armed:
+        if out is None and not kwargs and args and type(args[0]) in plain_kinds:
+            found = plain.get(type(args[0]) if len(args) == 1 else tuple(map(type, args)))
+            if found is not None:
+                return found[2](found[0], args + found[1])
+        if override_classes:
             given = kwargs if out is None else {**kwargs, "out": out}
             asked = overriding(args, given)
             if asked is not None:
@@ -87,7 +99,7 @@ def with_out(packet: Packet) -> Callable[..., Any]:
                 args = _with_number_first(name, args)
             if out is None:
                 return packet(*args, **kwargs)
-        except Newcomer:
+        except FirstOverride:
             return function(*given_args, out=out, **kwargs)
         if not can:
             raise ArgumentError(f"{name}() got an unexpected keyword argument 'out'")
@@ -102,13 +114,16 @@ def with_out(packet: Packet) -> Callable[..., Any]:
 _NUMBERS = frozenset((int, float, bool, complex))
 ARITHMETIC = frozenset(("add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "floor_divide"))
 NUMBER_FIRST = ARITHMETIC | {
-    "pow", "float_power", "remainder", "xlogy", "where", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+    "pow", "float_power", "remainder", "xlogy", "where", "bitwise_and", "bitwise_or", "bitwise_xor",
+    "bitwise_left_shift", "bitwise_right_shift",
 }
 
 
 def _accepts_number_first(packet: Packet) -> bool:
     """Whether the entries, which rules call with numbers too, would take a number where users owe a tensor."""
-    return any(op.numbers and op.schema.arguments and op.schema.arguments[0].kind == "Tensor" for op in packet.overloads)
+    return any(
+        op.numbers and op.schema.arguments and op.schema.arguments[0].kind == "Tensor" for op in packet.overloads
+    )
 
 
 def _with_number_first(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -116,8 +131,10 @@ def _with_number_first(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     if name in NUMBER_FIRST and any(isinstance(a, Tensor) for a in args[1:]):
         return args
     if meets(args, {}):
-        raise Newcomer
+        raise FirstOverride
     if name in ARITHMETIC:
         return (aten.full((), args[0]), *args[1:])
     got = ", ".join(type(a).__name__ for a in args)
-    raise ArgumentError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(args[0]).__name__}; got ({got})")
+    raise ArgumentError(
+        f"{name}(): argument 'input' (position 1) must be Tensor, not {type(args[0]).__name__}; got ({got})"
+    )

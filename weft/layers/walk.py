@@ -1,75 +1,93 @@
-"""The walk: what happens when an operator is called on Tensors. One page; every layer is a few lines here and a room elsewhere."""
+"""The walk: what happens when an operator is called on Tensors, layer by layer from the top.
+Each layer knows only that there is one below it.
+
+    TRANSFORM   levels of vmap, jvp and grad, dispatch modes, inference mode:
+                whoever stands on top of `modes.special` answers
+    AUTOGRAD    composites without formulas of their own are opened;
+                an operator that a gradient is wanted of gets a node
+    back end    the operands' own (layers/backends.py): NumPy, a capture, types alone, the class of a wrapper, ...
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 import weft.autograd.record as record
 from weft.autograd.anomaly import anomaly, remember_forward
 from weft.autograd.node import OpNode, node_class
 from weft.autograd.views import check_inplace, rebase
-from weft.layers import abstract, dispatch, eager
+from weft.layers.backends import backend_of
 from weft.layers.results import named
-from weft.layers.watching import unwatched
 from weft.ops import route
 from weft.ops.backward import plan_of
-from weft.ops.op import OPS, Op
+from weft.ops.op import Op
 from weft.ops.packet import aten
-from weft.ops.rules import Pointwise, same_dims
-from weft.support.errors import DTypeError, ShapeError, WeftError, too_large
-from weft.tensor import replayed
+from weft.ops.rules import same_dims
+from weft.support.errors import ShapeError, too_large
+from weft.tensor.backend import type_of
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.tensor.views import forget_base
 from weft.types import promotion
 
-ndarray = np.ndarray
+Args = tuple[Any, ...]
 
 
-def walk(op: Op, args: tuple[Any, ...]) -> Any:
+def walk(op: Op, args: Args) -> Any:
     """Run an operator on bound arguments, from the top layer down."""
     capture = modes.capture
-    if capture is None:
+    if capture is not None:
+        out = capture.call(walk_layers, op, args if op.specialize is None else capture.specialized(op, args))
+    else:
         try:
-            if op.decompose is None and modes.special is None and not (modes.grad and op.is_differentiable and record.wants_gradient(op, args)):
-                try:  # what the layers below come to where none of them has anything to do
-                    out = eager.run(op, args)
-                except eager.NotDense:
-                    out = dispatch.run(op, args)
-            else:
-                out = walk_layers(op, args)
+            out = walk_layers(op, args)
         except (MemoryError, ValueError, OverflowError) as problem:
             error = too_large(op.base, problem)
             if error is None:
                 raise
             raise error from None
-        return named(op, out) if type(out) is tuple else out
-    try:
-        out = unwatched(walk_layers, op, args)
-        return named(op, out) if type(out) is tuple else out
-    except WeftError as error:
-        capture.locate(error)
-        raise
+    return named(op, out) if type(out) is tuple else out
 
 
-def walk_layers(op: Op, args: tuple[Any, ...]) -> Any:
+def walk_layers(op: Op, args: Args) -> Any:
     """The layers, top to bottom."""
     special = modes.special
     if special is not None:
         out = special[-1].intercept(op, args)
-        return owned(out) if op.decompose is not None and _is_factory(op) else out
+        return forget_base(out) if op.decompose is not None and _is_factory(op) else out
     if op.decompose is not None and op.vjp is None:
-        return opened_or_replayed(op, args)
+        return composite(op, args)
     if modes.grad and op.is_differentiable and record.wants_gradient(op, args):
         return with_history(op, args)
-    return below(op, args)
+    return backend_of(op, args).run(op, args)
 
 
-def with_history(op: Op, args: tuple[Any, ...], lower: Any = None) -> Any:
-    """AUTOGRAD: make the node, compute below (or with `lower`), attach."""
-    if lower is None:
-        lower = below
+def composite(op: Op, args: Args) -> Any:
+    """A composite without formulas of its own: opened, unless no gradient is wanted and its back end
+    knows a shorter way."""
+    backend = backend_of(op, args)
+    out = backend.open(op, args) if modes.grad and record.wants_gradient(op, args) else backend.compose(op, args)
+    return forget_base(out) if _is_factory(op) else out
+
+
+def opened(op: Op, args: Args) -> Any:
+    """A composite, by the operators that it is made of."""
+    return backend_of(op, args).open(op, args)
+
+
+def _is_factory(op: Op) -> bool:
+    """Whether the result is new whatever the arguments: it has none, or only draws in their sizes."""
+    return not (op.tensor_positions or op.tensor_list_positions) or (op.effect == "random" and op.like)
+
+
+def below(op: Op, args: Args) -> Any:
+    """The operator's value without history."""
+    return backend_of(op, args).run(op, args)
+
+
+def with_history(op: Op, args: Args, lower: Callable[[Op, Args], Any] = below) -> Any:
+    """AUTOGRAD: make the node, compute with `lower`, attach."""
     node = record.prepare(op, args)
     if node is None:
         return lower(op, args)
@@ -80,13 +98,14 @@ def with_history(op: Op, args: tuple[Any, ...], lower: Any = None) -> Any:
         out = lower(op, args)
     finally:
         modes.grad = True
-    if op.view is not None or op.base == "select_at":
+    if op.view is not None or op.view_if_captured:
         _mark_default(out, args[0]._view)
     return record.finish(node, out)
 
 
 def _mark_default(out: Any, parent: Any) -> None:
-    """A view made under grad mode may be written later (the no_grad of the layer below does not count), unless what it is a view of may not."""
+    """A view made under grad mode may be written later (the no_grad of the layer below does not count),
+    unless what it is a view of may not."""
     views = out if isinstance(out, tuple) else (out,)
     inherited = "default" if parent is None else parent.creation
     for v in views:
@@ -94,78 +113,28 @@ def _mark_default(out: Any, parent: Any) -> None:
             v._view.creation = inherited if inherited != "default" else "multi" if isinstance(out, tuple) else "default"
 
 
-def below(op: Op, args: tuple[Any, ...]) -> Any:
-    """FUNCTIONAL and the back end: the active capture records, NumPy computes, and tensors without bytes are typed."""
-    capture = modes.capture
-    if capture is not None:
-        return dispatch.run_captured(op, args) if dispatch.concerns(op, args) else capture.run(op, args)
-    if op.decompose is not None:
-        out = replayed.run(op, args)
-        if out is not replayed.NOT_REPLAYED:
-            return out
-        if dispatch.concerns(op, args):
-            return dispatch.run(op, args)
-        return abstract.run(op, args) if abstract.concerns(op, args) else owned(opened(op, args))
-    try:
-        return eager.run(op, args)
-    except eager.NotDense:
-        return dispatch.run(op, args)
-
-
-def opened_or_replayed(op: Op, args: tuple[Any, ...]) -> Any:
-    """A composite without history: its NumPy calls are repeated where they are known, else it is opened."""
-    if modes.capture is not None:
-        return opened(op, args)
-    if not (modes.grad and record.wants_gradient(op, args)):
-        out = replayed.run(op, args)
-        if out is not replayed.NOT_REPLAYED:
-            return out
-    out = opened(op, args)
-    return owned(out) if _is_factory(op) else out
-
-
-def _is_factory(op: Op) -> bool:
-    """Whether the result is new whatever the arguments: it has none, or only draws in their sizes."""
-    return not (op.tensor_positions or op.tensor_list_positions) or (op.effect == "random" and op.base.endswith("_like"))
-
-
-def opened(op: Op, args: tuple[Any, ...]) -> Any:
-    """A composite: its own type rule speaks before the operators that it opens to."""
-    if op.type is not None and modes.capture is None:
-        op.type(*[eager.type_of(a) for a in args])
-    if abstract.concerns(op, args):
-        return abstract.opened(op, args)
-    return op.decompose(*args)  # type: ignore[misc]
-
-
-def owned(out: Any) -> Any:
-    """The results of a rule as tensors of their own: that the last step was a view of a temporary is nobody's business."""
-    for t in out if isinstance(out, (tuple, list)) else (out,):
-        if isinstance(t, Tensor):
-            t._view = None
-    return out
-
-
-def inplace(op: Op, args: tuple[Any, ...]) -> Any:
+# ---- in-place operators: the same layers
+def inplace(op: Op, args: Args) -> Any:
     """`self.op_(...)`: the functional operator's value is written into self; history takes the functional form."""
     capture = modes.capture
     if capture is None:
         return _inplace(op, args)
-    try:
-        return unwatched(_inplace, op, args)
-    except WeftError as error:
-        capture.locate(error)
-        raise
+    return capture.call(_inplace, op, args if op.specialize is None else capture.specialized(op, args))
 
 
-def _inplace(op: Op, args: tuple[Any, ...]) -> Any:
+def copy_into(target: Tensor, value: Tensor) -> Any:
+    """`target.copy_(value)`."""
+    return inplace(aten.copy.default.op, (target, value, False))
+
+
+def _inplace(op: Op, args: Args) -> Any:
     special = modes.special
     if special is not None:
         return special[-1].intercept_inplace(op, args)
     return inplace_here(op, args, write)
 
 
-def inplace_here(op: Op, args: tuple[Any, ...], put: Any) -> Any:
+def inplace_here(op: Op, args: Args, put: Callable[[Op, Args], None]) -> Any:
     """AUTOGRAD of an in-place operator; `put` writes the bytes."""
     target: Tensor = args[0]
     check_result(op, args, target)
@@ -175,8 +144,8 @@ def inplace_here(op: Op, args: tuple[Any, ...], put: Any) -> Any:
         put(op, args)
         return target
     if op.opens_above_autograd:  # it has no node of its own: its opening gets one, and the value is copied in
-        return inplace(OPS["aten::copy"], (target, op.decompose(aten.clone(target), *args[1:]), False))  # type: ignore[misc]
-    node = record.prepare(op, args, clone_self=True) or _blocking_node(op)
+        return copy_into(target, op.decompose(aten.clone(target), *args[1:]))  # type: ignore[misc]
+    node = record.prepare(op, args, clone_self=True) or blocking_node(op)
     if anomaly.enabled:
         remember_forward(node)
     modes.grad = False
@@ -189,55 +158,26 @@ def inplace_here(op: Op, args: tuple[Any, ...], put: Any) -> Any:
     return target
 
 
-def _blocking_node(op: Op) -> OpNode:
+def blocking_node(op: Op) -> OpNode:
     """The node of a write that lets no gradient through (fill_, comparisons, random numbers)."""
     return node_class(op)((), (None,) * len(plan_of(op).slots), ())
 
 
-def write(op: Op, args: tuple[Any, ...]) -> None:
+def write(op: Op, args: Args) -> None:
     """The bytes of an in-place operator, below autograd."""
-    capture = modes.capture
-    if capture is not None:
-        if op.decompose is not None and op.type is None:  # only its opening says what the result is
-            value = op.decompose(*args)
-            op, args = OPS["aten::copy"], (args[0], value, False)
-        if dispatch.concerns(op, args):
-            dispatch.write_captured(op, args)
-        else:
-            capture.write(op, args)
-        return
-    try:
-        eager.write(args[0], op, args)
-    except eager.NotDense:
-        dispatch.write(op, args)
+    backend_of(op, args).write(op, args)
 
 
-def check_result(op: Op, args: tuple[Any, ...], target: Tensor) -> None:
+def check_result(op: Op, args: Args, target: Tensor) -> None:
     """The result must fit the tensor that it is written to: same sizes, and a dtype whose category does not fall."""
-    if op.type is None:
+    if op.type is None or backend_of(op, args).fits(op, args):
         return
-    if isinstance(op.type, Pointwise) and modes.capture is None and _all_alike(args):
-        return
-    result = op.type(*[eager.type_of(a) for a in args])
-    if result.dtype is not target.dtype and not promotion.can_cast(result.dtype, target.dtype):
-        raise DTypeError(
-            f"result type {eager._name(result.dtype)} can't be cast to the desired output type {eager._name(target.dtype)}"
-        )
+    result = op.type(*[type_of(a) for a in args])
+    promotion.check_cast(result.dtype, target.dtype)
     if not same_dims(result.shape, target.dims):
-        raise ShapeError(f"output with shape {list(target.dims)} doesn't match the broadcast shape {list(result.shape)}")
-
-
-def _all_alike(args: tuple[Any, ...]) -> bool:
-    first = args[0]._data
-    if type(first) is not ndarray or first.dtype.kind not in "fc":
-        return False
-    for a in args[1:]:
-        if isinstance(a, Tensor):
-            if type(a._data) is not ndarray or a._data.dtype != first.dtype or a._data.shape != first.shape:
-                return False
-        elif type(a) not in (int, float):
-            return False
-    return True
+        raise ShapeError(
+            f"output with shape {list(target.dims)} doesn't match the broadcast shape {list(result.shape)}"
+        )
 
 
 Tensor.__weft_route__ = staticmethod(walk)  # type: ignore[attr-defined]

@@ -1,4 +1,5 @@
-"""From a group of nodes to nests: axes and accesses, instructions with levels and phases, partial results and what combines them."""
+"""From a group of nodes to nests: axes and accesses, instructions with levels and phases, partial results
+and what combines them."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ SUMMED_ROWS = 32  # rows that are added up column by column, one after the other
 
 
 def build_nests(group: Group, aliases: Aliases, stored: set[Value]) -> list[Nest]:
-    """The kernels of a group, in order: the nest itself, and one more for each result that its chunks leave in parts."""
+    """The kernels of a group, in order: the nest itself, and one more for each result that its chunks leave
+    in parts."""
     if group.inner is None and group.cross_row:
         flat = GroupBuilder(group, aliases, stored, flat=True).build()
         if flat[0].form == "flat":
@@ -35,7 +37,8 @@ def build_nests(group: Group, aliases: Aliases, stored: set[Value]) -> list[Nest
 
 
 class GroupBuilder:
-    """Writes the nest of one group. Accesses are collected with strides over the group's space, and become accesses of the nest at the end."""
+    """Writes the nest of one group. Accesses are collected with strides over the group's space, and become accesses
+    of the nest at the end."""
 
     def __init__(self, group: Group, aliases: Aliases, stored: set[Value], flat: bool = False) -> None:
         self.group, self.aliases, self.stored, self.flat = group, aliases, stored, flat
@@ -81,7 +84,8 @@ class GroupBuilder:
             self.outer, self.inner = self.inner, self.outer
             self.is_row_total = True
         sums_across = not self.is_row_total and any(n.outputs[0] in group.cross_row for n in reduces)
-        if self.outer and self.inner and axes[-1] in self.outer and not sums_across:  # (columns lie side by side in a vector: nothing joins them)
+        # (columns lie side by side in a vector: nothing joins them)
+        if self.outer and self.inner and axes[-1] in self.outer and not sums_across:
             self.form = "columns"
 
     def _is_column_sum(self, reduces: Sequence[Node]) -> bool:
@@ -132,7 +136,10 @@ class GroupBuilder:
         for argument, value in zip(op.schema.arguments, node.args, strict=False):
             if argument.kind == "Scalar" and is_default(value, argument.default):
                 args.append(None)
-            elif argument.kind in ("Tensor", "Scalar", "float", "int", "bool") and (type(value) is Value or type(value) is Expr):
+            elif (
+                argument.kind in ("Tensor", "Scalar", "float", "int", "bool")
+                and (type(value) is Value or type(value) is Expr)
+            ):
                 cast = compute is not None and argument.name not in keep
                 args.append((self._operand(value, axis_map), cast and argument.kind in ("Tensor", "Scalar")))
             elif argument.kind in ("Tensor", "Scalar") and value is not None and compute is not None:
@@ -149,7 +156,10 @@ class GroupBuilder:
         if type(value) is Expr:
             return Ref(self.emit(Instr("size", dt.int64, ONCE, what=value), ("size", value)))
         source: Value = value
-        while source not in self.known and source.node is not None and source.node.op.is_view and self.group.axis_map_of(source) is not None:
+        while (
+            source not in self.known and source.node is not None and source.node.op.is_view
+            and self.group.axis_map_of(source) is not None
+        ):
             source = source.node.args[0]
         if source in self.known:
             return Ref(self.known[source])
@@ -181,7 +191,9 @@ class GroupBuilder:
     def _number(self, value: Operand) -> int:
         if value not in self.numbers:
             self.numbers.append(value)
-        return self.emit(Instr("number", dt.float64, ONCE, what=self.numbers.index(value)), ("number", self.numbers.index(value)))
+        return self.emit(
+            Instr("number", dt.float64, ONCE, what=self.numbers.index(value)), ("number", self.numbers.index(value))
+        )
 
     def _fill(self, node: Node, dtype: DType) -> int:
         assert node.op.fill is not None
@@ -189,13 +201,17 @@ class GroupBuilder:
         if type(value) is Expr:
             return self.emit(Instr("size", dt.int64, ONCE, what=value), ("size", value))
         if type(value) is Value:
-            index = self._number(value) if value.node is None and dtype_of(value) is dt.float64 else self.outside(value, ())
+            index = (
+                self._number(value) if value.node is None and dtype_of(value) is dt.float64 else self.outside(value, ())
+            )
             return self.cast(index, dtype)
         return self.emit(Instr("literal", dtype, ONCE, what=value), ("literal", dtype, repr(value)))
 
     def cast(self, index: int, dtype: DType) -> int:
         source = self.instrs[index]
-        return self.emit(Instr("cast", dtype, source.level, source.phase, (Ref(index),), weight=1), ("cast", index, dtype))
+        return self.emit(
+            Instr("cast", dtype, source.level, source.phase, (Ref(index),), weight=1), ("cast", index, dtype)
+        )
 
     def _index(self, strides: tuple[Dim, ...], offset: Dim) -> int:
         access = self.access(None, strides, offset)
@@ -277,9 +293,14 @@ class GroupBuilder:
             return dm.minimum(64, dm.maximum(1, dm.floordiv(dm.product(self.group.space), CHUNK_ELEMENTS)))
         if not any(i.kind in ("total", "column") for i in self.instrs):
             return None
-        if any(i.kind == "column" and i.compute is not None and is_rounded(str(i.what), i.compute) for i in self.instrs):
+        if any(
+            i.kind == "column" and i.compute is not None and is_rounded(str(i.what), i.compute) for i in self.instrs
+        ):
             return dm.maximum(1, dm.floordiv(self._rows(), SUMMED_ROWS))
-        return dm.minimum(MAX_CHUNKS, dm.maximum(1, dm.minimum(dm.floordiv(self._rows(), CHUNK_ROWS), dm.floordiv(dm.product(self.group.space), CHUNK_ELEMENTS))))
+        return dm.minimum(MAX_CHUNKS, dm.maximum(
+            1,
+            dm.minimum(dm.floordiv(self._rows(), CHUNK_ROWS), dm.floordiv(dm.product(self.group.space), CHUNK_ELEMENTS))
+        ))
 
     def _is_flat_total(self) -> bool:
         return bool(self.group.inner is None and self.group.cross_row and not self.outer and self.inner)
@@ -301,7 +322,9 @@ class GroupBuilder:
             instr.dtype = held
             width = dm.product(dims_of(result)) if instr.kind == "column" else 1
             is_direct = chunks == 1 and held is dtype_of(result)
-            target = result if is_direct else Value(tensor_type(held, (chunks, width)), f"{result.name or 'result'}_parts")
+            target = (
+                result if is_direct else Value(tensor_type(held, (chunks, width)), f"{result.name or 'result'}_parts")
+            )
             writes.append(target)
             strides: tuple[Dim, ...] = (0,) * len(self.group.space)
             if instr.kind == "column":
@@ -325,7 +348,10 @@ class GroupBuilder:
         outer_sizes, outer_strides = coalesce(self.outer, space, [k[1] for k in keys])
         inner_sizes, inner_strides = coalesce(self.inner, space, [k[1] for k in keys])
         form = self.form
-        merged = self.group.inner is None and len(outer_sizes) == 1 and chunks is None and self._joins(outer_sizes, inner_sizes, outer_strides, inner_strides)
+        merged = (
+            self.group.inner is None and len(outer_sizes) == 1 and chunks is None
+            and self._joins(outer_sizes, inner_sizes, outer_strides, inner_strides)
+        )
         if merged:
             inner_sizes = [outer_sizes[0] * inner_sizes[0]]
             outer_sizes, outer_strides = [], [[] for _ in keys]
@@ -333,8 +359,10 @@ class GroupBuilder:
             form = "flat"
         reads = [r for r in self.roots if r not in writes]
         buffers = {v: i for i, v in enumerate([*reads, *writes])}
-        nest = Nest(form, tuple(outer_sizes), tuple(inner_sizes), reads, writes, numbers=self.numbers, instrs=self.instrs, chunks=chunks,
-                    nodes=tuple(self.group.nodes))
+        nest = Nest(
+            form, tuple(outer_sizes), tuple(inner_sizes), reads, writes, numbers=self.numbers, instrs=self.instrs,
+            chunks=chunks, nodes=tuple(self.group.nodes),
+        )
         for (root, _, offset), o, i in zip(keys, outer_strides, inner_strides, strict=False):
             dtype = dt.int64 if root is None else dtype_of(root)
             assert dtype is not None
@@ -346,8 +374,13 @@ class GroupBuilder:
         settle_phases(nest)
         return nest
 
-    def _joins(self, outer_sizes: list[Dim], inner_sizes: list[Dim], outer: list[list[Dim]], inner: list[list[Dim]]) -> bool:
-        return len(inner_sizes) == 1 and all(_adjacent(o[0], i[0], inner_sizes[0]) for o, i in zip(outer, inner, strict=False))
+    def _joins(
+        self, outer_sizes: list[Dim], inner_sizes: list[Dim], outer: list[list[Dim]], inner: list[list[Dim]]
+    ) -> bool:
+        return (
+            len(inner_sizes) == 1
+            and all(_adjacent(o[0], i[0], inner_sizes[0]) for o, i in zip(outer, inner, strict=False))
+        )
 
 
 def accumulator(combine: str, result: DType, source: DType) -> DType:

@@ -19,14 +19,18 @@ from weft.types.dims import Dim
 
 
 def copy_nest(
-    target: Value, dims: Sequence[Dim], root: Value, geometry: Geometry, node: Node, aliases: Aliases, place: Geometry | None = None
+    target: Value, dims: Sequence[Dim], root: Value, geometry: Geometry, node: Node, aliases: Aliases,
+    place: Geometry | None = None,
 ) -> Nest:
     """The elements of a view of `root` written to target: contiguous over `dims`, or where `place` says."""
     place = place or contiguous(tuple(dims))
     if root in aliases.splats:
         return _splat_copy(target, dims, root, node, place, aliases)
     axes = [i for i, d in enumerate(dims) if not (isinstance(d, int) and d == 1)]
-    strides = [tuple(0 if is_broadcast(g, d) else s for g, d, s in zip(geometry.dims, dims, geometry.strides, strict=False)), place.strides]
+    strides = [
+        tuple(0 if is_broadcast(g, d) else s for g, d, s in zip(geometry.dims, dims, geometry.strides, strict=False)),
+        place.strides,
+    ]
     sizes, joined = coalesce(axes, dims, strides)
     form = "flat" if len(sizes) == 1 else "rows"
     is_range = root.node is not None and root.node.op.counts
@@ -34,7 +38,8 @@ def copy_nest(
     source, result = dtype_of(root), dtype_of(target)
     assert source is not None and result is not None
     nest.accesses = [
-        Access(-1 if is_range else 0, source, tuple(joined[0]), geometry.offset), Access(len(nest.reads), result, tuple(joined[1]), place.offset)]
+        Access(-1 if is_range else 0, source, tuple(joined[0]), geometry.offset),
+        Access(len(nest.reads), result, tuple(joined[1]), place.offset)]
     level = FULL if sizes and joined[0][-1] != 0 else ROW if any(s != 0 for s in joined[0]) else ONCE
     nest.instrs = [Instr("index" if is_range else "load", source, level, what=0)]
     nest.stores = [Store(0, nest.accesses[1])]
@@ -50,7 +55,10 @@ def _splat_copy(target: Value, dims: Sequence[Dim], root: Value, node: Node, pla
     value = builder.splat(root, dtype)
     axes = [i for i, d in enumerate(dims) if not (isinstance(d, int) and d == 1)]
     sizes, joined = coalesce(axes, dims, [place.strides])
-    nest = Nest("flat" if len(sizes) == 1 else "rows", tuple(sizes[:-1]), tuple(sizes[-1:]), list(builder.roots), [target], nodes=(node,))
+    nest = Nest(
+        "flat" if len(sizes) == 1 else "rows", tuple(sizes[:-1]), tuple(sizes[-1:]), list(builder.roots), [target],
+        nodes=(node,),
+    )
     nest.numbers, nest.instrs = builder.numbers, builder.instrs
     nest.accesses = [Access(i, dt.float64, (0,) * len(sizes)) for i in range(len(builder.roots))]
     nest.accesses.append(Access(len(nest.reads), result, tuple(joined[0]), place.offset))
@@ -70,7 +78,9 @@ def fill_nest(target: Value, value: Any, node: Node) -> Nest:
     return nest
 
 
-def gather_nest(node: Node, aliases: Aliases, base: Operand, walked: Sequence[Dim], lookups: Sequence[Lookup], wraps: bool) -> Nest:
+def gather_nest(
+    node: Node, aliases: Aliases, base: Operand, walked: Sequence[Dim], lookups: Sequence[Lookup], wraps: bool
+) -> Nest:
     """out[i] = base at strides `walked` over i, moved by each lookup's index times its stride."""
     out = node.outputs[0]
     builder = GroupBuilder(Group(dims_of(out), 0, 0), aliases, {out})
@@ -102,7 +112,8 @@ def gather_nest(node: Node, aliases: Aliases, base: Operand, walked: Sequence[Di
 
 @dataclass(frozen=True)
 class Lookup:
-    """An index tensor: the axes of the result that it varies over, and the stride and size of the dim that it looks up."""
+    """An index tensor: the axes of the result that it varies over, and the stride and size of the dim that it
+    looks up."""
 
     index: Value
     axes: tuple[int, ...]

@@ -1,11 +1,12 @@
 """KernelCall and its kin: the steps that a lowered graph consists of, as the program builder sees them.
 
-A kernel is one emitted function `i64 @name(ptr bufs, ptr ints, ptr numbers, ptr scratch, i64 begin, i64 end)`. It does the part [begin, end) of
-its parallel extent and returns 0, or 1 + k when its bounds check k failed. Tables: `bufs` holds one address per buffer, `ints` one i64 per entry of
-`ints`, `numbers` one double per entry of `numbers`. Parts may run in any order and at the same time; what is computed does not depend on the cuts.
+A kernel is one emitted function `i64 @name(ptr bufs, ptr ints, ptr numbers, ptr scratch, i64 begin, i64 end)`.
+It does the part [begin, end) of its parallel extent and returns 0, or 1 + k when its bounds check k failed. Tables:
+`bufs` holds one address per buffer, `ints` one i64 per entry of `ints`, `numbers` one double per entry of `numbers`.
+Parts may run in any order and at the same time; what is computed does not depend on the cuts.
 
-Buffers are contiguous, row-major, of their Value's own type, and never overlap except where `in_place` allows it. A Value that is no tensor (a number that
-a node computes) is a buffer of one element: float f64, int i64, bool one byte.
+Buffers are contiguous, row-major, of their Value's own type, and never overlap except where `in_place` allows it.
+A Value that is no tensor (a number that a node computes) is a buffer of one element: float f64, int i64, bool one byte.
 """
 
 from __future__ import annotations
@@ -24,15 +25,17 @@ class KernelCall:
     """One call of an emitted function.
 
     function      name of the emitted LLVM function; equal nests share one
-    buffers       values read, then values written, in pointer table order; temporaries (node is None and no parameter) may be among them
+    buffers       values read, then values written, in pointer table order; temporaries (node is None and no parameter)
+                  may be among them
     outputs       how many of `buffers`, at the end, are written
     ints          i64 table: sizes, strides and offsets, as expressions over symbols
     numbers       f64 table: FLOAT parameters (or literal numbers) that the kernel reads at run time
     extent        number of parts of the parallel loop; 1 means there is nothing to split
-    cost          rough scalar work of the whole call (elements times weight), for the choice between serial and parallel
+    cost          rough scalar work of the whole call (elements times weight), for the choice between serial
+                  and parallel
     scratch_bytes private memory that each concurrently running part needs (64-byte aligned)
-    in_place      (output index, buffer index of an input): the output may take the input's memory, for each element is read before and only
-                  where it is written
+    in_place      (output index, buffer index of an input): the output may take the input's memory, for each element
+                  is read before and only where it is written
     nodes         what the kernel computes; `raises` are indices into it: bounds check k belongs to nodes[raises[k]]
     text          the nest as readable loops
     """
@@ -62,11 +65,12 @@ class KernelCall:
 
 
 @dataclass(frozen=True)
-class ForeignStep:
+class HostCall:
     """A node without a native lowering: NumPy evaluates it through ops.compute.evaluate.
 
-    `inputs` are the node's Values in order of first use (each is a root, or has an entry in the lowered graph's `alias`); `outputs` its results, each a
-    buffer that is written contiguously. Sizes that the node binds (`u` symbols in its result types) are known once it has run.
+    `inputs` are the node's Values in order of first use (each is a root, or has an entry in the lowered
+    graph's `alias`); `outputs` its results, each a buffer that is written contiguously. Sizes that the node binds
+    (`u` symbols in its result types) are known once it has run.
     """
 
     node: Node
@@ -84,15 +88,16 @@ class BlockStep:
     blocks: tuple[LoweredGraph, ...]
 
 
-Step = KernelCall | ForeignStep | BlockStep
+Step = KernelCall | HostCall | BlockStep
 
 
 @dataclass
 class LoweredGraph:
     """A graph (or block) as steps in a valid order.
 
-    alias: values that are views of materialised buffers, as (root, geometry over it). Every other tensor value that a step or result mentions is
-    a root itself. Results are contiguous: those of `results` are roots, or aliases that are contiguous at offset 0.
+    alias: values that are views of materialised buffers, as (root, geometry over it). Every other tensor value
+    that a step or result mentions is a root itself. Results are contiguous: those of `results` are roots, or aliases
+    that are contiguous at offset 0.
     """
 
     graph: Graph

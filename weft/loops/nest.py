@@ -1,11 +1,12 @@
 """The nest: what one kernel does, as data. Axes, accesses to buffers, instructions in order, stores.
 
-    rows      for each outer index: one pass over the inner axes per phase, the last inner axis in vectors; reductions give row values
+    rows      for each outer index: one pass over the inner axes per phase, the last inner axis in vectors;
+              reductions give row values
     columns   the last outer axis in vectors, the inner axes one by one; a row value is a vector of columns
     flat      one axis only, cut anywhere into blocks
 
-An instruction's level says where it varies: 0 nowhere, 1 with the outer axes, 2 with the inner axes too. At level 2 `phase` is the first pass that
-can compute it; at level 1 the number of passes that must be over.
+An instruction's level says where it varies: 0 nowhere, 1 with the outer axes, 2 with the inner axes too.
+At level 2 `phase` is the first pass that can compute it; at level 1 the number of passes that must be over.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ FLAT_BLOCK = 1024  # elements; the unit in which a flat nest may be cut
 
 @dataclass(frozen=True)
 class Access:
-    """One way to read or write a buffer: element strides along the outer, then the inner axes, and an element offset."""
+    """One way to read or write a buffer: element strides along the outer, then the inner axes,
+    and an element offset."""
 
     buffer: int
     dtype: DType
@@ -36,9 +38,9 @@ class Access:
 class Instr:
     """One instruction; its number in the nest's list is its name.
 
-    kind      "load" (access), "literal" (value), "number" (index into numbers), "size" (a dim), "index" (access-like linear index), "cast",
-              "apply" (op), "reduce", "column", "total" (combine); "offset" moves an access to where its operands say (Gather), "gather" loads
-              each element from where its operands say (Gather)
+    kind      "load" (access), "literal" (value), "number" (index into numbers), "size" (a dim), "index" (access-like
+              linear index), "cast", "apply" (op), "reduce", "column", "total" (combine); "offset" moves an access to
+              where its operands say (Gather), "gather" loads each element from where its operands say (Gather)
     args      operands: `Ref(i)`, or immediates
     """
 
@@ -51,7 +53,7 @@ class Instr:
     compute: DType | None = None
     node: Node | None = None
     weight: int = 0
-    kept: bool = False
+    stashed: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,10 @@ class Ref:
 
 @dataclass(frozen=True)
 class Gather:
-    """Dims of an access that are not walked but looked up: for each the element stride and the size. An index outside of the size fails the
-    kernel's check; `wraps` lets negative ones count from the end. `count`: how many indices there are. Where there are none nothing is looked up,
-    though an index that is the same everywhere is looked at before the loops begin."""
+    """Dims of an access that are not walked but looked up: for each the element stride and the size.
+    An index outside of the size fails the kernel's check; `wraps` lets negative ones count from the end. `count`:
+    how many indices there are. Where there are none nothing is looked up, though an index that is the same everywhere
+    is looked at before the loops begin."""
 
     access: int
     strides: tuple[Dim, ...]
@@ -84,7 +87,8 @@ class Store:
 
 @dataclass
 class Nest:
-    """One kernel. Buffers: `reads`, then `writes`. `chunks` is set when rows are dealt out in fixed portions that each leave partial results."""
+    """One kernel. Buffers: `reads`, then `writes`. `chunks` is set when rows are dealt out in fixed portions that each
+    leave partial results."""
 
     form: str
     outer: tuple[Dim, ...]

@@ -1,4 +1,4 @@
-"""Phases of a nest: how many passes it takes, what each needs, and which values are kept from one to a later one."""
+"""Phases of a nest: how many passes it takes, what each needs, and which values are stashed by one for a later one."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def is_inner_store(nest: Nest, store: Store) -> bool:
 
 
 def phase_roots(nest: Nest, phase: int) -> list[int]:
-    """Instructions whose values one pass needs: sources of reductions, stores, values kept for later."""
+    """Instructions whose values one pass needs: sources of reductions, stores, values stashed for later."""
     roots = []
     for i, instr in enumerate(nest.instrs):
         if (instr.kind == "reduce" and instr.phase == phase + 1) or (instr.kind == "column" and instr.phase == phase):
             roots.append(instr.args[0].index)
-        if instr.kept and instr.phase == phase:
+        if instr.stashed and instr.phase == phase:
             roots.append(i)
     roots += [s.index for s in nest.stores if is_inner_store(nest, s) and nest.instrs[s.index].phase == phase]
     return roots
@@ -56,10 +56,10 @@ def operands(instr: Instr) -> list[int]:
 
 def _keep(nest: Nest, index: int, phase: int) -> None:
     instr = nest.instrs[index]
-    if instr.level < FULL or (instr.kept and instr.phase < phase):
+    if instr.level < FULL or (instr.stashed and instr.phase < phase):
         return
     if instr.phase < phase and _cone(nest, index, set()) > KEEP_WEIGHT:
-        instr.kept = True
+        instr.stashed = True
         return
     for operand in operands(instr):
         _keep(nest, operand, phase)
@@ -71,4 +71,7 @@ def _cone(nest: Nest, index: int, seen: set[int]) -> int:
         return 0
     seen.add(index)
     instr = nest.instrs[index]
-    return max(instr.weight, 1 if instr.kind == "load" else 0) + sum(_cone(nest, i, seen) for i in operands(instr) if not nest.instrs[i].kept)
+    return (
+        max(instr.weight, 1 if instr.kind == "load" else 0)
+        + sum(_cone(nest, i, seen) for i in operands(instr) if not nest.instrs[i].stashed)
+    )

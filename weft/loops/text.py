@@ -9,7 +9,10 @@ from weft.loops.nest import FULL, ROW, Access, Instr, Nest, Ref
 
 def nest_text(nest: Nest, name: str = "kernel") -> str:
     """The loops of a nest, one instruction a line."""
-    lines = [f"{name}({', '.join(map(_buffer_text, nest.reads))}) -> {', '.join(map(_buffer_text, nest.writes))}  # {nest.form}"]
+    lines = [
+        f"{name}({', '.join(map(_buffer_text, nest.reads))}) -> {', '.join(map(_buffer_text, nest.writes))}  "
+        f"# {nest.form}"
+    ]
     lines += [f"  {line}" for line in _level_lines(nest, 0, None)]
     for k, size in enumerate(nest.outer):
         how = " parallel" if k == 0 else ""
@@ -19,7 +22,10 @@ def nest_text(nest: Nest, name: str = "kernel") -> str:
         lines += [pad + line for line in _level_lines(nest, ROW, phase)]
         body = _level_lines(nest, FULL, phase)
         if phase < nest.phases:
-            lines.append(pad + f"for {', '.join(f'j{k} in 0..{d}' for k, d in enumerate(nest.inner)) or 'once'}:  # phase {phase}")
+            lines.append(
+                pad
+                + f"for {', '.join(f'j{k} in 0..{d}' for k, d in enumerate(nest.inner)) or 'once'}:  # phase {phase}"
+            )
             lines += [pad + "  " + line for line in body]
     for store in nest.stores:
         lines.append(pad + f"{_access_text(nest, store.access)} = %{store.index}")
@@ -31,11 +37,14 @@ def _buffer_text(value: Any) -> str:
 
 
 def _level_lines(nest: Nest, level: int, phase: int | None) -> list[str]:
-    return [f"%{i} = {_instr_text(nest, x)}" for i, x in enumerate(nest.instrs) if x.level == level and (phase is None or x.phase == phase)]
+    return [
+        f"%{i} = {_instr_text(nest, x)}"
+        for i, x in enumerate(nest.instrs) if x.level == level and (phase is None or x.phase == phase)
+    ]
 
 
 def _instr_text(nest: Nest, instr: Instr) -> str:
-    kept = "  # kept" if instr.kept else ""
+    stashed = "  # stashed" if instr.stashed else ""
     if instr.kind in ("load", "index"):
         return f"{instr.kind} {_access_text(nest, nest.accesses[instr.what])}"
     if instr.kind in ("offset", "gather"):
@@ -44,8 +53,8 @@ def _instr_text(nest: Nest, instr: Instr) -> str:
     args = ", ".join(_argument_text(a) for a in instr.args)
     what = instr.what.name if instr.kind == "apply" else instr.what
     if instr.kind == "apply":
-        return f"{what}({args}): {instr.dtype.short}{kept}"
-    return f"{instr.kind} {what if what is not None else ''}({args}): {instr.dtype.short}{kept}"
+        return f"{what}({args}): {instr.dtype.short}{stashed}"
+    return f"{instr.kind} {what if what is not None else ''}({args}): {instr.dtype.short}{stashed}"
 
 
 def _argument_text(argument: Any) -> str:

@@ -1,6 +1,7 @@
 """Floor 9: neural networks with PyTorch's names: Module and the modules, functional, init, utils.
 
-modules/module.py is the base; each other file of modules/ is one family. Everything computes through weft.nn.functional.
+modules/module.py is the base; each other file of modules/ is one family.
+Everything computes through weft.nn.functional.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -158,14 +159,17 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Lazy layers (uninitialized.py says why) and the modules that few programs name are imported when first asked for."""
+    """Lazy layers (uninitialized.py says why) and the modules that few programs name are imported
+    when first asked for."""
     import importlib
 
     if name in ("attention", "grad"):
         return importlib.import_module(f"weft.nn.{name}")
     if name not in __all__:
         refuse("module 'weft.nn'", name)
-    return getattr(importlib.import_module("weft.nn.uninitialized" if name.startswith("Un") else "weft.nn.modules.lazy_layers"), name)
+    return getattr(importlib.import_module(
+        "weft.nn.uninitialized" if name.startswith("Un") else "weft.nn.modules.lazy_layers"
+    ), name)
 
 
 def __dir__() -> list[str]:

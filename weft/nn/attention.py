@@ -1,4 +1,5 @@
-"""Which implementation scaled_dot_product_attention uses: weft has one, so that what programs choose here chooses nothing."""
+"""Which implementation scaled_dot_product_attention uses: weft has one, so that what programs choose
+here chooses nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class SDPBackend(IntEnum):
 
 @contextmanager
 def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[dict[str, Any]]:
-    """Takes the backends that a program asks for and goes on with weft's own. Raises ArgumentError for what is no backend."""
+    """Takes the backends that a program asks for and goes on with weft's own.
+    Raises ArgumentError for what is no backend."""
     asked = list(backends) if isinstance(backends, (list, tuple)) else [backends]
     if not all(isinstance(b, SDPBackend) for b in asked):
         raise ArgumentError(f"sdpa_kernel: expected SDPBackend or a list of them, but got {backends!r}")

@@ -1,7 +1,7 @@
 """weft.nn.functional: the functions of neural networks, found by name.
 
-`nn::` entries of the catalogue have the signatures that users write; operators that need no other signature are `aten::` entries; what has
-no entry is written with operators in weft/nn/functions.
+`nn::` entries of the catalogue have the signatures that users write; operators that need no other signature are
+`aten::` entries; what has no entry is written with operators in weft/nn/functions.
 """
 
 from __future__ import annotations

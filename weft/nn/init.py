@@ -27,7 +27,8 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Gene
 
 
 def trunc_normal_(
-    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Generator | None = None
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Normal, cut off at a and b (by the inverse of the distribution function)."""
     low, high = (math.erf((edge - mean) / std / math.sqrt(2.0)) for edge in (a, b))
@@ -88,7 +89,9 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     gains = {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
     if nonlinearity in gains:
         return gains[nonlinearity]
-    if nonlinearity in ("linear", "sigmoid", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"):
+    if nonlinearity in (
+        "linear", "sigmoid", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"
+    ):
         return 1.0
     raise ValueProblem(f"Unsupported nonlinearity {nonlinearity}")
 
@@ -108,7 +111,8 @@ def _fan(tensor: Tensor, mode: str) -> int:
 
 
 def kaiming_uniform_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Generator | None = None
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
 ) -> Tensor:
     """Uniform with the variance of He et al. (arXiv:1502.01852)."""
     if _is_empty(tensor):
@@ -118,7 +122,8 @@ def kaiming_uniform_(
 
 
 def kaiming_normal_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Generator | None = None
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
 ) -> Tensor:
     """Normal with the variance of He et al. (arXiv:1502.01852)."""
     if _is_empty(tensor):
@@ -145,7 +150,8 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | Non
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
-    """A random matrix (trailing dims taken as one) with orthonormal rows or columns. Source: Saxe et al. (arXiv:1312.6120)."""
+    """A random matrix (trailing dims taken as one) with orthonormal rows or columns.
+    Source: Saxe et al. (arXiv:1312.6120)."""
     if tensor.ndim < 2:
         raise ValueProblem("Only tensors with 2 or more dimensions are supported")
     if tensor.numel() == 0:

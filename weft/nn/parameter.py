@@ -9,6 +9,7 @@ import numpy as np
 from weft.layers.factories import FACTORIES
 from weft.ops.overrides import disabled_weft_function
 from weft.support.errors import ArgumentError
+from weft.tensor.dense import detached
 from weft.tensor.tensor import Tensor
 
 empty, zeros, ones = (FACTORIES[name] for name in ("empty", "zeros", "ones"))  # of a module, on its device
@@ -18,13 +19,17 @@ class _ParameterClass(type):
     """A tensor of another class counts as a Parameter once `Parameter(tensor)` made it one."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return type.__instancecheck__(cls, instance) or (cls is Parameter and isinstance(instance, Tensor) and instance._is_param)
+        return (
+            type.__instancecheck__(cls, instance)
+            or (cls is Parameter and isinstance(instance, Tensor) and instance._is_param)
+        )
 
 
 class Parameter(Tensor, metaclass=_ParameterClass):
     """A leaf tensor that requires grad by default. `Parameter(data)` shares the bytes of `data`.
 
-    Of an object of a tensor subclass it makes another object of that class, which `isinstance(p, Parameter)` knows as a parameter.
+    Of an object of a tensor subclass it makes another object of that class, which `isinstance(p, Parameter)` knows
+    as a parameter.
     """
 
     _is_param = True
@@ -32,14 +37,16 @@ class Parameter(Tensor, metaclass=_ParameterClass):
     __weft_function__ = disabled_weft_function
 
     def __new__(cls, data: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if type(data) is not Tensor and cls is Parameter and isinstance(data, Tensor) and not issubclass(type(data), Parameter):
+        if (
+            type(data) is not Tensor and cls is Parameter and isinstance(data, Tensor)
+            and not issubclass(type(data), Parameter)
+        ):
             return _of_subclass(data, *args, **kwargs)
         return object.__new__(cls)
 
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
         source = Tensor(_empty()) if data is None else data
-        payload = source._data
-        self._data = payload if type(payload) is np.ndarray else payload.detached()
+        self._data = detached(source._data)
         self._storage = source.storage()
         self._autograd = self._view = None
         if requires_grad:
@@ -52,7 +59,8 @@ class _BufferClass(type):
 
 
 class Buffer(metaclass=_BufferClass):
-    """A tensor that becomes a buffer when it is assigned to an attribute of a Module. `Buffer(data, persistent=False)` is not saved."""
+    """A tensor that becomes a buffer when it is assigned to an attribute of a Module.
+    `Buffer(data, persistent=False)` is not saved."""
 
     persistent: bool
 
@@ -67,8 +75,8 @@ def _of_subclass(data: Tensor, requires_grad: bool = True) -> Tensor:
     out = data.detach().requires_grad_(requires_grad)
     if type(out) is not type(data):
         raise ArgumentError(
-            f"Parameter(): detach() of a {type(data).__name__} gave a {type(out).__name__}; a class whose objects are to be parameters must keep its "
-            "class in detach()"
+            f"Parameter(): detach() of a {type(data).__name__} gave a {type(out).__name__}; a class whose objects are "
+            "to be parameters must keep its class in detach()"
         )
     out._is_param = True
     return out

@@ -1,7 +1,7 @@
 """Parameters and buffers without a shape yet, of lazy layers.
 
-They take calls over (`__weft_function__`), and once such a class exists every public call asks for it: so nothing imports this module before a
-program uses a lazy layer.
+They take calls over (`__weft_function__`), and once such a class exists every public call asks for it:
+so nothing imports this module before a program uses a lazy layer.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from weft.types import dtype as dt
 from weft.types.dtype import DType
 
 _CASTS = frozenset({"to", "float", "double", "half", "bfloat16", "is_floating_point", "is_complex"})
-_KNOWN = frozenset({"requires_grad_", "__reduce_ex__", "__deepcopy__", "__get__", "__set__", "__hash__"})  # what needs no shape
+# what needs no shape
+_KNOWN = frozenset({"requires_grad_", "__reduce_ex__", "__deepcopy__", "__get__", "__set__", "__hash__"})
 
 
 class _Uninitialized(Shapeless):
-    """What both share: no shape, no use in operators, and `materialize`, which makes them tensors of the ordinary class in place."""
+    """What both share: no shape, no use in operators, and `materialize`, which makes them tensors of the ordinary class
+    in place."""
 
     _becomes: type[Tensor]
     _data: Any
@@ -37,16 +39,18 @@ class _Uninitialized(Shapeless):
         if name in _KNOWN:
             return disabled_weft_function(func, types, args, kwargs)
         raise ValueProblem(
-            f"Attempted to use an uninitialized parameter in {name}. This error happens when you are using a lazy module or explicitly manipulating "
-            f"`weft.nn.parameter.{cls.__name__}` objects. Call the module once with an input, so that it learns its sizes"
+            f"Attempted to use an uninitialized parameter in {name}. This error happens when you are using a lazy "
+            f"module or explicitly manipulating `weft.nn.parameter.{cls.__name__}` objects. Call the module once with "
+            "an input, so that it learns its sizes"
         )
 
     @property
     def shape(self) -> Any:
         """Not known yet. Raises StateError."""
         raise StateError(
-            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` when trying to load an "
-            "uninitialized parameter into an initialized one. Call the lazy module once with an input before its parameters' shapes are asked for"
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. "
+            "Call the lazy module once with an input before its parameters' shapes are asked for"
         )
 
     dims = shape
@@ -60,7 +64,9 @@ class _Uninitialized(Shapeless):
 
     def share_memory_(self) -> Any:
         """Refused: there is no memory yet."""
-        raise StateError("Can't share memory on an uninitialized parameter or buffer. Call the lazy module once with an input first")
+        raise StateError(
+            "Can't share memory on an uninitialized parameter or buffer. Call the lazy module once with an input first"
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -68,7 +74,8 @@ class _Uninitialized(Shapeless):
     __str__ = __repr__
 
 
-class UninitializedParameter(_Uninitialized, Parameter):  # type: ignore[misc]  # __weft_function__, which Parameter has none of
+# __weft_function__, which Parameter has none of
+class UninitializedParameter(_Uninitialized, Parameter):  # type: ignore[misc]
     """A parameter whose shape is not known yet: `materialize(shape)` makes it an ordinary one."""
 
     _becomes = Parameter

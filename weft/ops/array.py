@@ -1,4 +1,5 @@
-"""Array: a NumPy array that operators accept. Rules (vjp, decompose) run on it when only values are wanted: interpreter, eager composites."""
+"""Array: a NumPy array that operators accept. Rules (vjp, decompose) run on it when only values are wanted:
+interpreter, eager composites."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The backward plan of an operator: its formulas, and where each formula's arguments come from. One per entry, made once."""
+"""The backward plan of an operator: its formulas, and where each formula's arguments come from.
+One per entry, made once."""
 
 from __future__ import annotations
 
@@ -48,6 +49,16 @@ class Plan:
     def saves_results(self) -> bool:
         """Whether any formula reads a result."""
         return any(s.kind == RESULT for s in self.slots)
+
+    @cached_property
+    def places(self) -> tuple[tuple[int, ...], ...]:
+        """For each formula where its parameters are: in a slot, or at -1 the gradient, at -2 all gradients,
+        at -3 which of them are wanted."""
+        beside = {GRAD: -1, GRADS: -2, NEEDS: -3}
+        return tuple([
+            tuple([beside[s.kind] if s.kind in beside else self.slots.index(s) for s in f.sources])
+            for f in self.formulas
+        ])
 
     def slot(self, source: Source) -> int:
         return self.slots.index(source)
@@ -121,34 +132,30 @@ def _source(op: Op, name: str) -> Source:
     for i, r in enumerate(schema.returns):
         if r.name == name:
             return Source(RESULT, i)
-    raise ValueProblem(f"{op.name}: the formula parameter {name!r} is neither g, gs, needs, result, nor an argument ({', '.join(names)})")
+    raise ValueProblem(
+        f"{op.name}: the formula parameter {name!r} is neither g, gs, needs, result, "
+        f"nor an argument ({', '.join(names)})"
+    )
 
 
-def apply_functional(plan: Plan, grads: tuple[Any, ...], needs: tuple[bool, ...], packed: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The pure form of every node: cotangents, which inputs want one, and unpacked slots in; one gradient per differentiable input out."""
-    values = dict(zip(plan.slots, packed, strict=True))
-    out: dict[int, Any] = {}
-    wanted = dict(zip(plan.differentiable, needs, strict=True))
-    for formula in plan.formulas:
-        if not any(wanted[i] for i in formula.inputs):
+def apply_functional(
+    plan: Plan, grads: tuple[Any, ...], needs: tuple[bool, ...], packed: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """The pure form of every node: cotangents, which inputs want one, and unpacked slots in;
+    one gradient per differentiable input out."""
+    out: list[Any] = []
+    given = (grads[0] if grads else None, grads, needs)
+    for formula, places in zip(plan.formulas, plan.places, strict=True):
+        wanted = needs[len(out) : len(out) + len(formula.inputs)]
+        if not any(wanted):
+            out.extend([None] * len(wanted))
             continue
-        arguments = [_argument(s, grads, needs, values) for s in formula.sources]
-        result = formula.rule(*arguments)
+        result = formula.rule(*[packed[at] if at >= 0 else given[-1 - at] for at in places])
         if formula.is_joint:
-            out.update((i, r if wanted[i] else None) for i, r in zip(formula.inputs, result, strict=False))
+            out.extend([r if w else None for r, w in zip(result, wanted, strict=True)])
         else:
-            out[formula.inputs[0]] = result
-    return tuple(out.get(i) for i in plan.differentiable)
-
-
-def _argument(source: Source, grads: tuple[Any, ...], needs: tuple[bool, ...], values: dict[Source, Any]) -> Any:
-    if source.kind == GRAD:
-        return grads[0]
-    if source.kind == GRADS:
-        return grads
-    if source.kind == NEEDS:
-        return needs
-    return values[source]
+            out.append(result)
+    return tuple(out)
 
 
 @cache

@@ -1,4 +1,5 @@
-"""What batch rules are written with: `rule(op, size, flags, *args)`, where batched tensors have the batch in front and flags say which they are.
+"""What batch rules are written with: `rule(op, size, flags, *args)`, where batched tensors have the batch in front
+and flags say which they are.
 
 A rule computes for all examples at once, by calling operators, and gives results with the batch in front.
 """
@@ -8,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.ops.op import OPS, Op
-from weft.ops.packet import aten
+from weft.ops.op import Op
+from weft.ops.packet import Packet, aten
 from weft.ops.route import call
 from weft.types.dims import Dim
 
@@ -17,9 +18,22 @@ Rule = Callable[..., Any]
 Flags = tuple[Any, ...]
 
 
-def set_rule(name: str, rule: Rule) -> None:
-    """Write the batch rule of an entry that stands elsewhere."""
-    object.__setattr__(OPS[name], "batch", rule)
+def batches(*operators: Packet) -> Callable[[Rule], Rule]:
+    """Enter the batch rule of entries that stand elsewhere: of one overload (`aten.max.dim`), or of an operator that
+    has no other."""
+
+    def enter_all(rule: Rule) -> Rule:
+        for packet in operators:
+            (op,) = packet.overloads
+            enter(op, rule)
+        return rule
+
+    return enter_all
+
+
+def enter(op: Op, rule: Rule) -> None:
+    """The batch rule of an entry."""
+    object.__setattr__(op, "batch", rule)
 
 
 def whole(value: Any, size: Dim) -> Any:
@@ -55,7 +69,8 @@ def ranks(op: Op, flags: Flags, args: Flags) -> int:
 
 
 def same(op: Op, size: Dim, flags: Flags, *args: Any) -> Any:
-    """The operator treats leading dims as a batch already: every tensor gets the batch dim, and ranks that let the batch dims meet."""
+    """The operator treats leading dims as a batch already: every tensor gets the batch dim, and ranks that let
+    the batch dims meet."""
     listed = everywhere(size, flags, args)
     rank = max(listed[i].ndim - 1 for i in op.tensor_positions if listed[i] is not None)
     for i in op.tensor_positions:
@@ -70,7 +85,8 @@ def unary(op: Op, size: Dim, flags: Flags, *args: Any) -> Any:
 
 
 def along(*names: str) -> Rule:
-    """A rule for operators that work along dims given by name: they lie one further in the batch. 0-dim examples get a dim for the call."""
+    """A rule for operators that work along dims given by name: they lie one further in the batch.
+    0-dim examples get a dim for the call."""
 
     def rule(op: Op, size: Dim, flags: Flags, *args: Any) -> Any:
         rank = ranks(op, flags, args)

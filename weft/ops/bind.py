@@ -25,6 +25,11 @@ def is_routable(value: Any) -> bool:
     return hasattr(type(value), "__weft_route__")
 
 
+def is_tensor_class(kind: type) -> bool:
+    """Whether all objects of a class are tensors to operators: none of them stands for a number."""
+    return hasattr(kind, "__weft_route__") and not hasattr(kind, "__weft_number__")
+
+
 def _integer(value: Any, argument: Argument) -> Any:
     kind = type(value)
     if kind is int or kind is Expr:
@@ -62,7 +67,10 @@ def _float(value: Any, argument: Argument) -> Any:
     number = _number(value, argument)
     if isinstance(number, complex):
         raise Mismatch(f"argument '{argument.name}' must be float, not complex")
-    return float(number) if isinstance(number, (int, float)) and not hasattr(type(number), "__weft_number__") else number  # (lifted ones say they are floats)
+    # (lifted ones say they are floats)
+    return (
+        float(number) if isinstance(number, (int, float)) and not hasattr(type(number), "__weft_number__") else number
+    )
 
 
 def _bool(value: Any, argument: Argument) -> Any:
@@ -110,8 +118,8 @@ def _tensor_or_number(value: Any, argument: Argument) -> Any:
 
 
 _CONVERT: dict[str, Callable[[Any, Argument], Any]] = {
-    "Tensor": _tensor, "Scalar": _number, "int": _integer, "float": _float, "bool": _bool, "str": _str, "ScalarType": _dtype,
-    "Device": _device, "Layout": _any, "MemoryFormat": _any, "Generator": _any, "Object": _any,
+    "Tensor": _tensor, "Scalar": _number, "int": _integer, "float": _float, "bool": _bool, "str": _str,
+    "ScalarType": _dtype, "Device": _device, "Layout": _any, "MemoryFormat": _any, "Generator": _any, "Object": _any,
 }
 
 
@@ -125,7 +133,10 @@ def _list(value: Any, argument: Argument, one: Callable[[Any, Argument], Any]) -
         if argument.element_optional:
             return tuple(None if v is None else one(v, argument) for v in value)
         return tuple([one(v, argument) for v in value])
-    if argument.list_size is not None or (argument.kind == "int" and (isinstance(value, (int, SymInt, Expr)) or _is_whole(value))):
+    if (
+        argument.list_size is not None
+        or (argument.kind == "int" and (isinstance(value, (int, SymInt, Expr)) or _is_whole(value)))
+    ):
         if value is True or value is False:  # a flag is no dim: `var(x, False)` means unbiased
             raise Mismatch(f"argument '{argument.name}' must be a list of {argument.kind}, not bool")
         return (one(value, argument),) * (argument.list_size or 1)
@@ -204,7 +215,8 @@ _ROUTABLE: set[type] = set()  # classes seen to have a route; tensor subclasses 
 
 @cache
 def _plain_kinds(op: Op) -> tuple[tuple[Any, ...], tuple[tuple[Any, ...], ...], int]:
-    """Per positional argument the exact types that need no conversion; the tails of defaults; the least number of arguments."""
+    """Per positional argument the exact types that need no conversion; the tails of defaults;
+    the least number of arguments."""
     arguments = op.schema.arguments
     accepted: list[Any] = []
     for a in arguments[: positional_count(op)]:
@@ -218,7 +230,9 @@ def exact_types(op: Op, a: Argument) -> frozenset[type]:
     """The types that need no conversion."""
     if a.is_list:
         return frozenset((type(None),) if a.is_optional else ())
-    kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (float,), "bool": (bool,), "str": (str,), "Scalar": (int, float, bool)}
+    kinds: dict[str, tuple[type, ...]] = {
+        "int": (int,), "float": (float,), "bool": (bool,), "str": (str,), "Scalar": (int, float, bool)
+    }
     found = kinds.get(a.kind, ())
     if a.is_tensor and op.numbers:
         found = (int, float, bool)
@@ -266,7 +280,9 @@ def _gather_varargs(op: Op, args: tuple[Any, ...], limit: int) -> tuple[Any, ...
     raise Mismatch(f"takes {limit} positional arguments but {len(args)} were given")
 
 
-def bind_any(name: str, candidates: Sequence[Op], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Op, tuple[Any, ...]]:
+def bind_any(
+    name: str, candidates: Sequence[Op], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Op, tuple[Any, ...]]:
     """The first overload that fits, with its bound arguments. Raises ArgumentError that lists the candidates."""
     problems: list[str] = []
     for op in candidates:

@@ -1,17 +1,19 @@
-"""The NumPy value of any entry: `evaluate(op, args)` on ndarrays, out of place. Eager mode, the interpreter and foreign segments share it."""
+"""The NumPy value of any entry: `evaluate(op, args)` on ndarrays, out of place. Eager mode, the interpreter and host
+segments share it.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from weft.ops.geometry import Geometry, outside_storage
+from weft.ops.geometry import Geometry, contiguous_strides, outside_storage
 from weft.ops.op import Op
-from weft.ops.rules import Pointwise, normalize_dims
-from weft.ops.scalar_numpy import NUMPY, copied_order, run_body
+from weft.ops.rules import normalize_dims
+from weft.ops.scalar_numpy import NUMPY
 from weft.ops.sums import reducer
 from weft.support.errors import StateError
 from weft.types import dtype as dt
@@ -19,6 +21,7 @@ from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, tensor_type
 
 Array = np.ndarray[Any, Any]
+Function = Callable[..., Any]
 _rule_runner: list[Callable[[Any, tuple[Any, ...]], Any]] = []
 
 
@@ -37,70 +40,153 @@ def type_of(value: Any) -> Any:
 
 
 def evaluate(op: Op, args: tuple[Any, ...]) -> Any:
-    """The operator's value on ndarrays in schema order: an ndarray, or a tuple of them. Views share memory with their base.
+    """The operator's value on ndarrays in schema order: an ndarray, or a tuple of them. Views share memory with their
+    base.
 
     Floating point exceptions are silent, as in PyTorch. Raises what the type rule raises.
     """
-    return _EVALUATE[op.how](op, args)
+    return EVALUATE[op.how](op, args)
 
 
-def _evaluate_scalar(op: Op, args: tuple[Any, ...]) -> Any:
-    rule = op.type
-    types = tuple(type_of(a) for a in args)
-    if isinstance(rule, Pointwise) and not any(isinstance(a, np.ndarray) for a in args):
-        return _evaluate_numbers(op, rule, args)
-    result: TensorType = rule(*types)  # type: ignore[misc]
-    compute = rule.operand_dtype(types) if isinstance(rule, Pointwise) else None
-    keep = rule.keep if isinstance(rule, Pointwise) else ()
-    operands: list[Any] = []
-    for argument, value in zip(op.schema.arguments, args, strict=True):
-        if argument.kind == "Scalar" and is_default(value, argument.default):
-            operands.append(None)
-            continue
-        operands.append(_operand(argument.kind, value, None if argument.name in keep else compute))
-    with np.errstate(all="ignore"):
-        out = run_body(op.scalar, operands)  # type: ignore[arg-type]
-        assert result.dtype is not None
-        out = NUMPY.cast(np.asarray(out), result.dtype)
-    if out.shape != result.dims:
-        return np.broadcast_to(out, result.dims).copy()  # type: ignore[arg-type]
-    return out.copy(order=copied_order(out)) if out.base is not None or any(out is a for a in args) else out  # results never share an operand's memory
+def laid_out(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments in a program, where a value is all of its memory, row-major: what as_strided looks at must lie so."""
+    if op.view is None or not op.view.is_free or args[0].flags.c_contiguous:
+        return args
+    return (args[0].copy(order="C"), *args[1:])
 
 
-def _evaluate_numbers(op: Op, rule: Pointwise, args: tuple[Any, ...]) -> Any:
+def evaluate_numbers(op: Op, args: tuple[Any, ...]) -> Any:
     """A pointwise operator on Python numbers alone: a Python number, computed in float64, int64 or bool."""
+    rule: Any = op.type
     wide = rule.compute_dtype(args)
-    operands = [
-        None if a.kind == "Scalar" and is_default(v, a.default) else _operand(a.kind, v, wide) for a, v in zip(op.schema.arguments, args, strict=True)
-    ]
+    operands = [_number(a.kind, a.default, v, wide) for a, v in zip(op.schema.arguments, args, strict=True)]
     with np.errstate(all="ignore"):
         return NUMPY.cast(np.asarray(op.scalar(NUMPY, *operands)), rule.result_dtype(args)).item()  # type: ignore[misc]
 
 
+def _number(kind: str, default: Any, value: Any, wide: DType) -> Any:
+    if kind == "Scalar" and is_default(value, default):
+        return None
+    return NUMPY.const(value, wide) if kind in ("Tensor", "Scalar") and value is not None else value
+
+
 def is_default(value: Any, default: Any) -> bool:
-    """Whether a Scalar argument literally has its default; bodies then receive None, so that they can leave the work out."""
+    """Whether a Scalar argument literally has its default; bodies then receive None, so that they can leave the work
+    out.
+    """
     return default is not None and type(value) in (int, float, bool) and value == default
 
 
-def _operand(kind: str, value: Any, compute: DType | None) -> Any:
-    if isinstance(value, np.ndarray):
-        return value if compute is None else NUMPY.cast(value, compute)
-    if kind in ("Tensor", "Scalar") and value is not None and compute is not None:
-        return NUMPY.const(value, compute)
-    return value
+def call_of(op: Op, args: tuple[Any, ...]) -> tuple[Function, int]:
+    """The NumPy call for an operator that is neither a composite nor pointwise, and how many of its first arguments it
+    takes. Raises what the type rule raises.
+
+    The call serves all arguments with the same dtypes, shapes and other values; its results own their memory, but for
+    views.
+    """
+    if op.reduce is not None:
+        return _reduction(op, args), 1
+    if op.view is not None:
+        rest = args[1:]
+        return (lambda x: _evaluate_view(op, (x, *rest))), 1
+    if op.kernel is None:
+        return (lambda *values: evaluate(op, values)), len(args)
+    if op.type is not None:
+        op.type(*[type_of(a) for a in args])
+    kernel = op.kernel
+
+    def run(*values: Any) -> Any:
+        out = kernel(*values)
+        if type(out) is np.ndarray and out.base is None and out.flags.c_contiguous:
+            return out
+        return fresh(out)
+
+    return run, len(args)
 
 
-def _evaluate_reduce(op: Op, args: tuple[Any, ...]) -> Array:
+def fresh(value: Any) -> Any:
+    """A kernel's results, row-major and with memory of their own."""
+    if type(value) is np.ndarray:
+        return value if value.base is None and value.flags.c_contiguous else value.copy()
+    if isinstance(value, (tuple, list)):
+        return tuple([fresh(v) for v in value])
+    return np.asarray(value) if isinstance(value, np.generic) else value
+
+
+def _reduction(op: Op, args: tuple[Any, ...]) -> Function:
     result: TensorType = op.type(*(type_of(a) for a in args))  # type: ignore[misc]
     x, dim, keepdim = reduce_arguments(op, args)
     assert op.reduce is not None and result.dtype is not None
     combine = op.reduce.combine
     if combine in ("argmax", "argmin"):
-        return arg_reduce(combine, x, dim, keepdim)
+        return lambda v: arg_reduce(combine, v, dim, keepdim)
     axes = normalize_dims(op.base, dim, x.ndim) if x.ndim else ()
+    target = result.dtype.numpy
+    reduce = reducer(combine, axes, dt.compute_dtype(result.dtype).numpy, keepdim)
+
+    def run(v: Array) -> Any:
+        out = reduce(v)
+        if type(out) is not np.ndarray:
+            out = np.asarray(out)
+        return out if out.dtype == target and out.flags.c_contiguous else np.asarray(out, target, order="C")
+
+    return run
+
+
+_VIEWS: dict[tuple[Any, ...], Function] = {}
+
+
+def view(op: Op, x: Array, rest: tuple[Any, ...]) -> Any:
+    """What a view operator shows of x: a view or a tuple of them; None where strides cannot express it. How is known by
+    dtype, sizes and strides.
+    """
+    key = (op, x.dtype, x.shape, x.strides, rest)
+    show = _VIEWS.get(key)
+    if show is None:
+        if len(_VIEWS) >= 4096:
+            _VIEWS.clear()
+        show = _VIEWS[key] = _shows(op, x, rest)
+    return show(x)
+
+
+def _shows(op: Op, x: Array, rest: tuple[Any, ...]) -> Function:
+    of = op.view
+    assert of is not None
+    made = None if of.numpy is None else of.numpy(x, *rest)
+    if made is not None:
+        if of.keeps_order and x.flags.c_contiguous:
+            return _reshaping(made.shape)
+        numpy: Any = of.numpy
+        return lambda x: numpy(x, *rest)
+    if of.is_free:  # it may reach into memory that is not x's
+        return lambda x: strided(x, of.geometry(geometry_of(x), *rest))
+    shown = of.geometry(geometry_of(x), *rest)
+    if shown is None:
+        return lambda x: None
+    if isinstance(shown, tuple):
+        parts = [_showing(x, g) for g in shown]
+        return lambda x: tuple([part(x) for part in parts])
+    return _showing(x, shown)
+
+
+def _showing(x: Array, g: Any) -> Function:
+    """A geometry as a function of arrays that lie as x does."""
+    if not x.flags.c_contiguous or not x.size or 0 in g.dims:
+        return lambda x: strided(x, g)
+    if not g.offset and g.strides == contiguous_strides(g.dims) and math.prod(g.dims) == x.size:
+        return _reshaping(g.dims)
+    size, make = x.dtype.itemsize, np.ndarray
+    dims, start, strides = tuple(map(int, g.dims)), int(g.offset) * size, tuple(int(s) * size for s in g.strides)
+    return lambda x: make(dims, x.dtype, x, start, strides)
+
+
+def _reshaping(dims: tuple[int, ...]) -> Function:
+    return lambda x: x.reshape(dims)
+
+
+def _evaluate_reduce(op: Op, args: tuple[Any, ...]) -> Any:
     with np.errstate(all="ignore"):
-        out = reducer(combine, axes, dt.compute_dtype(result.dtype).numpy, keepdim)(x)
-        return np.asarray(out, order="C").astype(result.dtype.numpy, copy=False)
+        return _reduction(op, args)(args[0])
 
 
 def reduce_arguments(op: Op, args: tuple[Any, ...]) -> tuple[Any, Any, bool]:
@@ -130,21 +216,8 @@ def _evaluate_kernel(op: Op, args: tuple[Any, ...]) -> Any:
 
 
 def _evaluate_view(op: Op, args: tuple[Any, ...]) -> Any:
-    view = op.view
-    assert view is not None
-    source: Array = args[0]
-    if view.numpy is not None:
-        fast = view.numpy(source, *args[1:])
-        if fast is not None:
-            return fast
-    shape = view.geometry(geometry_of(source), *args[1:])
-    if shape is None:
-        copied = np.ascontiguousarray(source)
-        shape = view.geometry(geometry_of(copied), *args[1:])
-        source = copied
-    if isinstance(shape, tuple):
-        return tuple(strided(source, g) for g in shape)
-    return strided(source, shape)
+    shown = view(op, args[0], args[1:])
+    return view(op, np.ascontiguousarray(args[0]), args[1:]) if shown is None else shown
 
 
 def geometry_of(x: Array) -> Geometry:
@@ -200,39 +273,6 @@ def _evaluate_decompose(op: Op, args: tuple[Any, ...]) -> Any:
     return _rule_runner[0](op.decompose, args)
 
 
-_EVALUATE: dict[str, Callable[[Op, tuple[Any, ...]], Any]] = {
-    "scalar": _evaluate_scalar, "reduce": _evaluate_reduce, "kernel": _evaluate_kernel, "view": _evaluate_view,
-    "decompose": _evaluate_decompose,
+EVALUATE: dict[str, Callable[[Op, tuple[Any, ...]], Any]] = {  # (ops/planned.py adds "scalar")
+    "reduce": _evaluate_reduce, "kernel": _evaluate_kernel, "view": _evaluate_view, "decompose": _evaluate_decompose,
 }
-
-
-class _Probe:
-    """Notes which methods of the scalar protocol a body calls, with what."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, tuple[Any, ...]]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        def method(*args: Any) -> Any:
-            self.calls.append((name, args))
-            return object()
-
-        return method
-
-
-@cache
-def single_ufunc(op: Op) -> Any:
-    """The ufunc of a pointwise entry whose whole body is one method that is a ufunc on like dtypes, else None (eager's fast path)."""
-    if op.scalar is None or any(a.kind not in ("Tensor", "Scalar") for a in op.schema.arguments):
-        return None  # a body that takes words or flags may do something else for others
-    probe = _Probe()
-    markers = [object() if a.kind == "Tensor" or (a.kind == "Scalar" and not a.has_default) else None for a in op.schema.arguments]
-    try:
-        op.scalar(probe, *markers)
-    except Exception:  # a body that looks at its operands is not a single ufunc
-        return None
-    tensors = [m for m in markers if m is not None]
-    if len(probe.calls) != 1 or list(probe.calls[0][1]) != tensors:
-        return None
-    found = getattr(NUMPY, probe.calls[0][0])
-    return found if isinstance(found, np.ufunc) else None

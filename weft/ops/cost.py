@@ -1,4 +1,5 @@
-"""What a pointwise body costs per element, in simple vector instructions: a handler of the scalar protocol that counts."""
+"""What a pointwise body costs per element, in simple vector instructions: a handler of the scalar protocol
+that counts."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from weft.types.dtype import DType
 _FREE = frozenset(("const", "dtype", "bits", "from_bits", "real", "imag"))
 _CHEAP_HEAVY = {"div": 4, "sqrt": 4, "rsqrt": 6, "floordiv": 8, "truncdiv": 8, "remainder": 10, "fmod": 10, "cast": 1}
 _SIMPLE = frozenset((
-    "add", "sub", "mul", "neg", "abs", "sign", "floor", "ceil", "trunc", "round", "copysign", "maximum", "minimum", "eq", "ne", "lt", "le", "gt",
-    "ge", "isnan", "isinf", "isfinite", "signbit", "bit_and", "bit_or", "bit_xor", "bit_not", "shl", "shr", "where", "conj", "complex",
+    "add", "sub", "mul", "neg", "abs", "sign", "floor", "ceil", "trunc", "round", "copysign", "maximum", "minimum",
+    "eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "signbit", "bit_and", "bit_or", "bit_xor",
+    "bit_not", "shl", "shr", "where", "conj", "complex",
 ))
 _ARITHMETIC = _FREE | _SIMPLE | _CHEAP_HEAVY.keys()
 FUNCTION_WEIGHT = 16  # exp, log, tanh, ...

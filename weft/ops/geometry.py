@@ -41,7 +41,10 @@ def contiguous(dims: Dims) -> Geometry:
 def outside_storage(g: Geometry, total: Dim) -> ShapeError:
     """The error for a geometry that reaches beyond the elements that there are."""
     sizes, strides = (f"[{', '.join(map(str, each))}]" for each in (g.dims, g.strides))
-    return ShapeError(f"as_strided: sizes {sizes}, strides {strides} and storage offset {g.offset} reach outside of a storage of {total} elements")
+    return ShapeError(
+        f"as_strided: sizes {sizes}, strides {strides} and storage offset {g.offset} reach outside of a storage of "
+        f"{total} elements"
+    )
 
 
 def within(g: Geometry, total: Dim) -> Geometry:
@@ -53,6 +56,11 @@ def within(g: Geometry, total: Dim) -> Geometry:
     if not is_inside and not any(shape_env.is_zero(size) for size in g.dims):
         raise outside_storage(g, total)
     return g
+
+
+def repeats_elements(g: Geometry) -> bool:
+    """Whether some element is shown more than once because a stride is 0."""
+    return 0 not in g.dims and any(s == 0 and n != 1 for n, s in zip(g.dims, g.strides, strict=True))
 
 
 def is_contiguous(g: Geometry) -> bool:
@@ -82,7 +90,8 @@ def merge_strides(g: Geometry, dims: Dims) -> Dims | None:
 
 
 def _runs(g: Geometry) -> list[tuple[Dim, Dim]]:
-    """Runs of dims that lie contiguous to each other, as (number of elements, stride of the innermost), innermost first."""
+    """Runs of dims that lie contiguous to each other, as (number of elements, stride of the innermost),
+    innermost first."""
     runs: list[tuple[Dim, Dim]] = []
     size, base = g.dims[-1], g.strides[-1]
     for d, stride in zip(reversed(g.dims[:-1]), reversed(g.strides[:-1]), strict=True):
@@ -95,7 +104,8 @@ def _runs(g: Geometry) -> list[tuple[Dim, Dim]]:
 
 
 def _split_runs(runs: list[tuple[Dim, Dim]], dims: Dims) -> Dims | None:
-    """Cut the runs into `dims`, innermost first; dims of size 1 belong to the run before them, and what is left to the last run."""
+    """Cut the runs into `dims`, innermost first; dims of size 1 belong to the run before them,
+    and what is left to the last run."""
     strides: list[Dim] = [1] * len(dims)
     at = len(dims) - 1
     for size, base in runs[:-1]:

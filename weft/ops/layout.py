@@ -1,4 +1,5 @@
-"""Strides of results whose elements follow their operands' order in memory, as PyTorch's pointwise operators and `*_like` factories give them."""
+"""Strides of results whose elements follow their operands' order in memory, as PyTorch's pointwise operators
+and `*_like` factories give them."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ Dims = tuple[Dim, ...]
 
 
 def joint_strides(dims: Dims, operands: Sequence[Geometry]) -> Dims:
-    """Dense strides for a result of these (integer) dims: dims are ordered as the first operand that can tell orders them.
+    """Dense strides for a result of these (integer) dims: dims are ordered as the first operand
+    that can tell orders them.
 
     An operand of fewer dims, or with dims that broadcast, has stride 0 there and tells nothing about those dims.
     """
@@ -35,7 +37,8 @@ def like_strides(g: Geometry) -> Dims:
 
 
 def is_dense(g: Geometry) -> bool:
-    """Whether the elements fill one block of memory without gaps or overlaps, in any order of dims. Sizes are integers."""
+    """Whether the elements fill one block of memory without gaps or overlaps, in any order of dims.
+    Sizes are integers."""
     expected: Dim = 1
     for stride, size in sorted((s, d) for s, d in zip(g.strides, g.dims, strict=True) if d != 1):
         if stride != expected:
@@ -71,3 +74,9 @@ def _dense(dims: Dims, order: Sequence[int]) -> Dims:
     for place, i in enumerate(reversed(order)):
         strides[i] = found[place]
     return tuple(strides)
+
+
+def ordered(dims: Dims, order: tuple[int, ...]) -> Geometry:
+    """Dense geometry whose dims lie in this order in memory, the outermost first."""
+    packed = contiguous_strides(tuple(dims[i] for i in order))
+    return Geometry(dims, tuple(packed[order.index(i)] for i in range(len(dims))))

@@ -1,6 +1,7 @@
 """The operators of Python's syntax, as methods that any routable class inherits: Tensor, ir.Handle, ops.Array.
 
-Named methods (`x.sum()`) are added to the same class from the entries (`install_methods`), so a rule written with operators runs on all of them.
+Named methods (`x.sum()`) are added to the same class from the entries (`install_methods`), so a rule written with
+operators runs on all of them.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.ops.bind import Mismatch
 from weft.ops.op import Op, on_define
-from weft.ops.overrides import Newcomer, armed, asked_of_method, handle, meets
+from weft.ops.overrides import FirstOverride, asked_of_method, handle, meets, override_classes
 from weft.ops.packet import Packet, aten
 from weft.support.errors import ArgumentError
 from weft.types.dims import Expr
@@ -72,16 +74,16 @@ class OperatorMethods:
         return _syntax("__rmatmul__", _reversed_matmul, self, other)
 
     def __neg__(self) -> Any:
-        return aten.neg(self) if not armed else _named("neg")(self)
+        return aten.neg(self) if not override_classes else _named("neg")(self)
 
     def __pos__(self) -> Any:
         return self
 
     def __abs__(self) -> Any:
-        return aten.abs(self) if not armed else _named("abs")(self)
+        return aten.abs(self) if not override_classes else _named("abs")(self)
 
     def __invert__(self) -> Any:
-        return aten.bitwise_not(self) if not armed else _named("bitwise_not")(self)
+        return aten.bitwise_not(self) if not override_classes else _named("bitwise_not")(self)
 
     def __and__(self, other: Any) -> Any:
         return _binary(aten.bitwise_and, self, other)
@@ -154,7 +156,7 @@ def _is_operand(value: Any) -> bool:
 
 def _binary(packet: Any, x: Any, other: Any) -> Any:
     """`x <op> other`, known to classes that take calls over as the method: `Tensor.add`."""
-    if armed:
+    if override_classes:
         asked = asked_of_method((x, other))
         if asked is not None:
             return handle(_named(packet.__name__), asked, (x, other))
@@ -166,7 +168,7 @@ def _binary(packet: Any, x: Any, other: Any) -> Any:
 def _syntax(name: str, operation: Any, x: Any, other: Any) -> Any:
     """`other <op> x`, known to classes that take calls over by its own name: `Tensor.__rsub__`."""
     _check_reflected(x)
-    if armed:
+    if override_classes:
         asked = asked_of_method((x, other))
         if asked is not None:
             return handle(_named(name), asked, (x, other))
@@ -214,21 +216,38 @@ def _reversed_matmul(x: Any, other: Any) -> Any:
 
 
 def _method(packet: Packet) -> Any:
-    plain = packet.calls.plain
+    plain, signatures = packet.calls.plain, packet.calls.signatures
 
     def method(*args: Any, **kwargs: Any) -> Any:
-        if not kwargs:  # what Packet.__call__ does, without its frame
-            found = plain.get(tuple(map(type, args)))
+        if not kwargs:  # what Packet.__call__ does, without its frames
+            count = len(args)
+            kinds: Any
+            if count == 1:
+                kinds = type(args[0])
+            elif count == 2:
+                kinds = (type(args[0]), type(args[1]))
+            elif count == 3:
+                kinds = (type(args[0]), type(args[1]), type(args[2]))
+            else:
+                kinds = tuple(map(type, args))
+            found = plain.get(kinds)
             if found is not None:
                 op, rest, route = found
                 return route(op, args + rest)
-        if armed and args:
+            form = None if override_classes else signatures.get(kinds)
+            if form is not None and form.route is not None:
+                try:
+                    bound = form.bind(args, kwargs)
+                except Mismatch:
+                    return packet(*args)  # which has the words
+                return form.route(form.op, bound)
+        if override_classes and args:
             asked = asked_of_method(args, kwargs)
             if asked is not None:
                 return handle(method, asked, args, kwargs)
         try:
             return packet(*args, **kwargs)
-        except Newcomer:
+        except FirstOverride:
             return method(*args, **kwargs)
 
     method.__name__ = method.__qualname__ = packet.__name__

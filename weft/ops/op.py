@@ -31,7 +31,8 @@ Rule = Callable[..., Any]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Joint:
-    """One formula for several inputs: `rule(g, needs, ...)` returns a tuple in the order of `inputs`; entries not needed may be None."""
+    """One formula for several inputs: `rule(g, needs, ...)` returns a tuple in the order of `inputs`;
+    entries not needed may be None."""
 
     inputs: tuple[str, ...]
     rule: Rule
@@ -47,8 +48,9 @@ class Reduce:
     """A reduction over axes: `combine` names an associative operation with an identity.
 
     combine: "sum", "prod", "max", "min", "any", "all", "argmax", "argmin".
-    Arguments by name in the schema: `dim` (int, int list or None for all), `keepdim` (optional). The result's dtype comes from the type
-    rule; operands are cast to it first (argmax and argmin excepted). Empty reductions of max, min, argmax, argmin are refused by the type rule.
+    Arguments by name in the schema: `dim` (int, int list or None for all), `keepdim` (optional). The result's dtype
+    comes from the type rule; operands are cast to it first (argmax and argmin excepted). Empty reductions of max, min,
+    argmax, argmin are refused by the type rule.
     """
 
     combine: str
@@ -63,7 +65,10 @@ class View:
     `is_free`: the arguments name strides and an offset of their own, which may reach beyond the storage.
     `keeps_order`: row-major, the elements are the same ones in the same order: only the dims differ.
     `repeats`: dims of size 1 are repeated, and dims may be added in front.
-    `compiled`: the geometry in compiled code, where it is another: there the compiler chose how the source lies in memory, not the user.
+    `overlaps`: an element may be shown several times. `may_copy`: where strides cannot express it,
+    the result is a copy.
+    `compiled`: the geometry in compiled code, where it is another: there the compiler chose how the source lies
+    in memory, not the user.
     """
 
     geometry: Rule
@@ -72,6 +77,8 @@ class View:
     keeps_order: bool = False
     repeats: bool = False
     compiled: Rule | None = None
+    overlaps: bool = False
+    may_copy: bool = False
 
 
 def itself(*arguments: Any) -> int:
@@ -92,24 +99,43 @@ class Op:
         doc: one or more sentences: what it computes.
         type: types in -> TensorType out (a tuple for several results); the source of every shape and dtype error.
             Views may leave it out: it follows from the geometry.
-        vjp: formulas per input name, `joint(...)`, NOT_DIFFERENTIABLE, or None (only with `decompose`, or for views whose gradient follows).
+        vjp: formulas per input name, `joint(...)`, NOT_DIFFERENTIABLE, or None (only with `decompose`,
+            or for views whose gradient follows).
         effect: "pure", "random", "raises", "io" or "python": what passes must respect.
         public: where users find it: "weft", "Tensor", "nn.functional", "linalg", "special", "fft".
         inplace: whether `name_` is derived (the functional result is written back to `self`).
         out: whether an `out=` argument is derived.
         numbers: whether Python numbers are welcome where the schema says Tensor.
-        reference: an independent NumPy oracle over arrays in schema order; samples: `samples(rng) -> list of (args, kwargs)`.
-        batch: the rule of vmap, `rule(op, size, flags, *args) -> results`, where batched tensors have the batch in front, and so have the results
-            (ops/batching.py has the words it is written with). Follows for scalar, reduce and decompose.
-        found_from: for sizes that are found while it runs, `found_from(*operands)` names for each of them, in order, what alone decides it: another
-            call's size with an equal name is the same size.
+        reference: an independent NumPy oracle over arrays in schema order.
+        samples: inputs for the tests, `samples(rng) -> list of (args, kwargs)`.
+        batch: the rule of vmap, `rule(op, size, flags, *args) -> results`, where batched tensors have the batch
+            in front, and so have the results (ops/batching.py has the words it is written with). Follows for scalar,
+            reduce and decompose.
+        unbacked_from: for sizes that are only known once it has run, `unbacked_from(*operands)` names for each of them,
+            in order, what alone decides it: another call's size with an equal name is the same size.
         fill: the number that every element of the result is, `fill(*arguments)`; None where there is no such number.
         counts: whether the result is 0, 1, 2, ...: readers then know each element from its position.
-        identity: the position of the argument that the result equals if it has the same type, `identity(*arguments)` with types in place of tensors;
-            None where it does not.
+        identity: the position of the argument that the result equals if it has the same type, `identity(*arguments)`
+            with types in place of tensors; None where it does not.
+        dynamic_output_shape: whether sizes of the results hang on values of the arguments.
+        is_splat: whether all elements of the result are the same value, so that it can be written
+            where elements share memory.
+        crosses_devices: whether tensors of other devices may be written into self (`copy_`).
+        like: whether the first argument is asked for its size and dtype alone, so that the result is new
+            whatever it holds.
+        view_if_captured: whether the result is a view of self in a captured function,
+            where it cannot be one of an array.
         copies, scatters: the view whose copy (whose scatter) this is.
+        writes: the operator whose result this one writes into its first argument.
+        host: it works on Python's values (numbers, texts, containers, Tensors as they are): its kernel is called with
+            them as it stands, without a walk. Its type rule gets types in place of graph values, of whatever kind;
+            immediates stand for themselves.
+        specialize: numbers whose value decides what is computed: for each argument's name for which values that is so,
+            `{"ord": lambda ord: ord in (0, 1, 2)}`. While a function is captured, such a number is a guard instead of
+            an input. For any other value the rules get what is no Python number, and may not ask for its value.
         reads_any_strides: its native kernel takes operands as they lie, so that a copy to row-major order is lost work.
-        jvp: the tangents of the results, `rule(op, values, tangents, results)`. Follows from the vjp, for pointwise entries directly.
+        jvp: the tangents of the results, `rule(op, values, tangents, results)`. Follows from the vjp,
+            for pointwise entries directly.
 
     origin is the module that holds the entry, however many functions stood between.
     """
@@ -132,13 +158,21 @@ class Op:
     samples: Rule | None = None
     batch: Rule | None = None
     jvp: Rule | None = None
-    found_from: Rule | None = None
+    unbacked_from: Rule | None = None
     fill: Rule | None = None
     counts: bool = False
     identity: Rule | None = None
     copies: Op | None = None
     scatters: Op | None = None
     reads_any_strides: bool = False
+    dynamic_output_shape: bool = False
+    is_splat: bool = False
+    crosses_devices: bool = False
+    like: bool = False
+    view_if_captured: bool = False
+    writes: Op | None = None
+    host: bool = False
+    specialize: Mapping[str, Callable[[Any], bool]] | None = None
     how: str = field(init=False)
     name: str = field(init=False)
     origin: str = field(init=False, default="")
@@ -164,6 +198,11 @@ class Op:
     def number_positions(self) -> tuple[int, ...]:
         """Positions of Scalar arguments."""
         return tuple(i for i, a in enumerate(self.schema.arguments) if a.kind == "Scalar")
+
+    @cached_property
+    def specialized_positions(self) -> tuple[tuple[int, Callable[[Any], bool]], ...]:
+        """Positions of the arguments that `specialize` names, with its questions."""
+        return tuple((self.schema.index(name), question) for name, question in (self.specialize or {}).items())
 
     @property
     def base(self) -> str:
@@ -198,7 +237,8 @@ _listeners: list[Callable[[Op], None]] = []
 
 
 def define(schema: SchemaLike, doc: str, **fields: Any) -> Op:
-    """Write an operator into the catalogue and return its entry. Raises ValueProblem if the name is taken or a field is missing."""
+    """Write an operator into the catalogue and return its entry. Raises ValueProblem if the name is taken
+    or a field is missing."""
     parsed = parse_schema(schema) if isinstance(schema, str) else schema
     op = Op(parsed, doc, **fields)
     object.__setattr__(op, "origin", _defining_module())

@@ -1,7 +1,10 @@
-"""FUNCTION, the top layer: classes and modes that take a public call over (`__weft_function__`), and who is asked first.
+"""FUNCTION, the top layer: classes and modes that take a public call over (`__weft_function__`),
+and who is asked first.
 
-Public functions ask `overriding` before they do anything else, but only once `armed` says that such a class or mode was ever seen in this process;
-calls on plain tensors that their call form answers (ops/forms.py) are not slowed at all, since no form is kept for an overriding class.
+Public functions ask `overriding` before they do anything else, but only once `override_classes` says that such a class
+or mode was ever seen in this process;
+calls on plain tensors that their call signature answers (ops/call_signatures.py) are not slowed at all,
+since none is cached for an overriding class.
 """
 
 from __future__ import annotations
@@ -19,14 +22,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 NAME = "__weft_function__"
 ENABLED, WITHOUT_CLASSES, DISABLED = 0, 1, 2  # who is asked: everybody, modes alone, nobody
 
-armed: list[type] = []  # the first class (or mode) that was met; empty means that no call needs to look
+override_classes: list[type] = []  # the first class (or mode) that was met; empty means that no call needs to look
 plain_kinds: set[type] = set()  # tensor classes that take nothing over: what the short ways of layers/fast.py serve
 plain_numbers: set[type] = {int, float}  # idem for numbers, and for indices;
 plain_integers: set[type] = {int}  # all three sets are empty while a function mode is on in any thread
 _ordinary: set[type] = {int, float, bool, complex, str, type(None)}
 _lock = threading.RLock()
 _tensor_classes: set[type] = set()
-_tables: weakref.WeakSet[Any] = weakref.WeakSet()  # call forms, emptied when a mode comes
+_tables: weakref.WeakSet[Any] = weakref.WeakSet()  # call signatures, emptied when a mode comes
 
 
 class _Local(threading.local):
@@ -36,16 +39,18 @@ class _Local(threading.local):
 
 _local = _Local()
 _running = [0]  # function modes on in all threads
-_put_away: list[tuple[dict[Any, Any], dict[Any, Any]]] = []  # call forms while there are any
+_put_away: list[tuple[dict[Any, Any], dict[Any, Any]]] = []  # call signatures while there are any
 
 
-class Newcomer(ArgumentError):
-    """A call met the first class with `__weft_function__`: public functions make it again, with `armed` set."""
+class FirstOverride(ArgumentError):
+    """A call met the first class with `__weft_function__`: public functions make it again,
+    now that `override_classes` is set."""
 
 
 def disabled_weft_function(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """The `__weft_function__` of classes that take nothing over: never asked; called by a derived class, it runs the function and asks no class."""
-    with Asking(WITHOUT_CLASSES):
+    """The `__weft_function__` of classes that take nothing over: never asked; called by a derived class,
+    it runs the function and asks no class."""
+    with OverrideLevel(WITHOUT_CLASSES):
         return func(*args, **(kwargs or {}))
 
 
@@ -70,14 +75,15 @@ def is_plain_tensor_class(kind: type) -> None:
             plain_kinds.add(kind)
 
 
-def arm(kind: type) -> None:
+def note_class(kind: type) -> None:
     """From now on public functions look for classes that take calls over."""
-    if not armed:
-        armed.append(kind)
+    if not override_classes:
+        override_classes.append(kind)
 
 
 def overriding(args: Iterable[Any], kwargs: Mapping[str, Any] | None = None) -> tuple[Any, ...] | None:
-    """The arguments to ask, in order (one per class, subclasses before their bases); () if only a mode is; None if nobody is."""
+    """The arguments to ask, in order (one per class, subclasses before their bases); () if only a mode is;
+    None if nobody is."""
     level = _local.level
     if level == DISABLED:
         return None
@@ -114,18 +120,21 @@ def _join(value: Any, found: list[Any]) -> None:
 
 
 def meets(args: Iterable[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether the process has just met its first class that takes calls over (and is armed now)."""
-    if armed:
+    """Whether the process has just met its first class that takes calls over (and looks for others from now on)."""
+    if override_classes:
         return False
     found: list[Any] = []
     _collect((*args, *kwargs.values()), found)
     if found:
-        arm(type(found[0]))
+        note_class(type(found[0]))
     return bool(found)
 
 
-def handle(func: Callable[..., Any], asked: tuple[Any, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> Any:
-    """Ask the innermost mode, then each of the arguments. Raises ArgumentError (a TypeError) when all answer NotImplemented."""
+def handle(
+    func: Callable[..., Any], asked: tuple[Any, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None
+) -> Any:
+    """Ask the innermost mode, then each of the arguments. Raises ArgumentError (a TypeError)
+    when all answer NotImplemented."""
     types = tuple([type(a) for a in asked])
     given = {} if kwargs is None else kwargs
     stack = _local.modes
@@ -147,7 +156,8 @@ def handle(func: Callable[..., Any], asked: tuple[Any, ...], args: tuple[Any, ..
 
 
 def asked_of_method(args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> tuple[Any, ...] | None:
-    """`overriding` for a method or an operator of the syntax, which graph handles and arrays have too: a mode is not asked about these."""
+    """`overriding` for a method or an operator of the syntax, which graph handles and arrays have too:
+    a mode is not asked about these."""
     asked = overriding(args, kwargs)
     return None if asked == () and not hasattr(type(args[0]), NAME) else asked
 
@@ -157,7 +167,7 @@ def overridable(function: F) -> F:
 
     @functools.wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:
-        if armed:
+        if override_classes:
             asked = overriding(args, kwargs)
             if asked is not None:
                 return handle(public, asked, args, kwargs)
@@ -168,26 +178,27 @@ def overridable(function: F) -> F:
     return cast(F, public)
 
 
-# ---- call forms
+# ---- call signatures
 def register_table(table: Any) -> None:
-    """Call forms (with a dict `plain`) to be emptied while a mode is on."""
+    """Call signatures (with a dict `plain`) to be emptied while a mode is on."""
     with _lock:
         _tables.add(table)
 
 
-def keep_form(table: dict[Any, Any], kinds: tuple[type, ...], form: Any) -> None:
-    """Keep what a call form found out, unless somebody must be asked before each such call."""
-    if not armed:
-        table[kinds] = form
+def cache_signature(table: dict[Any, Any], kinds: tuple[type, ...], signature: Any) -> None:
+    """Cache what a call signature found out, unless somebody must be asked before each such call."""
+    key = kinds[0] if len(kinds) == 1 else kinds
+    if not override_classes:
+        table[key] = signature
         return
     with _lock:
         if not _running[0] and not any(takes_over(k) for k in kinds):
-            table[kinds] = form
+            table[key] = signature
 
 
 def push_mode(mode: Any) -> None:
     """A function mode comes on, on this thread."""
-    arm(type(mode))
+    note_class(type(mode))
     with _lock:
         _running[0] += 1
         if _running[0] == 1:
@@ -210,8 +221,8 @@ def pop_mode() -> None:
             plain_kinds.update(_tensor_classes)
             plain_numbers.update((int, float))
             plain_integers.add(int)
-            for forms, kept in _put_away:
-                forms.update(kept)
+            for signatures, cached in _put_away:
+                signatures.update(cached)
             _put_away.clear()
 
 
@@ -220,14 +231,14 @@ def current_modes() -> tuple[Any, ...]:
     return _local.modes
 
 
-class Asking:
+class OverrideLevel:
     """A block in which only some are asked before public calls. Blocks nest; the stricter one holds."""
 
     def __init__(self, level: int) -> None:
         self.level = level
         self._before: list[int] = []
 
-    def __enter__(self) -> Asking:
+    def __enter__(self) -> OverrideLevel:
         before = _local.level
         self._before.append(before)
         if self.level > before:
@@ -238,7 +249,7 @@ class Asking:
         _local.level = self._before.pop()
 
 
-def asking_level() -> int:
+def override_level() -> int:
     """Who is asked on this thread: ENABLED, WITHOUT_CLASSES or DISABLED."""
     return _local.level
 

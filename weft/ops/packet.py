@@ -5,14 +5,15 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from weft.ops.forms import Calls
+from weft.ops.call_signatures import Calls
 from weft.ops.op import PACKETS, Op
 from weft.ops.route import call
 from weft.support.errors import ArgumentError
 
 
 class Packet:
-    # All overloads of one name, callable; an attribute is one overload: `aten.max.dim`. (A comment, since __doc__ is the entries' text.)
+    # All overloads of one name, callable; an attribute is one overload: `aten.max.dim`.
+    # (A comment, since __doc__ is the entries' text.)
 
     __name__: str
 
@@ -26,12 +27,17 @@ class Packet:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs:
-            found = self.calls.plain.get(tuple(map(type, args)))
+            count = len(args)
+            kinds: Any = (
+                type(args[0]) if count == 1 else (type(args[0]), type(args[1])) if count == 2
+                else tuple(map(type, args))
+            )
+            found = self.calls.plain.get(kinds)
             if found is not None:
                 op, rest, route = found
                 return route(op, args + rest)
-        op, bound = self.calls.resolve(args, kwargs)
-        return call(op, bound)
+        op, bound, route = self.calls.resolve(args, kwargs)
+        return call(op, bound) if route is None else route(op, bound)
 
     def __getattr__(self, overload: str) -> Overload:
         wanted = "" if overload == "default" else overload
@@ -89,10 +95,12 @@ class Overload(Packet):
 
 
 def _run_inplace(packet: Packet, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    op, bound = packet.calls.resolve(args, kwargs)
+    op, bound, _ = packet.calls.resolve(args, kwargs)
     inplace = getattr(type(bound[0]), "__weft_inplace__", None)
     if inplace is None:
-        raise ArgumentError(f"{packet.__name__}: its first argument is written to and must be a Tensor, not {type(bound[0]).__name__}")
+        raise ArgumentError(
+            f"{packet.__name__}: its first argument is written to and must be a Tensor, not {type(bound[0]).__name__}"
+        )
     return inplace(op, bound)
 
 
@@ -142,7 +150,8 @@ class Namespace:
         if base.startswith("__"):
             raise AttributeError(base)
         overloads = PACKETS.get(f"{self._name}::{base}")
-        if overloads is not None:
+        # (an entry of a graph that writes is called as below)
+        if overloads and any(op.writes is None for op in overloads):
             packet = Packet(base, overloads)
         else:
             written = [op for op in PACKETS.get(f"{self._name}::{base[:-1]}", ()) if op.inplace and base.endswith("_")]

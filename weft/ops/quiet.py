@@ -1,4 +1,5 @@
-"""Silence: floating point exceptions are values (inf, NaN), not warnings. `with quiet:` costs a quarter of numpy.errstate."""
+"""Silence: floating point exceptions are values (inf, NaN), not warnings.
+`with quiet:` costs a quarter of numpy.errstate."""
 
 from __future__ import annotations
 

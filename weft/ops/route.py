@@ -1,7 +1,7 @@
 """The first step of a call: which world the arguments live in.
 
-A class whose instances operators accept has `__weft_route__(op, args)`: Tensor walks the layers, ir.Handle goes to a builder, ops.Array computes
-with NumPy. A call without such an argument (a factory) goes to the thread's default route.
+A class whose instances operators accept has `__weft_route__(op, args)`: Tensor walks the layers, ir.Handle goes to a
+builder, ops.Array computes with NumPy. A call without such an argument (a factory) goes to the thread's default route.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _Defaults(threading.local):
     stack: tuple[Route, ...] = ()
 
 
-_defaults = _Defaults()
+defaults = _Defaults()  # where calls without tensor arguments go within a rule
 _base: list[Route] = []
 
 
@@ -33,12 +33,12 @@ def install_base(route: Route) -> None:
 @contextmanager
 def default_route(route: Route) -> Iterator[None]:
     """Send calls without tensor arguments to `route` within a block."""
-    previous = _defaults.stack
-    _defaults.stack = (*previous, route)
+    previous = defaults.stack
+    defaults.stack = (*previous, route)
     try:
         yield
     finally:
-        _defaults.stack = previous
+        defaults.stack = previous
 
 
 def route_of(op: Op, args: tuple[Any, ...]) -> Route | None:
@@ -64,8 +64,8 @@ def call(op: Op, args: tuple[Any, ...]) -> Any:
     route = route_of(op, args)
     if route is not None:
         return route(op, args)
-    if _defaults.stack:
-        return _defaults.stack[-1](op, args)
+    if defaults.stack:
+        return defaults.stack[-1](op, args)
     if not _base:
         raise StateError(f"{op.name}: no back end is installed; import weft")
     return _base[0](op, args)

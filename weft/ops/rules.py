@@ -1,14 +1,15 @@
 """Type rules that many entries share: pointwise promotion, reductions, and the checks they are made of.
 
-A rule receives the operator's arguments in schema order with a TensorType in place of each tensor, and returns the TensorType of the
-result. It is the one source of shape and dtype errors: every path (eager, capture, lazy, meta) raises its text.
+A rule receives the operator's arguments in schema order with a TensorType in place of each tensor, and returns
+the TensorType of the result. It is the one source of shape and dtype errors: every path (eager, capture, lazy, meta)
+raises its text.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from weft.ops.schema import Schema
@@ -31,7 +32,8 @@ _GREATEST = {dt.float16: 65504.0, dt.bfloat16: 3.3895313892515355e38, dt.float32
 
 
 def check_fits(value: Any, dtype: DType | None) -> None:
-    """Refuse to put a Python number where a dtype cannot hold it (uint8 takes negative ones too, and wraps). Raises DTypeError."""
+    """Refuse to put a Python number where a dtype cannot hold it (uint8 takes negative ones too, and wraps).
+    Raises DTypeError."""
     if type(value) not in (int, float) or dtype is None:
         return
     if dtype.category == dt.INT:
@@ -75,8 +77,8 @@ def _broadcast_two(name: str, a: Dims, b: Dims) -> Dims:
             out.append(x)
         else:
             raise ShapeError(
-                f"{name}: The size of tensor a ({x}) must match the size of tensor b ({y}) at non-singleton dimension {i}; "
-                f"shapes {dims_text(a)} and {dims_text(b)} do not broadcast"
+                f"{name}: The size of tensor a ({x}) must match the size of tensor b ({y}) at non-singleton dimension "
+                f"{i}; shapes {dims_text(a)} and {dims_text(b)} do not broadcast"
             )
     return tuple(out)
 
@@ -89,6 +91,7 @@ def same_dims(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
 def normalize_dim(name: str, dim: int, ndim: int) -> int:
     """A dim in [0, ndim); 0-dim tensors accept 0 and -1. Raises IndexBoundsError."""
     limit = max(ndim, 1)
+    dim = dim if isinstance(dim, int) else shape_env.fixed(dim)  # a symbol: which dim is meant is part of a program
     if not -limit <= dim < limit:
         raise IndexBoundsError(
             f"{name}: Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})"
@@ -98,11 +101,10 @@ def normalize_dim(name: str, dim: int, ndim: int) -> int:
 
 def normalize_dims(name: str, dims: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
     """Dims of a reduction: None or () are all of them; repeats are refused."""
-    if dims is None or (not isinstance(dims, int) and len(dims) == 0):
+    if dims is None or (isinstance(dims, (tuple, list)) and len(dims) == 0):
         return tuple(range(ndim))
-    if isinstance(dims, int):
-        dims = (dims,)
-    out = [normalize_dim(name, d, ndim) for d in dims]
+    listed: Sequence[int] = dims if isinstance(dims, (tuple, list)) else (dims,)  # (a symbol is no int)
+    out = [normalize_dim(name, d, ndim) for d in listed]
     if len(set(out)) != len(out):
         repeated = next(d for d in out if out.count(d) > 1)
         raise ShapeError(f"{name}: dim {repeated} appears multiple times in the list of dims")
@@ -131,13 +133,45 @@ def number_type(dtype: DType) -> Type:
     return (BOOL, INT, FLOAT, COMPLEX)[dtype.category]
 
 
+_NUMBERS = frozenset((bool, int, float, complex))
+_CONSTANTS = frozenset((TensorType, DType, str, type(None)))
+_MOST_KNOWN = 512
+
+
+def _kinds_of(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """What pointwise rules look at in their arguments: types, and the types of numbers;
+    None where an argument is something else."""
+    key: list[Any] = [dt.get_default()]
+    for a in args:
+        kind = type(a)
+        if kind in _CONSTANTS:
+            key.append(a)
+        elif kind in _NUMBERS:
+            key.append(kind)
+        elif hasattr(kind, "__weft_number__"):  # stands for a number that only the run knows
+            key.append((kind, kind_of_number(a)))
+        else:
+            return None
+    return tuple(key)
+
+
+def _asks_nothing(args: tuple[Any, ...]) -> bool:
+    """Whether operands of these types are broadcast without a question about sizes, whose answer would
+    hang on the program."""
+    known = [a.dims for a in args if type(a) is TensorType]
+    if any(dims is None or None in dims for dims in known):
+        return False
+    return all(dims == known[0] for dims in known) or all(type(d) is int for dims in known for d in dims or ())
+
+
 @dataclass(frozen=True)
 class Pointwise:
     """The rule of pointwise operators: operands broadcast, promote to one compute dtype, and give a result dtype.
 
     name: the operator, for errors.
     over: names of the arguments that promote (default: every Tensor and Scalar argument).
-    compute: "promote", "float" (integers become the default float), "real_float" (the same, complex refused), or a function DType -> DType.
+    compute: "promote", "float" (integers become the default float), "real_float" (the same, complex refused),
+    or a function DType -> DType.
     result: "compute", "bool", "real" (of a complex compute dtype), "self" (the first tensor's dtype), or a DType.
     accepts: a predicate over the promoted dtype, and `wants` says in words what it accepts.
     keep: arguments that broadcast but keep their own dtype (a condition, an index).
@@ -153,8 +187,21 @@ class Pointwise:
     accepts: Callable[[DType], bool] | None = None
     wants: str = ""
     keep: tuple[str, ...] = ()
+    # results that hang on nothing but the key
+    known: dict[Any, Type] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __call__(self, *args: Any) -> Any:
+        key = _kinds_of(args)
+        found = self.known.get(key) if key is not None else None
+        if found is None:
+            found = self._found(args)
+            if key is not None and _asks_nothing(args):
+                if len(self.known) >= _MOST_KNOWN:
+                    self.known.clear()
+                self.known[key] = found
+        return found
+
+    def _found(self, args: tuple[Any, ...]) -> Type:
         tensors = [a for a in args if isinstance(a, TensorType)]
         name = self.schema.base
         if not tensors:
@@ -169,7 +216,8 @@ class Pointwise:
         return type(self).check_numbers is not Pointwise.check_numbers
 
     def check_numbers(self, args: tuple[Any, ...]) -> None:
-        """Refuse values of numbers among the arguments. Eager mode keeps one plan for all numbers of a type, and asks a rule that overrides this each time."""
+        """Refuse values of numbers among the arguments. Eager mode keeps one plan for all numbers of a type,
+        and asks a rule that overrides this each time."""
 
     def _partial(self, args: tuple[Any, ...], tensors: list[TensorType]) -> TensorType:
         dtype = self.result_dtype(args) if all(t.dtype is not None and t.dims is not None for t in tensors) else None
@@ -201,7 +249,9 @@ class Pointwise:
         if joined.is_floating_point and not any(isinstance(a, TensorType) for a in args):
             joined = dt.float64  # numbers alone: as Python computes them
         if self.accepts is not None and not self.accepts(joined):
-            raise NotForDType(f"{self.schema.base}: not implemented for {joined}" + (f"; it takes {self.wants}" if self.wants else ""))
+            raise NotForDType(
+                f"{self.schema.base}: not implemented for {joined}" + (f"; it takes {self.wants}" if self.wants else "")
+            )
         if callable(self.compute):
             return self.compute(joined)
         if self.compute in ("float", "real_float") and not joined.is_differentiable:

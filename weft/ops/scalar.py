@@ -1,8 +1,9 @@
 """The scalar protocol: what the body of a pointwise operator may say about one element.
 
-A body such as `lambda s, a, b: s.mul(a, b)` is a function over a handler. NumPy evaluates it (arrays in place of scalars), LLVM emits it,
-Text prints it, Cost counts it. Operands arrive in the operator's compute dtype; integer division by zero is undefined here (operators
-guard it). Every handler implements every method; tests/unit/ops/test_scalar.py asserts it.
+A body such as `lambda s, a, b: s.mul(a, b)` is a function over a handler. NumPy evaluates it
+(arrays in place of scalars), LLVM emits it, Text prints it, Cost counts it. Operands arrive in the operator's
+compute dtype; integer division by zero is undefined here (operators guard it). Every handler implements every method;
+tests/unit/ops/test_scalar.py asserts it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ class ScalarOps(Protocol[S]):
     # ---- values
     def const(self, value: complex | float | int | bool, dtype: DType) -> S: ...
     def cast(self, x: S, dtype: DType) -> S:
-        """Convert: float to int truncates, anything to bool is `!= 0`, bool to number is 0 or 1, complex to real drops the imaginary part."""
+        """Convert: float to int truncates, anything to bool is `!= 0`, bool to number is 0 or 1, complex to real drops
+        the imaginary part."""
         ...
 
     def dtype(self, x: S) -> DType: ...
@@ -66,7 +68,8 @@ class ScalarOps(Protocol[S]):
         ...
 
     def pow(self, x: S, y: S) -> S:
-        """Power with C's edge cases for floats; integer powers wrap, a negative integer exponent gives 0 unless the base is +-1."""
+        """Power with C's edge cases for floats; integer powers wrap, a negative integer exponent gives
+        0 unless the base is +-1."""
         ...
 
     # ---- rounding (float)
@@ -147,4 +150,6 @@ class ScalarOps(Protocol[S]):
     def angle(self, x: S) -> S: ...
 
 
-METHODS: tuple[str, ...] = tuple(n for n in ScalarOps.__dict__ if not n.startswith("_") and callable(getattr(ScalarOps, n)))
+METHODS: tuple[str, ...] = tuple(
+    n for n in ScalarOps.__dict__ if not n.startswith("_") and callable(getattr(ScalarOps, n))
+)

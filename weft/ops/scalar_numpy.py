@@ -1,4 +1,5 @@
-"""The NumPy handler of the scalar protocol: arrays in place of scalars. It is the reference that native code is compared with."""
+"""The NumPy handler of the scalar protocol: arrays in place of scalars.
+It is the reference that native code is compared with."""
 
 from __future__ import annotations
 
@@ -174,7 +175,9 @@ class NumpyScalar:
     where = staticmethod(np.where)
 
     def complex(self, real: Array, imag: Array) -> Array:
-        out = np.empty(np.broadcast(real, imag).shape, np.result_type(real, 1j) if real.dtype == np.float64 else np.complex64)
+        out = np.empty(
+            np.broadcast(real, imag).shape, np.result_type(real, 1j) if real.dtype == np.float64 else np.complex64
+        )
         out.real, out.imag = real, imag
         return out
 
@@ -193,7 +196,8 @@ class NumpyScalar:
 
 
 def copied_order(x: Array) -> Literal["K", "C"]:
-    """The order in memory of a copy of `x`: x's own, where no elements share memory (NumPy would put a repeated dim innermost)."""
+    """The order in memory of a copy of `x`: x's own, where no elements share memory
+    (NumPy would put a repeated dim innermost)."""
     return "C" if any(stride == 0 and size > 1 for stride, size in zip(x.strides, x.shape, strict=True)) else "K"
 
 
@@ -225,7 +229,8 @@ def _constant_power(x: Array, y: Array) -> Array:
 
 
 def _float_to_int(x: Array, dtype: DType) -> Array:
-    """Truncate through 32 bits (64 for int64 and uint8); what does not fit becomes the most negative number there, whose low bits are 0."""
+    """Truncate through 32 bits (64 for int64 and uint8); what does not fit becomes the most negative number there,
+    whose low bits are 0."""
     wide = np.int64 if dtype in (dt.int64, dt.uint8) else np.int32
     if not _casts_as_x86():
         limit = x.dtype.type(2.0 ** (8 * wide().itemsize - 1))
@@ -237,14 +242,19 @@ def _float_to_int(x: Array, dtype: DType) -> Array:
 def _casts_as_x86() -> bool:
     """Whether this machine gives the most negative number for a float that no integer holds."""
     with np.errstate(invalid="ignore"):
-        return all(np.array([np.inf, -np.inf, np.nan]).astype(t).tolist() == [np.iinfo(t).min] * 3 for t in (np.int32, np.int64))
+        return all(
+            np.array([np.inf, -np.inf, np.nan]).astype(t).tolist() == [np.iinfo(t).min] * 3
+            for t in (np.int32, np.int64)
+        )
 
 
 def _integer_pow(x: Array, y: Array) -> Array:
     if x.dtype.kind == "b":
         return x | ~y
     power = np.power(x, np.where(y < 0, 0, y).astype(y.dtype))
-    negative = np.where(x == 1, 1, np.where(x == -1, np.where(y % 2 == 0, 1, -1), 0)) if x.dtype.kind == "i" else (x == 1)
+    negative = (
+        np.where(x == 1, 1, np.where(x == -1, np.where(y % 2 == 0, 1, -1), 0)) if x.dtype.kind == "i" else (x == 1)
+    )
     return np.where(y < 0, negative, power).astype(x.dtype)
 
 
@@ -254,9 +264,13 @@ BLOCK = 1 << 14  # elements of a float32 operand that stay in cache with a few t
 
 
 def run_body(body: Callable[..., Any], operands: Sequence[Any]) -> Any:
-    """The value of a pointwise body. Long operands of one shape go through it in blocks that stay in cache: five times faster for long bodies."""
+    """The value of a pointwise body. Long operands of one shape go through it in blocks that stay in cache:
+    five times faster for long bodies."""
     arrays = [o for o in operands if type(o) is np.ndarray and o.ndim]
-    if not arrays or arrays[0].size < 4 * BLOCK or not all(a.shape == arrays[0].shape and a.flags.c_contiguous for a in arrays):
+    if (
+        not arrays or arrays[0].size < 4 * BLOCK
+        or not all(a.shape == arrays[0].shape and a.flags.c_contiguous for a in arrays)
+    ):
         return body(NUMPY, *operands)
     flat = [o.reshape(-1) if type(o) is np.ndarray and o.ndim else o for o in operands]
     out: Array | None = None

@@ -1,4 +1,5 @@
-"""Schemas: `aten::sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`, parsed once."""
+"""Schemas: `aten::sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`,
+parsed once."""
 
 from __future__ import annotations
 
@@ -11,13 +12,15 @@ from typing import Any
 from weft.support.errors import ParseError
 
 KINDS = (
-    "Tensor", "Scalar", "int", "float", "bool", "str", "ScalarType", "Device", "Layout", "MemoryFormat", "Generator", "Object",
+    "Tensor", "Scalar", "int", "float", "bool", "str", "ScalarType", "Device",
+    "Layout", "MemoryFormat", "Generator", "Object",
 )
 
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument: its kind (`Tensor`, `int`, ...), whether it is a list and of which fixed size, optional, keyword only."""
+    """One argument: its kind (`Tensor`, `int`, ...), whether it is a list and of which fixed size,
+    optional, keyword only."""
 
     name: str
     kind: str
@@ -51,10 +54,12 @@ def _default_text(value: Any) -> str:
 
 
 class Schema:
-    """The contract of an operator. Of a parsed one only the name is read at first, the rest when it is asked for: importing weft reads 550."""
+    """The contract of an operator. Of a parsed one only the name is read at first, the rest when it is asked for:
+    importing weft reads 550."""
 
     def __init__(
-        self, namespace: str, base: str, overload: str, arguments: tuple[Argument, ...] = (), returns: tuple[Argument, ...] = (), text: str = ""
+        self, namespace: str, base: str, overload: str, arguments: tuple[Argument, ...] = (),
+        returns: tuple[Argument, ...] = (), text: str = "",
     ) -> None:
         self.namespace, self.base, self.overload = namespace, base, overload
         if text:
@@ -77,7 +82,7 @@ class Schema:
         """`aten::max.dim`."""
         return f"{self.namespace}::{self.base}" + (f".{self.overload}" if self.overload else "")
 
-    @property
+    @cached_property
     def returns_list(self) -> bool:
         return len(self.returns) == 1 and self.returns[0].is_list
 
@@ -97,7 +102,9 @@ class Schema:
                 starred = True
             parts.append(str(a))
         results = [r.type_text + (f" {r.name}" if r.name else "") for r in self.returns]
-        return f"{self.name}({', '.join(parts)}) -> {results[0] if len(results) == 1 else '(' + ', '.join(results) + ')'}"
+        return (
+            f"{self.name}({', '.join(parts)}) -> {results[0] if len(results) == 1 else '(' + ', '.join(results) + ')'}"
+        )
 
 
 _HEAD = re.compile(r"^\s*(\w+)::(\w+)(?:\.(\w+))?\s*\((.*)\)\s*->\s*(.+?)\s*$", re.S)
@@ -105,7 +112,8 @@ _TYPE = re.compile(r"^(\w+)(?:\(([a-z!|*> ]+)\))?(\?)?(?:\[(\d*)\])?(\?)?$")
 
 
 def parse_schema(text: str) -> Schema:
-    """A schema from its text. Raises ParseError with the part that is not understood (in the arguments: when they are first read)."""
+    """A schema from its text. Raises ParseError with the part that is not understood (in the arguments:
+    when they are first read)."""
     namespace, base, overload, _, _ = _head(text)
     return Schema(namespace, base, overload or "", text=text)
 
@@ -155,7 +163,9 @@ def _argument(part: str, keyword_only: bool) -> Argument:
     kind, alias, element_optional, size, is_list, is_optional = _type(words[0])
     has_default = bool(default)
     value = _default(default.strip(), is_list) if has_default else None
-    return Argument(words[1], kind, is_list, size, is_optional, element_optional, value, has_default, keyword_only, alias)
+    return Argument(
+        words[1], kind, is_list, size, is_optional, element_optional, value, has_default, keyword_only, alias
+    )
 
 
 @cache

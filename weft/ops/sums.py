@@ -1,13 +1,14 @@
 """Sums and products of arrays that keep their digits however many elements there are, and convert no array as a whole.
 
-NumPy adds up in pairs along the elements that lie side by side, and one after the other across them. Here what lies across is added up in slabs: short
-chains first, whose results are held in a wider dtype.
+NumPy adds up in pairs along the elements that lie side by side, and one after the other across them.
+Here what lies across is added up in slabs: short chains first, whose results are held in a wider dtype.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,12 @@ def add_up(x: Array, axes: Axes, dtype: Any, keepdim: bool) -> Any:
         return _add(x, axes, _HELD.get(dtype, dtype), None, keepdim)  # NumPy converts piece by piece
     if x.size <= CHAIN or dtype not in _HELD:
         return _add(x, axes, None, None, keepdim)
-    paired, across = _by_place(x, axes)
+    paired, across = _by_place(x.shape, x.strides, axes)
     if math.prod([x.shape[a] for a in across]) <= CHAIN:
         return _add(x, axes, None, None, keepdim)
-    dims = tuple([1 if a in axes else d for a, d in enumerate(x.shape)]) if keepdim else tuple([d for a, d in enumerate(x.shape) if a not in axes])
+    dims = tuple([1 if a in axes else d for a, d in enumerate(x.shape)]) if keepdim else tuple([
+        d for a, d in enumerate(x.shape) if a not in axes
+    ])
     if paired:
         x = _add(x, paired, None, None, True)
     rows = np.moveaxis(x, across, range(len(across)))
@@ -44,13 +47,15 @@ def add_up(x: Array, axes: Axes, dtype: Any, keepdim: bool) -> Any:
 
 
 def multiply_up(x: Array, axes: Axes, dtype: Any, keepdim: bool) -> Any:
-    """The product over `axes`, carried out in a wider dtype: products of numbers near 1 round to the same side again and again."""
+    """The product over `axes`, carried out in a wider dtype: products of numbers near 1 round to the same side again
+    and again."""
     return _multiply(x, axes, _HELD.get(dtype, dtype), None, keepdim)
 
 
-def _by_place(x: Array, axes: Axes) -> tuple[Axes, Axes]:
-    """The axes whose elements lie side by side (in pairs, then), and the others that are summed, those farthest apart first."""
-    strides, shape = x.strides, x.shape
+@lru_cache(maxsize=4096)
+def _by_place(shape: Axes, strides: Axes, axes: Axes) -> tuple[Axes, Axes]:
+    """The axes whose elements lie side by side (in pairs, then), and the others that are summed,
+    those farthest apart first."""
     order = sorted([a for a, d in enumerate(shape) if d > 1], key=lambda a: (abs(strides[a]), -a))
     summed = frozenset(axes)
     count = 0
@@ -92,14 +97,21 @@ def reducer(combine: str, axes: Sequence[int], dtype: Any, keepdim: bool) -> Any
         method = add_up if combine == "sum" else multiply_up
         return lambda x: method(x, over, dtype, keepdim)
     reduce: Any = _OTHERS[combine].reduce
-    return lambda x: reduce(x, over, None, None, keepdim, **({} if x.size else _extremum_of_nothing(combine, x)))
+
+    def run(x: Array) -> Any:
+        if x.size:
+            return reduce(x, over, None, None, keepdim)
+        return reduce(x, over, None, None, keepdim, **_extremum_of_nothing(combine, x))
+
+    return run
 
 
 _OTHERS: dict[str, np.ufunc] = {"max": np.maximum, "min": np.minimum, "any": np.logical_or, "all": np.logical_and}
 
 
 def _extremum_of_nothing(combine: str, x: Array) -> dict[str, Any]:
-    """What NumPy must be told for it to take the max or min of no elements: the least (or greatest) number of the dtype."""
+    """What NumPy must be told for it to take the max or min of no elements: the least (or greatest)
+    number of the dtype."""
     if combine not in ("max", "min"):
         return {}
     if x.dtype.kind in "iu":

@@ -1,7 +1,7 @@
 """Floor 9: optimizers with PyTorch's names, options, numerics and state_dict.
 
-optimizer.py is the base (groups, hooks, capture), clock.py the step counters; each other file is one algorithm, written per parameter with
-tensor operators only, so that the same lines run eagerly and become part of a captured step.
+optimizer.py is the base (groups, hooks, capture), clock.py the step counters; each other file is one algorithm,
+written per parameter with tensor operators only, so that the same lines run eagerly and become part of a captured step.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from weft.optim.sgd import SGD
 from weft.support.absent import refuse
 
 __all__ = [
-    "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop",
-    "lr_scheduler", "swa_utils",
+    "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer",
+    "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
 ]
 
 if TYPE_CHECKING:

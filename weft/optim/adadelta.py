@@ -12,18 +12,19 @@ from weft.tensor.tensor import Tensor
 
 
 class Adadelta(Optimizer):
-    """Steps as large as a running average of the past ones, over that of the gradients. Source: Zeiler (arXiv:1212.5701)."""
+    """Steps as large as a running average of the past ones, over that of the gradients.
+    Source: Zeiler (arXiv:1212.5701)."""
 
     def __init__(
-        self, params: Params, lr: Any = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0, foreach: bool | None = None, *,
-        capturable: bool = False, maximize: bool = False, differentiable: bool = False,
+        self, params: Params, lr: Any = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
+        foreach: bool | None = None, *, capturable: bool = False, maximize: bool = False, differentiable: bool = False,
     ) -> None:
         check_at_least_zero(lr=lr, epsilon=eps, weight_decay=weight_decay)
         if not 0.0 <= rho <= 1.0:
             raise ValueProblem(f"Invalid rho value: {rho}")
         super().__init__(params, {
-            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "capturable": capturable,
-            "foreach": foreach, "differentiable": differentiable,
+            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
         })
 
     def _update_group(self, group: Group, params: list[Tensor]) -> None:

@@ -15,14 +15,16 @@ from weft.types.limits import finfo
 
 
 class Adafactor(Optimizer):
-    """Steps relative to the size of the parameter, scaled by a factored average of squared gradients; d limits the update's root mean square.
+    """Steps relative to the size of the parameter, scaled by a factored average of squared gradients;
+    d limits the update's root mean square.
 
-    Source: Shazeer and Stern (arXiv:1804.04235), in PyTorch's form: eps[0] None is the dtype's, and weight decay is apart from the gradient.
+    Source: Shazeer and Stern (arXiv:1804.04235), in PyTorch's form: eps[0] None is the dtype's, and weight decay
+    is apart from the gradient.
     """
 
     def __init__(
-        self, params: Params, lr: Any = 1e-2, beta2_decay: float = -0.8, eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0,
-        weight_decay: float = 0.0, *, foreach: bool | None = None, maximize: bool = False,
+        self, params: Params, lr: Any = 1e-2, beta2_decay: float = -0.8, eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0, weight_decay: float = 0.0, *, foreach: bool | None = None, maximize: bool = False,
     ) -> None:
         check_at_least_zero(lr=lr, weight_decay=weight_decay)
         if beta2_decay > 0.0:
@@ -33,7 +35,8 @@ class Adafactor(Optimizer):
         if d < 1.0:
             raise ValueProblem(f"Clipping threshold d should be >= 1 but is: {d}")
         super().__init__(params, {
-            "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize,
+            "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize,
         })
         if any(p.dtype.is_complex for group in self.param_groups for p in group["params"]):
             raise StateError("Adafactor does not support complex parameters")

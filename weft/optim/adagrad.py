@@ -16,14 +16,17 @@ class Adagrad(Optimizer):
     """p -= lr * grad / (sqrt(sum of grad^2) + eps). Source: Duchi et al. (2011)."""
 
     def __init__(
-        self, params: Params, lr: Any = 1e-2, lr_decay: float = 0, weight_decay: float = 0, initial_accumulator_value: float = 0,
-        eps: float = 1e-10, foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
+        self, params: Params, lr: Any = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
+        initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
+        maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
     ) -> None:
         check_at_least_zero(
-            lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value, epsilon=eps)
+            lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value,
+            epsilon=eps)
         super().__init__(params, {
-            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach, "maximize": maximize, "differentiable": differentiable, "fused": fused,
+            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "fused": fused,
         })
         with no_grad():
             for group in self.param_groups:
@@ -37,7 +40,9 @@ class Adagrad(Optimizer):
         for clock in self._clocks(group, params):
             size = lr / (1 + (clock.count - 1) * lr_decay)
             for p in clock.params:
-                grad, state = descent(p, group["maximize"], decay), self._state_of(p, ("sum",), lambda p: aten.full_like(p, start))
+                grad, state = descent(p, group["maximize"], decay), self._state_of(
+                    p, ("sum",), lambda p: aten.full_like(p, start)
+                )
                 total = state["sum"].addcmul_(grad, grad, value=1)
                 add_quotient(p, grad, aten.add(aten.sqrt(total), eps), -size)
 

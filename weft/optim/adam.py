@@ -18,15 +18,17 @@ class Adam(Optimizer):
     """
 
     def __init__(
-        self, params: Params, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
-        amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False, differentiable: bool = False,
-        fused: bool | None = None, decoupled_weight_decay: bool = False,
+        self, params: Params, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
+        capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
     ) -> None:
         check_at_least_zero(lr=lr, epsilon=eps, weight_decay=weight_decay)
         check_betas(betas)
         super().__init__(params, {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach,
-            "capturable": capturable, "differentiable": differentiable, "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
+            "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
         })
 
     def _update_group(self, group: Group, params: list[Tensor]) -> None:
@@ -46,18 +48,22 @@ class Adam(Optimizer):
                 state["exp_avg"].lerp_(grad, rest1)
                 square = state["exp_avg_sq"].mul_(beta2).addcmul_(grad, grad, value=rest2)
                 if group["amsgrad"]:
-                    square = state["max_exp_avg_sq"].copy_(aten.maximum(before_write(state["max_exp_avg_sq"], group), before_write(square, group)))
+                    square = state["max_exp_avg_sq"].copy_(
+                        aten.maximum(before_write(state["max_exp_avg_sq"], group), before_write(square, group))
+                    )
                     square = before_write(square, group)
-                add_quotient(p, before_write(state["exp_avg"], group), aten.div(aten.sqrt(square), root).add_(eps), -size)
+                add_quotient(
+                    p, before_write(state["exp_avg"], group), aten.div(aten.sqrt(square), root).add_(eps), -size
+                )
 
 
 class AdamW(Adam):
     """Adam with weight decay apart from the gradient. Source: Loshchilov and Hutter (arXiv:1711.05101)."""
 
     def __init__(
-        self, params: Params, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
-        amsgrad: bool = False, *, maximize: bool = False, foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
-        fused: bool | None = None,
+        self, params: Params, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, foreach: bool | None = None,
+        capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
     ) -> None:
         super().__init__(
             params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, capturable=capturable,

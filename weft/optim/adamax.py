@@ -12,17 +12,19 @@ from weft.tensor.tensor import Tensor
 
 
 class Adamax(Optimizer):
-    """Adam with the greatest gradient, decaying, in place of the root mean square. Source: Kingma and Ba (arXiv:1412.6980)."""
+    """Adam with the greatest gradient, decaying, in place of the root mean square.
+    Source: Kingma and Ba (arXiv:1412.6980)."""
 
     def __init__(
-        self, params: Params, lr: Any = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
-        foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False, capturable: bool = False,
+        self, params: Params, lr: Any = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
+        capturable: bool = False,
     ) -> None:
         check_at_least_zero(lr=lr, epsilon=eps, weight_decay=weight_decay)
         check_betas(betas)
         super().__init__(params, {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize,
-            "differentiable": differentiable, "capturable": capturable,
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
         })
 
     def _update_group(self, group: Group, params: list[Tensor]) -> None:

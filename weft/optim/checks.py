@@ -9,12 +9,16 @@ from weft.tensor.tensor import Tensor
 
 
 def check_at_least_zero(**options: Any) -> None:
-    """Each named option must be zero or greater. Names show as PyTorch writes them, with spaces for underscores. Raises ValueProblem."""
+    """Each named option must be zero or greater. Names show as PyTorch writes them, with spaces for underscores.
+    Raises ValueProblem."""
     for name, value in options.items():
         if isinstance(value, Tensor) and value.numel() != 1:
             raise ValueProblem("Tensor lr must be 1-element")
         if not value >= 0.0:
-            raise ValueProblem(f"Invalid {name.replace('_', ' ')} value: {value}" if name != "lr" else f"Invalid learning rate: {value}")
+            raise ValueProblem(
+                f"Invalid {name.replace('_', ' ')} value: {value}" if name != "lr"
+                else f"Invalid learning rate: {value}"
+            )
 
 
 def check_betas(betas: Any) -> None:

@@ -1,4 +1,5 @@
-"""Clocks: the step counters that bias corrections are computed from. Parameters that are always updated together share one tensor."""
+"""Clocks: the step counters that bias corrections are computed from. Parameters that are always updated together share
+one tensor."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from weft.types import dtype as dt
 
 
 class Clock:
-    """The number of updates that some parameters have had, this one included: a Python number, or a float64 tensor in a captured step.
+    """The number of updates that some parameters have had, this one included: a Python number, or a float64 tensor
+    in a captured step.
 
     What is computed from it stays in double precision until it meets the parameters, as in PyTorch.
     """
@@ -31,13 +33,17 @@ class Clock:
 
 
 def as_number(value: Any, other: Any) -> Any:
-    """What a clock gives, for arithmetic with another value: one that is a tensor takes it in its own dtype, as it takes a Python number."""
+    """What a clock gives, for arithmetic with another value: one that is a tensor takes it in its own dtype,
+    as it takes a Python number."""
     return aten._to_copy(value, other.dtype) if isinstance(value, Tensor) and isinstance(other, Tensor) else value
 
 
 def advance(states: Mapping[Tensor, dict[str, Any]], active: list[Tensor], group: list[Tensor]) -> list[Clock]:
     """Raise the "step" of the active parameters by one. A counter shared with parameters that rest is split first."""
-    at_rest = {id(states[p]["step"]) for p in group if p in states and "step" in states[p]} if len(active) < len(group) else set()
+    at_rest = (
+        {id(states[p]["step"]) for p in group if p in states and "step" in states[p]} if len(active) < len(group)
+        else set()
+    )
     if at_rest:
         at_rest = _of_those_at_rest(states, active, group)
     by_step: dict[int, tuple[Tensor, list[Tensor]]] = {}
@@ -63,9 +69,11 @@ def _split(states: Mapping[Tensor, dict[str, Any]], step: Tensor, params: list[T
     if capture is None:
         mine = step.clone()
     else:
-        slot = capture.states.get(step.storage().address)
-        if slot is not None and slot.written:
-            raise capture.refuse("two steps of one optimizer update parameters that had one step counter; take the first steps outside weft.compile")
+        if capture.outside.has_written(step.storage()):
+            raise capture.refuse(
+                "two steps of one optimizer update parameters that had one step counter; take the first steps outside "
+                "weft.compile"
+            )
         with capture.paused():
             mine = step.clone()
         capture.on_roll_back(lambda: _give(states, params, step))

@@ -12,7 +12,8 @@ from weft.support.errors import ValueProblem
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the initial rate to eta_min over T_max steps, and back. Source: Loshchilov and Hutter (arXiv:1608.03983)."""
+    """Half a cosine from the initial rate to eta_min over T_max steps, and back.
+    Source: Loshchilov and Hutter (arXiv:1608.03983)."""
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max, self.eta_min = T_max, eta_min
@@ -38,7 +39,9 @@ class CosineAnnealingLR(LRScheduler):
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Half a cosine from the initial rate to eta_min over T_0 steps, again and again, each T_mult times as long."""
 
-    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
         if T_0 <= 0 or not isinstance(T_0, int):
             raise ValueProblem(f"Expected positive integer T_0, but got {T_0}")
         if T_mult < 1 or not isinstance(T_mult, int):
@@ -81,8 +84,9 @@ class CyclicLR(LRScheduler):
     """A triangle between base_lr and max_lr, with momentum the other way round. Source: Smith (arXiv:1506.01186)."""
 
     def __init__(
-        self, optimizer: Optimizer, base_lr: Any, max_lr: Any, step_size_up: int = 2000, step_size_down: int | None = None,
-        mode: str = "triangular", gamma: float = 1.0, scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle",
+        self, optimizer: Optimizer, base_lr: Any, max_lr: Any, step_size_up: int = 2000,
+        step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle",
         cycle_momentum: bool = True, base_momentum: float = 0.8, max_momentum: float = 0.9, last_epoch: int = -1,
     ) -> None:
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
@@ -94,7 +98,9 @@ class CyclicLR(LRScheduler):
                 group["lr"] = group["initial_lr"] = low
         down = step_size_up if step_size_down is None else step_size_down
         self.total_size, self.step_ratio = float(step_size_up + down), step_size_up / (step_size_up + down)
-        self.mode, self.gamma, self.scale_mode = mode, gamma, "iterations" if mode == "exp_range" and scale_fn is None else scale_mode
+        self.mode, self.gamma, self.scale_mode = (
+            mode, gamma, "iterations" if mode == "exp_range" and scale_fn is None else scale_mode
+        )
         self._scale_fn = scale_fn
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
@@ -106,7 +112,9 @@ class CyclicLR(LRScheduler):
         if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
             raise ValueProblem("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
         count = len(optimizer.param_groups)
-        self.base_momentums, self.max_momentums = _spread(base, count, "base_momentum"), _spread(greatest, count, "max_momentum")
+        self.base_momentums, self.max_momentums = (
+            _spread(base, count, "base_momentum"), _spread(greatest, count, "max_momentum")
+        )
         if last_epoch == -1:
             for group, momentum in zip(optimizer.param_groups, self.max_momentums, strict=True):
                 set_momentum(group, momentum)
@@ -134,12 +142,14 @@ class CyclicLR(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """Up from max_lr / div_factor to max_lr, then far down, with momentum the other way round. Source: Smith and Topin (arXiv:1708.07120)."""
+    """Up from max_lr / div_factor to max_lr, then far down, with momentum the other way round.
+    Source: Smith and Topin (arXiv:1708.07120)."""
 
     def __init__(
-        self, optimizer: Optimizer, max_lr: Any, total_steps: int | None = None, epochs: int | None = None, steps_per_epoch: int | None = None,
-        pct_start: float = 0.3, anneal_strategy: str = "cos", cycle_momentum: bool = True, base_momentum: float = 0.85,
-        max_momentum: float = 0.95, div_factor: float = 25.0, final_div_factor: float = 1e4, three_phase: bool = False, last_epoch: int = -1,
+        self, optimizer: Optimizer, max_lr: Any, total_steps: int | None = None, epochs: int | None = None,
+        steps_per_epoch: int | None = None, pct_start: float = 0.3, anneal_strategy: str = "cos",
+        cycle_momentum: bool = True, base_momentum: float = 0.85, max_momentum: float = 0.95, div_factor: float = 25.0,
+        final_div_factor: float = 1e4, three_phase: bool = False, last_epoch: int = -1,
     ) -> None:
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
@@ -154,7 +164,9 @@ class OneCycleLR(LRScheduler):
         self.total_steps, self.anneal_strategy, self.cycle_momentum = total_steps, anneal_strategy, cycle_momentum
         self._phases = _one_cycle_phases(total_steps, pct_start, three_phase)
         if last_epoch == -1:
-            for group, greatest in zip(optimizer.param_groups, _spread(max_lr, len(optimizer.param_groups), "max_lr"), strict=True):
+            for group, greatest in (
+                zip(optimizer.param_groups, _spread(max_lr, len(optimizer.param_groups), "max_lr"), strict=True)
+            ):
                 group["initial_lr"] = greatest / div_factor
                 group["max_lr"] = greatest
                 group["min_lr"] = group["initial_lr"] / final_div_factor
@@ -219,5 +231,8 @@ def _spread(value: Any, count: int, name: str) -> list[Any]:
     if not isinstance(value, (list, tuple)):
         return [value] * count
     if len(value) != count:
-        raise ValueProblem(f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, param_groups has {count}.")
+        raise ValueProblem(
+            f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, "
+            f"param_groups has {count}."
+        )
     return list(value)

@@ -1,4 +1,5 @@
-"""What a captured step depends on besides numbers and the bytes of tensors, as a value that can be compared at every call."""
+"""What a captured step depends on besides numbers and the bytes of tensors, as a value that can be
+compared at every call."""
 
 from __future__ import annotations
 
@@ -18,12 +19,14 @@ Facts = list[Any]
 
 def group_facts(param_groups: list[dict[str, Any]]) -> Facts:
     """Identity and order of groups and parameters, options that are no numbers, and the types of those that are."""
-    return [(id(group), list(map(id, group["params"])), {key: _fact(value) for key, value in group.items() if key != "params"})
-            for group in param_groups]
+    return [(id(group), list(map(
+        id, group["params"]
+    )), {key: _fact(value) for key, value in group.items() if key != "params"}) for group in param_groups]
 
 
 def state_facts(state: Mapping[Any, dict[str, Any]]) -> Facts:
-    """Identity of every state and of every tensor in it, in order. Cheap: it is compared at every call of a captured step."""
+    """Identity of every state and of every tensor in it, in order.
+    Cheap: it is compared at every call of a captured step."""
     return [list(map(id, state.values())), list(map(id, chain.from_iterable(map(dict.values, state.values()))))]
 
 
@@ -46,17 +49,30 @@ def group_change(name: str, known: list[dict[str, Any]], now: list[dict[str, Any
         return f"the number of parameter groups of {name} was {len(known)}, is now {len(now)}"
     for i, (old, new) in enumerate(zip(known, now, strict=True)):
         if list(map(id, old["params"])) != list(map(id, new["params"])):
-            return f"param_groups[{i}]['params'] of {name} were {len(old['params'])} tensors, are now {len(new['params'])} others"
+            return (
+                f"param_groups[{i}]['params'] of {name} were {len(old['params'])} tensors, "
+                f"are now {len(new['params'])} others"
+            )
         for key in (*old, *new):
             if key != "params" and (key not in new or key not in old or _fact(old[key]) != _fact(new[key])):
-                return f"param_groups[{i}][{key!r}] of {name} was {old.get(key, '(absent)')!r}, is now {new.get(key, '(absent)')!r}"
+                return (
+                    f"param_groups[{i}][{key!r}] of {name} was {old.get(key, '(absent)')!r}, "
+                    f"is now {new.get(key, '(absent)')!r}"
+                )
     return f"the dicts in {name}.param_groups were those of the capture, are now others"
 
 
-class KnownState:
-    """Hooks and state of an optimizer as a captured step knows them. Tensors of the state may be replaced by others like them, as load_state_dict does."""
+# By parameter and name: how an optimizer makes state that is missing.
+Makers = dict[tuple[int, str], Callable[[Tensor], Tensor]]
 
-    def __init__(self, optimizer: Optimizer, tables: Callable[[], list[Any]], makers: Mapping[tuple[int, str], Callable[[Tensor], Tensor]]) -> None:
+
+class KnownState:
+    """Hooks and state of an optimizer as a captured step knows them. Tensors of the state may be replaced by others
+    like them, as load_state_dict does."""
+
+    def __init__(
+        self, optimizer: Optimizer, tables: Callable[[], list[Any]], makers: Makers,
+    ) -> None:
         self.optimizer, self.tables, self.makers = optimizer, tables, makers
         self.settle()
 
@@ -73,21 +89,28 @@ class KnownState:
         return [*[list(table.items()) for table in self.tables()], state_facts(self.optimizer.state)]
 
     def renewed(self) -> dict[int, Tensor] | None:
-        """The tensors that take the places of those with these ids; None if the state is of another structure, or the hooks are others.
+        """The tensors that take the places of those with these ids; None if the state is of another structure,
+        or the hooks are others.
 
         A tensor that is None now, or gone, is made as the step would make it.
         """
         state = self.optimizer.state
         if self._facts()[:-1] != self.found[:-1] or state.keys() != self.known.keys():
             return None
-        missing = [(p, name) for p, before in self.known.items() for name, old in before.items() if isinstance(old, Tensor) and state[p].get(name) is None]
+        missing = [
+            (p, name) for p, before in self.known.items()
+            for name, old in before.items() if isinstance(old, Tensor) and state[p].get(name) is None
+        ]
         if any((id(p), name) not in self.makers for p, name in missing):
             return None
         made = {(id(p), name): self.makers[id(p), name](p) for p, name in missing}
         taken: dict[int, Tensor] = {}
         for p, before in self.known.items():
             after = {**state[p], **{name: made[id(p), name] for name in before if (id(p), name) in made}}
-            if before.keys() != after.keys() or not all(_takes_place(taken, old, after[name]) for name, old in before.items()):
+            if (
+                before.keys() != after.keys()
+                or not all(_takes_place(taken, old, after[name]) for name, old in before.items())
+            ):
                 return None
         if len(set(map(id, taken.values()))) < len(taken):
             return None
@@ -98,15 +121,26 @@ class KnownState:
     def change(self) -> str:
         """How hooks or state differ from those that the step knows, in words."""
         name = type(self.optimizer).__name__
-        for kind, before, after in zip(("global pre-step", "pre-step", "post-step", "global post-step"), self.found, self._facts(), strict=False):
+        for kind, before, after in zip((
+            "global pre-step", "pre-step", "post-step", "global post-step"
+        ), self.found, self._facts(), strict=False):
             if before != after:
-                return f"the number of {kind} hooks of {name} was {len(before)}, is now {len(after)}{'' if len(before) != len(after) else ' (others)'}"
+                return (
+                    f"the number of {kind} hooks of {name} was {len(before)}, "
+                    f"is now {len(after)}{'' if len(before) != len(after) else ' (others)'}"
+                )
         if len(self.known) != len(self.optimizer.state):
-            return f"the number of parameters that {name} has state of was {len(self.known)}, is now {len(self.optimizer.state)}"
+            return (
+                f"the number of parameters that {name} has state of was {len(self.known)}, "
+                f"is now {len(self.optimizer.state)}"
+            )
         for (_, was), (p, now) in zip(self.known.items(), self.optimizer.state.items(), strict=True):
             for key in (*was, *now):
                 if was.get(key) is not now.get(key):
-                    return f"{key!r} in the state that {name} has of a parameter of shape {list(p.shape)} was one object, is now another"
+                    return (
+                        f"{key!r} in the state that {name} has of a parameter of shape {list(p.shape)} was one object, "
+                        "is now another"
+                    )
         return f"the state of {name} was one dict for each parameter, is now others"
 
 

@@ -1,4 +1,5 @@
-"""LBFGS: the limited-memory quasi-Newton method, with an optional strong Wolfe line search. The closure is called several times per step."""
+"""LBFGS: the limited-memory quasi-Newton method, with an optional strong Wolfe line search.
+The closure is called several times per step."""
 
 from __future__ import annotations
 
@@ -11,23 +12,27 @@ from weft.optim.checks import check_at_least_zero
 from weft.optim.line_search import strong_wolfe
 from weft.optim.optimizer import Optimizer, Params
 from weft.support.errors import StateError, ValueProblem
-from weft.tensor.modes import enable_grad, modes, no_grad
+from weft.tensor.capture import refuse_in_capture
+from weft.tensor.modes import enable_grad, no_grad
 from weft.tensor.tensor import Tensor
 
 
 class LBFGS(Optimizer):
-    """Directions from the last `history_size` steps. One parameter group only. Source: Nocedal and Wright, Numerical Optimization, 7.2."""
+    """Directions from the last `history_size` steps. One parameter group only.
+    Source: Nocedal and Wright, Numerical Optimization, 7.2."""
 
     def __init__(
-        self, params: Params, lr: float = 1, max_iter: int = 20, max_eval: int | None = None, tolerance_grad: float = 1e-7,
-        tolerance_change: float = 1e-9, history_size: int = 100, line_search_fn: str | None = None,
+        self, params: Params, lr: float = 1, max_iter: int = 20, max_eval: int | None = None,
+        tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
+        line_search_fn: str | None = None,
     ) -> None:
         check_at_least_zero(lr=lr)
         if line_search_fn not in (None, "strong_wolfe"):
             raise ValueProblem("only 'strong_wolfe' is supported")
         super().__init__(params, {
-            "lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval, "tolerance_grad": tolerance_grad,
-            "tolerance_change": tolerance_change, "history_size": history_size, "line_search_fn": line_search_fn,
+            "lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
+            "line_search_fn": line_search_fn,
         })
         if len(self.param_groups) != 1:
             raise ValueProblem("LBFGS doesn't support per-parameter options (parameter groups)")
@@ -39,7 +44,9 @@ class LBFGS(Optimizer):
 
     def _gradient(self) -> Tensor:
         """All gradients in one row; complex ones as pairs of real numbers."""
-        return aten.cat(tuple(aten.reshape(_as_real(aten.zeros_like(p) if p.grad is None else p.grad), (-1,)) for p in self._params), 0)
+        return aten.cat(tuple(
+            aten.reshape(_as_real(aten.zeros_like(p) if p.grad is None else p.grad), (-1,)) for p in self._params
+        ), 0)
 
     def _move(self, t: float, direction: Tensor) -> None:
         at = 0
@@ -53,9 +60,11 @@ class LBFGS(Optimizer):
             p.copy_(value)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Up to max_iter iterations. `closure` clears the gradients, computes the loss, calls backward and returns the loss."""
-        if modes.capture is not None:
-            raise modes.capture.refuse("LBFGS decides in Python on the values of losses; call its step outside weft.compile")
+        """Up to max_iter iterations. `closure` clears the gradients, computes the loss, calls backward
+        and returns the loss."""
+        refuse_in_capture(
+            "LBFGS decides in Python on the values of losses; call its step outside weft.compile"
+        )
         if closure is None:
             raise StateError("LBFGS needs a closure that computes the loss anew")
         args, _ = self._before_step((self, closure), {})
@@ -88,7 +97,8 @@ class LBFGS(Optimizer):
             if group["line_search_fn"] == "strong_wolfe":
                 start = [p.clone() for p in self._params]
                 loss, gradient, t, calls = strong_wolfe(
-                    functools.partial(self._try, closure, start, direction=direction), t, direction, loss, gradient, slope)
+                    functools.partial(self._try, closure, start, direction=direction),
+                    t, direction, loss, gradient, slope)
                 self._move(t, direction)
             else:
                 self._move(t, direction)
@@ -105,7 +115,9 @@ class LBFGS(Optimizer):
                 break
         return first
 
-    def _try(self, closure: Callable[[], Any], start: list[Tensor], t: float, direction: Tensor) -> tuple[float, Tensor]:
+    def _try(
+        self, closure: Callable[[], Any], start: list[Tensor], t: float, direction: Tensor
+    ) -> tuple[float, Tensor]:
         """Loss and gradient at a point of the line; the parameters are put back."""
         self._move(t, direction)
         loss, gradient = float(closure()), self._gradient()

@@ -1,4 +1,5 @@
-"""A line search for the strong Wolfe conditions, with cubic interpolation. Source: Nocedal and Wright, Numerical Optimization, 3.5."""
+"""A line search for the strong Wolfe conditions, with cubic interpolation.
+Source: Nocedal and Wright, Numerical Optimization, 3.5."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def cubic_minimum(a: Point, b: Point, low: float | None = None, high: float | No
 
 
 def strong_wolfe(
-    evaluate: Callable[[float], tuple[float, Tensor]], t: float, direction: Tensor, loss: float, gradient: Tensor, slope: float
+    evaluate: Callable[[float], tuple[float, Tensor]], t: float, direction: Tensor, loss: float, gradient: Tensor,
+    slope: float,
 ) -> tuple[float, Tensor, float, int]:
     """Loss, gradient and step at a point that satisfies the conditions, and how many evaluations it took."""
     search = _Search(evaluate, direction, Point(0.0, loss, gradient.clone(), slope))

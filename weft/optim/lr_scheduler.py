@@ -1,4 +1,5 @@
-"""Learning rate schedulers, gathered. schedules.py has those with a formula, cycles.py the periodic ones, plateau.py the one that watches a metric."""
+"""Learning rate schedulers, gathered. schedules.py has those with a formula, cycles.py the periodic ones,
+plateau.py the one that watches a metric."""
 
 from weft.optim.cycles import CosineAnnealingLR, CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from weft.optim.plateau import ReduceLROnPlateau
@@ -19,6 +20,7 @@ from weft.optim.schedules import (
 _LRScheduler = LRScheduler
 
 __all__ = [
-    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR", "LRScheduler", "LambdaLR",
-    "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
+    "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
+    "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]

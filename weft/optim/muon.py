@@ -17,15 +17,18 @@ _ADJUSTMENTS = (None, "original", "match_rms_adamw")
 
 
 class Muon(Optimizer):
-    """For matrices only: p -= lr * orthogonal(momentum), with weight decay apart from the gradient. The iterations run in bfloat16.
+    """For matrices only: p -= lr * orthogonal(momentum), with weight decay apart from the gradient.
+    The iterations run in bfloat16.
 
-    adjust_lr_fn: "original" scales by sqrt(max(1, rows / columns)), "match_rms_adamw" by 0.2 * sqrt(max(rows, columns)).
+    adjust_lr_fn: "original" scales by sqrt(max(1, rows / columns)), "match_rms_adamw"
+    by 0.2 * sqrt(max(rows, columns)).
     Source: Jordan (2024), https://kellerjordan.github.io/posts/muon/; Liu et al. (arXiv:2502.16982).
     """
 
     def __init__(
         self, params: Params, lr: Any = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95, nesterov: bool = True,
-        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315), eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315), eps: float = 1e-7, ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
     ) -> None:
         check_at_least_zero(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if adjust_lr_fn not in _ADJUSTMENTS:
@@ -35,12 +38,14 @@ class Muon(Optimizer):
         if len(ns_coefficients) != 3:
             raise ValueProblem("Coefficients must be a tuple of exactly 3 values")
         super().__init__(params, {
-            "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov, "ns_coefficients": ns_coefficients, "eps": eps,
-            "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,
+            "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
+            "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,
         })
         for p in (p for group in self.param_groups for p in group["params"]):
             if p.ndim != 2:
-                raise ValueProblem(f"Muon only supports 2D parameters whereas we found a parameter with size: {p.shape}")
+                raise ValueProblem(
+                    f"Muon only supports 2D parameters whereas we found a parameter with size: {p.shape}"
+                )
             if p.dtype.is_complex:
                 raise StateError("Muon does not support complex parameters")
 

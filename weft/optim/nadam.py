@@ -17,20 +17,22 @@ class NAdam(Optimizer):
     """Adam with Nesterov's momentum. Source: Dozat (2016)."""
 
     def __init__(
-        self, params: Params, lr: Any = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
-        momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False,
-        capturable: bool = False, differentiable: bool = False,
+        self, params: Params, lr: Any = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
+        foreach: bool | None = None, maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:
         check_at_least_zero(lr=lr, epsilon=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
         check_betas(betas)
         super().__init__(params, {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach, "capturable": capturable,
-            "differentiable": differentiable,
+            "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
+            "capturable": capturable, "differentiable": differentiable,
         })
 
     def _update_group(self, group: Group, params: list[Tensor]) -> None:
-        lr, eps, decay, momentum_decay = (self._number(group, key) for key in ("lr", "eps", "weight_decay", "momentum_decay"))
+        lr, eps, decay, momentum_decay = (
+            self._number(group, key) for key in ("lr", "eps", "weight_decay", "momentum_decay")
+        )
         beta1, beta2 = self._pair(group, "betas")
         decoupled = group["decoupled_weight_decay"]
         shrink = 1 - lr * decay if decoupled and decay != 0 else None
@@ -48,9 +50,15 @@ class NAdam(Optimizer):
                 state["exp_avg"].lerp_(grad, 1 - beta1)
                 square = state["exp_avg_sq"].mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
                 root = aten.add(aten.sqrt(aten.div(square, square_correction)), eps)
-                so_far: Any = product.item() if modes.capture is None and not group["differentiable"] else aten._to_copy(product, dt.float64)
+                so_far: Any = (
+                    product.item() if modes.capture is None and not group["differentiable"]
+                    else aten._to_copy(product, dt.float64)
+                )
                 add_quotient(p, grad, root, -lr * as_number(1 - now, lr) / as_number(1 - so_far, lr))
-                add_quotient(p, before_write(state["exp_avg"], group), root, -lr * as_number(coming, lr) / as_number(1 - so_far * coming, lr))
+                add_quotient(
+                    p, before_write(state["exp_avg"], group), root,
+                    -lr * as_number(coming, lr) / as_number(1 - so_far * coming, lr),
+                )
 
 
 def _one(p: Tensor) -> Tensor:

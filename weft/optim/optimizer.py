@@ -11,13 +11,14 @@ from typing import Any
 import weft.optim.state_dict as saving
 from weft.autograd.accumulate import gradient_of, zero
 from weft.autograd.node import RemovableHandle
-from weft.layers.watching import unwatched
+from weft.ops.overrides import override_classes
 from weft.ops.packet import aten
 from weft.optim.clock import Clock, advance
-from weft.optim.facts import KnownState, group_change, group_facts
+from weft.optim.facts import KnownState, Makers, group_change, group_facts
 from weft.support import registry
 from weft.support.errors import ArgumentError, StateError, ValueProblem
 from weft.support.locations import is_internal
+from weft.tensor.capture import refuse_in_capture
 from weft.tensor.modes import enable_grad, modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -38,7 +39,8 @@ required: Any = _Required()
 class Optimizer:
     """The base class. Subclasses define `_update_group`, or override `step` as a whole.
 
-    param_groups: a list of dicts, each with "params" and its options. state: a dict from parameter to a dict of its state.
+    param_groups: a list of dicts, each with "params" and its options.
+    state: a dict from parameter to a dict of its state.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -50,11 +52,14 @@ class Optimizer:
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
-            raise ArgumentError(f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {_type_name(params)}")
+            raise ArgumentError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, "
+                f"but got {_type_name(params)}"
+            )
         self.defaults = defaults
         self.state: defaultdict[Tensor, State] = defaultdict(dict)
         self.param_groups: list[Group] = []
-        self._make_hook_tables()
+        self._make_tables()
         groups = list(params)
         if not groups:
             raise ValueProblem("optimizer got an empty parameter list")
@@ -63,36 +68,43 @@ class Optimizer:
         for group in groups:
             self.add_param_group(dict(group))
 
-    def _make_hook_tables(self) -> None:
+    def _make_tables(self) -> None:
         self._step_pre_hooks: dict[int, Any] = OrderedDict()
         self._step_post_hooks: dict[int, Any] = OrderedDict()
         self._state_dict_hooks: dict[int, Any] = OrderedDict()
         self._load_state_dict_hooks: dict[int, Any] = OrderedDict()
         self._state_dict_pre_hooks: dict[int, Any] = OrderedDict()
         self._load_state_dict_post_hooks: dict[int, Any] = OrderedDict()
+        self._makers: Makers = {}  # of the state that captured steps asked for
 
     # ---- groups
     def add_param_group(self, param_group: Group) -> None:
         """Add a group of parameters with options of its own. Raises ArgumentError, ValueProblem."""
-        if modes.capture is not None:
-            raise modes.capture.refuse("a compiled function makes an optimizer or adds a parameter group; do this outside of it, once")
+        refuse_in_capture(
+            "a compiled function makes an optimizer or adds a parameter group; do this outside of it, once"
+        )
         registry.optimizers.add(self)
         if not isinstance(param_group, dict):
             raise ArgumentError(f"param_group must be a dict, but got {type(param_group)}")
         params = param_group["params"]
         if isinstance(params, set):
             raise ArgumentError(
-                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs. "
-                "Please use a list instead."
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
+                "will change between runs. Please use a list instead."
             )
-        param_group["params"] = self._checked_params([params] if isinstance(params, Tensor) else list(params), param_group)
+        param_group["params"] = self._checked_params(
+            [params] if isinstance(params, Tensor) else list(params), param_group
+        )
         for name, default in self.defaults.items():
             if default is required and name not in param_group:
                 raise ValueProblem(f"parameter group didn't specify a value of required optimization parameter {name}")
             param_group.setdefault(name, default)
         if self.param_groups and ("param_names" in param_group) != ("param_names" in self.param_groups[0]):
             state = "with" if "param_names" in param_group else "without"
-            raise ValueProblem(f"all optimizer param groups should be with/without names. cannot add param group {state} names to the optimizer")
+            raise ValueProblem(
+                f"all optimizer param groups should be with/without names. cannot add param group {state} names to "
+                "the optimizer"
+            )
         taken = {id(p) for group in self.param_groups for p in group["params"]}
         if any(id(p) in taken for p in param_group["params"]):
             raise ValueProblem("some parameters appear in more than one parameter group")
@@ -111,9 +123,15 @@ class Optimizer:
             if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):
                 raise ValueProblem("can't optimize a non-leaf Tensor")
             if hasattr(type(p), "materialize"):
-                raise ValueProblem("can't optimize an uninitialized parameter: call the lazy module once with an input before its optimizer is made")
+                raise ValueProblem(
+                    "can't optimize an uninitialized parameter: call the lazy module once with an input before its "
+                    "optimizer is made"
+                )
         if len({id(p) for p in params}) != len(params):
-            warnings.warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error", stacklevel=4)
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error",
+                stacklevel=4,
+            )
         return params
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -128,7 +146,8 @@ class Optimizer:
 
     # ---- the step
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters that have gradients. `closure`, if given, computes the loss anew first; its value is returned."""
+        """Update the parameters that have gradients. `closure`, if given, computes the loss anew first;
+        its value is returned."""
         args, kwargs = self._before_step((self,) if closure is None else (self, closure), {})
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         loss = None
@@ -138,7 +157,7 @@ class Optimizer:
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             self._guard_groups()
             for group in self.param_groups:
-                active = [p for p in group["params"] if gradient_of(p) is not None]
+                active = self._active(group)
                 if any(p.dtype.is_complex for p in active):
                     update_as_real(self, group, active)
                 elif active:
@@ -147,10 +166,17 @@ class Optimizer:
         self._guard_state()
         return loss
 
+    def _active(self, group: Group) -> list[Tensor]:
+        """The parameters of a group that have gradients. A capture need not watch how they are asked (classes may)."""
+        capture = None if override_classes else modes.capture
+        return _with_gradients(group) if capture is None else capture.call(_with_gradients, group)
+
     def _update_watched(self, group: Group, params: list[Tensor]) -> None:
         """The update; a capture need not watch the code of weft's own algorithms."""
-        if modes.capture is not None and is_internal(type(self)._update_group.__code__.co_filename):
-            unwatched(self._update_group, group, params)
+        capture = modes.capture
+        if capture is not None and is_internal(type(self)._update_group.__code__.co_filename):
+            with capture.at_one_line():
+                capture.call(self._update_group, group, params)
         else:
             self._update_group(group, params)
 
@@ -163,7 +189,9 @@ class Optimizer:
             changed = hook(self, args, kwargs)
             if changed is not None:
                 if not (isinstance(changed, tuple) and len(changed) == 2):
-                    raise StateError(f"{hook} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+                    raise StateError(
+                        f"{hook} must return None or a tuple of (new_args, new_kwargs), but got {changed}."
+                    )
                 args, kwargs = changed
         return args, kwargs
 
@@ -174,35 +202,40 @@ class Optimizer:
 
     # ---- numbers and state, eager or captured
     def _number(self, group: Group, key: str) -> Any:
-        """An option of a group that is a number. In a captured step it is an input of the program, so that changing it compiles nothing."""
+        """An option of a group that is a number. In a captured step it is an input of the program, so that changing
+        it compiles nothing."""
         capture = modes.capture
-        return group[key] if capture is None else capture.lift(group, key, f"{type(self).__name__}.{key}")
+        return group[key] if capture is None else capture.python_state.lift(group, key, f"{type(self).__name__}.{key}")
 
     def _pair(self, group: Group, key: str) -> tuple[Any, ...]:
         """An option that is a tuple of numbers, such as betas; see _number."""
         capture = modes.capture
         if capture is None:
             return tuple(group[key])
-        return tuple(capture.lift_item(group, key, i, f"{type(self).__name__}.{key}[{i}]") for i in range(len(group[key])))
+        name = f"{type(self).__name__}.{key}"
+        return tuple(capture.python_state.lift(group, key, f"{name}[{i}]", i) for i in range(len(group[key])))
 
     def _state_of(self, p: Tensor, names: tuple[str, ...], make: Callable[[Tensor], Tensor] = aten.zeros_like) -> State:
         """The state of a parameter, in which every name has a tensor: `make(p)` for those that had none."""
         state = self.state[p]
         if modes.capture is not None:
-            modes.capture.makers.update({(id(p), name): make for name in names})
+            self._makers.update({(id(p), name): make for name in names})
         missing = [name for name in names if state.get(name) is None]
         if missing:
             self._add_state(p, lambda p: {name: make(p) for name in missing})
         return state
 
     def _add_state(self, p: Tensor, make: Callable[[Tensor], State]) -> None:
-        """Add to the state of p what `make(p)` gives: computed for real also while a step is captured, and taken back if that fails."""
+        """Add to the state of p what `make(p)` gives: computed for real also while a step is captured,
+        and taken back if that fails."""
         state, capture = self.state[p], modes.capture
         if capture is None:
             state.update(make(p))
             return
-        if not capture.is_outside(p):
-            raise capture.refuse("an optimizer inside a compiled function can only update tensors that exist outside of it")
+        if not capture.outside.is_outside(p):
+            raise capture.refuse(
+                "an optimizer inside a compiled function can only update tensors that exist outside of it"
+            )
         with capture.paused():
             made = dict(make(p))
         before = {name: state[name] for name in made if name in state}
@@ -229,19 +262,22 @@ class Optimizer:
         if capture is not None:
             found = group_facts(self.param_groups)
             known = [{**group, "params": list(group["params"])} for group in self.param_groups]
-            capture.keep(known)
-            capture.guard((id(self), "groups"), lambda: group_change(type(self).__name__, known, self.param_groups),
-                          lambda: group_facts(self.param_groups) == found)
+            capture.python_state.keep(known)
+            capture.python_state.guard(
+                (id(self), "groups"), lambda: group_change(type(self).__name__, known, self.param_groups),
+                lambda: group_facts(self.param_groups) == found,
+            )
 
     def _guard_state(self) -> None:
-        """Tell an active capture that it depends on hooks, and on the state tensors as they are at the end of the last step."""
+        """Tell an active capture that it depends on hooks, and on the state tensors as they are
+        at the end of the last step."""
         capture = modes.capture
         if capture is None:
             return
 
         tables = (_global_pre_hooks, self._step_pre_hooks, self._step_post_hooks, _global_post_hooks)
-        known = KnownState(self, lambda: [*tables], capture.makers)
-        capture.guard((id(self), "state"), known.change, known.holds, known)
+        known = KnownState(self, lambda: [*tables], self._makers)
+        capture.python_state.guard((id(self), "state"), known.change, known.holds, known)
 
     # ---- saving
     def state_dict(self) -> dict[str, Any]:
@@ -252,8 +288,7 @@ class Optimizer:
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over state and options. Raises ValueProblem when the groups do not match; then nothing changed."""
-        if modes.capture is not None:
-            raise modes.capture.refuse("a compiled function loads an optimizer's state; do this outside of it")
+        refuse_in_capture("a compiled function loads an optimizer's state; do this outside of it")
         saving.load_state_dict(self, state_dict)
         for hook in list(self._load_state_dict_post_hooks.values()):
             hook(self)
@@ -290,7 +325,7 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if "_step_pre_hooks" not in self.__dict__:
-            self._make_hook_tables()
+            self._make_tables()
         for group in self.param_groups:  # a state_dict of an older version lacks the newer options
             for name, value in self.defaults.items():
                 if value is not required:
@@ -302,6 +337,10 @@ class Optimizer:
             lines.append(f"\nParameter Group {i}\n")
             lines += [f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params"]
         return f"{type(self).__name__} ({''.join(lines)})"
+
+
+def _with_gradients(group: Group) -> list[Tensor]:
+    return [p for p in group["params"] if gradient_of(p) is not None]
 
 
 def descent(p: Tensor, maximize: bool, weight_decay: Any) -> Tensor:
@@ -360,7 +399,8 @@ _global_post_hooks: dict[int, Any] = OrderedDict()
 
 
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(optimizer, args, kwargs)` before each step of every optimizer; a returned pair replaces args and kwargs."""
+    """Call `hook(optimizer, args, kwargs)` before each step of every optimizer;
+    a returned pair replaces args and kwargs."""
     return _add_hook(_global_pre_hooks, hook)
 
 
@@ -370,12 +410,12 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
 
 
 def update_as_real(optimizer: Optimizer, group: Group, params: list[Tensor]) -> None:
-    """Update complex parameters as pairs of real numbers: the algorithm sees real views of them, of their gradients and of their state."""
-    if modes.capture is not None:
-        raise modes.capture.refuse(
-            f"{type(optimizer).__name__} updates complex parameters, which a compiled function does not; call its step outside, or keep the parameter as pairs "
-            "of real numbers and use weft.view_as_complex of it"
-        )
+    """Update complex parameters as pairs of real numbers: the algorithm sees real views of them, of their gradients
+    and of their state."""
+    refuse_in_capture(
+        f"{type(optimizer).__name__} updates complex parameters, which a compiled function does not; "
+        "call its step outside, or keep the parameter as pairs of real numbers and use weft.view_as_complex of it"
+    )
     shown = {p: _as_real(optimizer, p) for p in params if p.dtype.is_complex}
     try:
         optimizer._update_group(group, [shown.get(p, p) for p in params])
@@ -383,14 +423,18 @@ def update_as_real(optimizer: Optimizer, group: Group, params: list[Tensor]) -> 
         for p, real in shown.items():
             state = optimizer.state.pop(real, {})
             if state:
-                optimizer.state[p] = {k: aten.view_as_complex(v) if isinstance(v, Tensor) and v.shape == real.shape else v for k, v in state.items()}
+                optimizer.state[p] = {
+                    k: aten.view_as_complex(v) if isinstance(v, Tensor) and v.shape == real.shape else v
+                    for k, v in state.items()
+                }
 
 
 def _as_real(optimizer: Optimizer, p: Tensor) -> Tensor:
     real = aten.view_as_real(p)
     real.grad = aten.view_as_real(p.grad)
     optimizer.state[real] = {
-        k: aten.view_as_real(v) if isinstance(v, Tensor) and v.dtype.is_complex else v for k, v in optimizer.state.pop(p, {}).items()
+        k: aten.view_as_real(v) if isinstance(v, Tensor) and v.dtype.is_complex else v
+        for k, v in optimizer.state.pop(p, {}).items()
     }
     return real
 

@@ -27,7 +27,9 @@ class ReduceLROnPlateau(LRScheduler):
         if isinstance(min_lr, (list, tuple)) and len(min_lr) != groups:
             raise ValueProblem(f"expected {groups} min_lrs, got {len(min_lr)}")
         self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * groups
-        self.mode, self.factor, self.patience, self.threshold, self.threshold_mode = mode, factor, patience, threshold, threshold_mode
+        self.mode, self.factor, self.patience, self.threshold, self.threshold_mode = (
+            mode, factor, patience, threshold, threshold_mode
+        )
         self.cooldown, self.eps = cooldown, eps
         self.cooldown_counter, self.num_bad_epochs = 0, 0
         self.best = math.inf if mode == "min" else -math.inf
@@ -60,7 +62,10 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = self._rates()
 
     def _is_better(self, value: float) -> bool:
-        margin = self.threshold if self.threshold_mode == "abs" else self.threshold * self.best if math.isfinite(self.best) else 0.0
+        margin = (
+            self.threshold if self.threshold_mode == "abs" else self.threshold * self.best if math.isfinite(self.best)
+            else 0.0
+        )
         return value < self.best - margin if self.mode == "min" else value > self.best + margin
 
     def _reduce(self) -> None:

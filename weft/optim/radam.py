@@ -16,15 +16,16 @@ class RAdam(Optimizer):
     """Adam whose step sizes are rectified while their variance is unknown. Source: Liu et al. (arXiv:1908.03265)."""
 
     def __init__(
-        self, params: Params, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
-        decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
-        differentiable: bool = False,
+        self, params: Params, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0, decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
+        maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:
         check_at_least_zero(lr=lr, epsilon=eps, weight_decay=weight_decay)
         check_betas(betas)
         super().__init__(params, {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "foreach": foreach,
-            "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable,
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
         })
 
     def _update_group(self, group: Group, params: list[Tensor]) -> None:
@@ -36,7 +37,9 @@ class RAdam(Optimizer):
             correction = clock.correction(beta1)
             adapts, rectified = _rectification(clock, beta2)
             for p in clock.params:
-                grad, state = descent(p, group["maximize"], 0 if decoupled else decay), self._state_of(p, ("exp_avg", "exp_avg_sq"))
+                grad, state = descent(p, group["maximize"], 0 if decoupled else decay), self._state_of(
+                    p, ("exp_avg", "exp_avg_sq")
+                )
                 if shrink is not None:
                     p.mul_(shrink)
                 state["exp_avg"].lerp_(grad, 1 - beta1)

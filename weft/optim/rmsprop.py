@@ -11,22 +11,29 @@ from weft.tensor.tensor import Tensor
 
 
 class RMSprop(Optimizer):
-    """p -= lr * grad / (sqrt(running average of grad^2) + eps). Source: Hinton's lecture notes; centered: Graves (arXiv:1308.0850)."""
+    """p -= lr * grad / (sqrt(running average of grad^2) + eps). Source: Hinton's lecture notes;
+    centered: Graves (arXiv:1308.0850)."""
 
     def __init__(
-        self, params: Params, lr: Any = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0, momentum: float = 0,
-        centered: bool = False, capturable: bool = False, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+        self, params: Params, lr: Any = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0,
+        momentum: float = 0, centered: bool = False, capturable: bool = False, foreach: bool | None = None,
+        maximize: bool = False, differentiable: bool = False,
     ) -> None:
         check_at_least_zero(lr=lr, epsilon=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
         super().__init__(params, {
-            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered, "weight_decay": weight_decay,
-            "capturable": capturable, "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
+            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
+            "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable,
         })
 
     def _update_group(self, group: Group, params: list[Tensor]) -> None:
-        lr, eps, alpha, decay, momentum = (self._number(group, key) for key in ("lr", "eps", "alpha", "weight_decay", "momentum"))
+        lr, eps, alpha, decay, momentum = (
+            self._number(group, key) for key in ("lr", "eps", "alpha", "weight_decay", "momentum")
+        )
         has_momentum = momentum != 0
-        names = ("square_avg", *(("momentum_buffer",) if has_momentum else ()), *(("grad_avg",) if group["centered"] else ()))
+        names = (
+            "square_avg", *(("momentum_buffer",) if has_momentum else ()), *(("grad_avg",) if group["centered"] else ())
+        )
         for clock in self._clocks(group, params):
             for p in clock.params:
                 grad, state = descent(p, group["maximize"], decay), self._state_of(p, names)

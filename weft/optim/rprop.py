@@ -13,18 +13,20 @@ from weft.tensor.tensor import Tensor
 
 
 class Rprop(Optimizer):
-    """p -= sign(grad) * size, with a size per element. Source: Riedmiller and Braun (1993), without weight backtracking."""
+    """p -= sign(grad) * size, with a size per element. Source: Riedmiller and Braun (1993),
+    without weight backtracking."""
 
     def __init__(
-        self, params: Params, lr: Any = 1e-2, etas: tuple[float, float] = (0.5, 1.2), step_sizes: tuple[float, float] = (1e-6, 50), *,
-        capturable: bool = False, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+        self, params: Params, lr: Any = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False, foreach: bool | None = None,
+        maximize: bool = False, differentiable: bool = False,
     ) -> None:
         check_at_least_zero(lr=lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueProblem(f"Invalid eta values: {etas[0]}, {etas[1]}")
         super().__init__(params, {
-            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
-            "capturable": capturable,
+            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "capturable": capturable,
         })
 
     def _update_group(self, group: Group, params: list[Tensor]) -> None:

@@ -1,4 +1,5 @@
-"""LRScheduler: changes the learning rate of every group from step to step. The rate is a number of the group, so a compiled step goes on unchanged."""
+"""LRScheduler: changes the learning rate of every group from step to step. The rate is a number of the group,
+so a compiled step goes on unchanged."""
 
 from __future__ import annotations
 
@@ -7,20 +8,25 @@ from typing import Any
 
 from weft.optim.optimizer import Optimizer
 from weft.support.errors import ArgumentError
-from weft.tensor.modes import modes, no_grad
+from weft.tensor.capture import refuse_in_capture
+from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
 
 _EPOCH = (
-    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use `scheduler.step()` to step the "
-    "scheduler. During the deprecation, if epoch is different from None, the closed form is used instead of the new chainable form, where available. "
-    "Please open an issue if you are unable to replicate your use case: https://github.com/pytorch/pytorch/issues/new/choose."
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. "
+    "Please use `scheduler.step()` to step the scheduler. During the deprecation, if epoch is different from None, "
+    "the closed form is used instead of the new chainable form, where available. Please open an issue if you are "
+    "unable to replicate your use case: https://github.com/pytorch/pytorch/issues/new/choose."
 )
 
 
 def refuse_capture() -> None:
-    """Raises CaptureError inside of a compiled function: a scheduler counts in Python, and the program would not count on."""
-    if modes.capture is not None:
-        raise modes.capture.refuse("a compiled function steps a learning-rate scheduler; step it outside, after the compiled function: the new rate is taken up")
+    """Raises CaptureError inside of a compiled function: a scheduler counts in Python,
+    and the program would not count on."""
+    refuse_in_capture(
+        "a compiled function steps a learning-rate scheduler; step it outside, after the compiled function: "
+        "the new rate is taken up"
+    )
 
 
 def set_rate(group: dict[str, Any], rate: Any) -> None:
@@ -33,7 +39,8 @@ def set_rate(group: dict[str, Any], rate: Any) -> None:
 
 
 class LRScheduler:
-    """The base class. Subclasses define `get_lr()`, the rates of step `last_epoch` from those of the step before, or `closed_form()`."""
+    """The base class. Subclasses define `get_lr()`, the rates of step `last_epoch` from those of the step before,
+    or `closed_form()`."""
 
     _is_initial = False  # whether this is the step that the constructor takes
 
@@ -99,14 +106,15 @@ class LRScheduler:
         """Warn when the rate changes before the first update."""
         if self.optimizer.__dict__.get("step") is not self.__dict__.get("_own_step"):
             warnings.warn(
-                "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, make sure to call "
-                "`optimizer.step()` before `lr_scheduler.step()`. See more details at "
+                "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. "
+                "Please, make sure to call `optimizer.step()` before `lr_scheduler.step()`. See more details at "
                 "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate", stacklevel=3,
             )
         elif not self.optimizer.__dict__.get("_opt_called", False):
             warnings.warn(
-                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call them in the opposite order: `optimizer.step()` before "
-                "`lr_scheduler.step()`. Failure to do this will result in PyTorch skipping the first value of the learning rate schedule. See more "
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call them in the "
+                "opposite order: `optimizer.step()` before `lr_scheduler.step()`. Failure to do this will result in "
+                "PyTorch skipping the first value of the learning rate schedule. See more "
                 "details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate", stacklevel=3,
             )
 

@@ -77,7 +77,9 @@ class StepLR(LRScheduler):
 class MultiStepLR(LRScheduler):
     """The rate times gamma at each milestone."""
 
-    def __init__(self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
@@ -108,7 +110,9 @@ class ExponentialLR(LRScheduler):
 class ConstantLR(LRScheduler):
     """The rate times `factor` for the first total_iters steps."""
 
-    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
+    ) -> None:
         if not 0 <= factor <= 1:
             raise ValueProblem("Constant multiplicative factor expected to be between 0 and 1.")
         self.factor, self.total_iters = factor, total_iters
@@ -129,7 +133,8 @@ class LinearLR(LRScheduler):
     """A line from start_factor to end_factor times the rate, over total_iters steps."""
 
     def __init__(
-        self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5, last_epoch: int = -1
+        self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
+        last_epoch: int = -1,
     ) -> None:
         if not 0 < start_factor <= 1:
             raise ValueProblem("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
@@ -173,12 +178,15 @@ class PolynomialLR(LRScheduler):
 class SequentialLR(LRScheduler):
     """One scheduler after another; each starts anew at its milestone."""
 
-    def __init__(self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int], last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int], last_epoch: int = -1
+    ) -> None:
         if not schedulers:
             raise ValueProblem("SequentialLR expects at least one scheduler to be chained, but got no scheduler.")
         if len(milestones) != len(schedulers) - 1:
             raise ValueProblem(
-                "Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone points, but got number "
+                "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
+                "milestone points, but got number "
                 f"of schedulers {len(schedulers)} and the number of milestones to be equal to {len(milestones)}")
         if any(isinstance(s, ReduceLROnPlateau) for s in schedulers):
             raise ValueProblem("SequentialLR does not support `ReduceLROnPlateau`, whose `step` needs a metric")

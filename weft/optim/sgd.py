@@ -13,22 +13,26 @@ from weft.tensor.tensor import Tensor
 
 
 class SGD(Optimizer):
-    """p -= lr * v with v = momentum * v + (1 - dampening) * grad. Source: Sutskever et al. (2013), in PyTorch's form."""
+    """p -= lr * v with v = momentum * v + (1 - dampening) * grad.
+    Source: Sutskever et al. (2013), in PyTorch's form."""
 
     def __init__(
-        self, params: Params, lr: Any = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0, nesterov: bool = False, *,
-        maximize: bool = False, foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
+        self, params: Params, lr: Any = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
+        nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
         check_at_least_zero(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueProblem("Nesterov momentum requires a momentum and zero dampening")
         super().__init__(params, {
-            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize,
-            "foreach": foreach, "differentiable": differentiable, "fused": fused,
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
+            "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,
         })
 
     def _update_group(self, group: Group, params: list[Tensor]) -> None:
-        lr, decay, momentum, dampening = (self._number(group, key) for key in ("lr", "weight_decay", "momentum", "dampening"))
+        lr, decay, momentum, dampening = (
+            self._number(group, key) for key in ("lr", "weight_decay", "momentum", "dampening")
+        )
         has_momentum = momentum != 0
         for p in params:
             grad = descent(p, group["maximize"], decay)
@@ -39,7 +43,8 @@ class SGD(Optimizer):
 
     def _velocity(self, p: Tensor, grad: Tensor, momentum: Any, dampening: Any) -> Tensor:
         """The momentum buffer after this step. The first gradient goes in whole, without dampening."""
-        if modes.capture is not None and dampening == 0:  # a buffer of zeros: one program serves the first step and the others
+        # a buffer of zeros: one program serves the first step and the others
+        if modes.capture is not None and dampening == 0:
             return self._state_of(p, ("momentum_buffer",))["momentum_buffer"].mul_(momentum).add_(grad)
         buffer = self.state[p].get("momentum_buffer")
         if buffer is not None:
@@ -56,7 +61,10 @@ class SGD(Optimizer):
         self._add_state(p, lambda p: {"momentum_buffer": aten.zeros_like(p)})
         buffer: Tensor = with_buffer["momentum_buffer"]
         storage = buffer.storage()
-        modes.capture.guard((id(storage), "first"), lambda: "the steps that SGD with dampening has taken were 0, are now more",
-                            lambda: storage.version == 0 and self.state[p].get("momentum_buffer") is buffer)
+        assert modes.capture is not None
+        modes.capture.python_state.guard(
+            (id(storage), "first"), lambda: "the steps that SGD with dampening has taken were 0, are now more",
+            lambda: storage.version == 0 and self.state[p].get("momentum_buffer") is buffer
+        )
         buffer.copy_(grad)
         return buffer

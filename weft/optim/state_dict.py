@@ -1,4 +1,5 @@
-"""state_dict and load_state_dict of optimizers, with PyTorch's layout: parameters are numbered in the order of the groups."""
+"""state_dict and load_state_dict of optimizers, with PyTorch's layout: parameters are numbered in the order
+of the groups."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def state_dict(optimizer: Optimizer) -> dict[str, Any]:
 
 
 def load_state_dict(optimizer: Optimizer, given: Mapping[str, Any]) -> None:
-    """Take over a state_dict: state is copied and cast to the parameters' dtypes, options replace those of the groups."""
+    """Take over a state_dict: state is copied and cast to the parameters' dtypes,
+    options replace those of the groups."""
     given = dict(given)
     for hook in list(optimizer._load_state_dict_hooks.values()):
         changed = hook(optimizer, given)
@@ -47,7 +49,9 @@ def load_state_dict(optimizer: Optimizer, given: Mapping[str, Any]) -> None:
     if len(own) != len(saved):
         raise ValueProblem("loaded state dict has a different number of parameter groups")
     if any(len(a["params"]) != len(b["params"]) for a, b in zip(own, saved, strict=True)):
-        raise ValueProblem("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
+        raise ValueProblem(
+            "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+        )
     by_number = dict(zip((n for group in saved for n in group["params"]), _params(own), strict=True))
     state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
     with no_grad():
@@ -57,7 +61,8 @@ def load_state_dict(optimizer: Optimizer, given: Mapping[str, Any]) -> None:
         for group in own:
             _share_steps(state, group["params"])
     options = [_joined(mine, new) for mine, new in zip(own, saved, strict=True)]
-    for mine, joined in zip(own, options, strict=True):  # the groups stay the same objects, which compiled steps and schedulers know
+    # the groups stay the same objects, which compiled steps and schedulers know
+    for mine, joined in zip(own, options, strict=True):
         mine.clear()
         mine.update(joined)
     optimizer.__setstate__({"state": state, "param_groups": own})

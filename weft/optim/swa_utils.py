@@ -1,4 +1,5 @@
-"""Averages of a model's parameters over a training: AveragedModel (stochastic weight averaging, exponential moving averages), SWALR, update_bn."""
+"""Averages of a model's parameters over a training: AveragedModel (stochastic weight averaging, exponential moving
+averages), SWALR, update_bn."""
 
 from __future__ import annotations
 
@@ -18,14 +19,18 @@ from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 
-__all__ = ["SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn", "update_bn"]
+__all__ = [
+    "SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn",
+    "get_swa_avg_fn", "get_swa_multi_avg_fn", "update_bn",
+]
 
 Average = Callable[[Tensor, Tensor, Any], Tensor]
 Averages = Callable[[list[Tensor], list[Tensor], Any], None]
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """An average for AveragedModel: decay * average + (1 - decay) * new. Raises ValueProblem for a decay outside [0, 1]."""
+    """An average for AveragedModel: decay * average + (1 - decay) * new.
+    Raises ValueProblem for a decay outside [0, 1]."""
     _check_decay(decay)
 
     def ema_update(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
@@ -73,14 +78,15 @@ def _check_decay(decay: float) -> None:
 class AveragedModel(Module):
     """A copy of a model whose parameters are averages of what the model's were at each `update_parameters(model)`.
 
-    The mean of all, unless avg_fn(average, new, count) or multi_avg_fn(averages, news, count) is given. Buffers are averaged with use_buffers, else they
-    are the model's. Source: Izmailov et al. (arXiv:1803.05407).
+    The mean of all, unless avg_fn(average, new, count) or multi_avg_fn(averages, news, count) is given.
+    Buffers are averaged with use_buffers, else they are the model's. Source: Izmailov et al. (arXiv:1803.05407).
     """
 
     n_averaged: Tensor
 
     def __init__(
-        self, model: Module, device: Any = None, avg_fn: Average | None = None, multi_avg_fn: Averages | None = None, use_buffers: bool = False
+        self, model: Module, device: Any = None, avg_fn: Average | None = None, multi_avg_fn: Averages | None = None,
+        use_buffers: bool = False,
     ) -> None:
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
@@ -124,8 +130,8 @@ def _averaged(model: Module, use_buffers: bool) -> Iterator[Tensor]:
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Compute the running statistics of the model's BatchNorm layers anew: their means over the batches of `loader` (tensors, or lists that begin
-    with one).
+    """Compute the running statistics of the model's BatchNorm layers anew: their means over the batches of `loader`
+    (tensors, or lists that begin with one).
     """
     norms = {module: module.momentum for module in model.modules() if isinstance(module, BatchNorm)}
     if not norms:
@@ -144,10 +150,12 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """From the current rate to swa_lr (one for all groups, or one for each) in anneal_epochs steps, linearly or by half a cosine; then constant."""
+    """From the current rate to swa_lr (one for all groups, or one for each) in anneal_epochs steps, linearly or by half
+    a cosine; then constant."""
 
     def __init__(
-        self, optimizer: Optimizer, swa_lr: Any, anneal_epochs: int = 10, anneal_strategy: str = "cos", last_epoch: int = -1
+        self, optimizer: Optimizer, swa_lr: Any, anneal_epochs: int = 10, anneal_strategy: str = "cos",
+        last_epoch: int = -1,
     ) -> None:
         if anneal_strategy not in ("cos", "linear"):
             raise ValueProblem(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
@@ -158,7 +166,10 @@ class SWALR(LRScheduler):
         groups = optimizer.param_groups
         rates = list(swa_lr) if isinstance(swa_lr, (list, tuple)) else [swa_lr] * len(groups)
         if len(rates) != len(groups):
-            raise ValueProblem(f"swa_lr must have the same length as optimizer.param_groups: swa_lr has {len(rates)}, param_groups has {len(groups)}")
+            raise ValueProblem(
+                f"swa_lr must have the same length as optimizer.param_groups: swa_lr has {len(rates)}, "
+                f"param_groups has {len(groups)}"
+            )
         for group, rate in zip(groups, rates, strict=True):
             group["swa_lr"] = rate
         self.anneal_epochs, self._anneal_strategy = anneal_epochs, anneal_strategy

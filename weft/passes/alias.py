@@ -1,4 +1,5 @@
-"""Alias resolution: which buffer a value lies in, and with which geometry. Questions about strides are proved here, never recorded."""
+"""Alias resolution: which buffer a value lies in, and with which geometry. Questions about strides are proved here,
+never recorded."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def dtype_of(value: Value) -> DType | None:
 class ProvingEnv(ShapeEnv):
     """Answers from what a graph's environment has proved or recorded; what is open counts as unequal. Records nothing.
 
-    Lowering asks whether strides are equal. Such a question must not become a guard: the answer only chooses between a view and a copy.
+    Lowering asks whether strides are equal. Such a question must not become a guard: the answer only chooses between
+    a view and a copy.
     """
 
     def __init__(self, env: ShapeEnv) -> None:
@@ -71,11 +73,13 @@ def _is_complex(value: Value) -> bool:
 
 
 class Aliases:
-    """Values that are views of materialised buffers. `geometry[value] = (root, Geometry)`; a value without entry is a root."""
+    """Values that are views of materialised buffers. `geometry[value] = (root, Geometry)`;
+    a value without entry is a root."""
 
     def __init__(self) -> None:
         self.geometry: dict[Value, tuple[Value, Geometry]] = {}
-        self.splats: set[Value] = set()  # roots that are one number everywhere, cheap enough for every reader to compute anew
+        # roots that are one number everywhere, cheap enough for every reader to compute anew
+        self.splats: set[Value] = set()
 
     def of(self, value: Value) -> tuple[Value, Geometry]:
         """The buffer a value lies in, and how."""
@@ -83,8 +87,8 @@ class Aliases:
         return (value, contiguous(dims_of(value))) if found is None else found
 
     def add_view(self, node: Node) -> bool:
-        """Resolve a view node. False when strides cannot express it, its bytes are read as another dtype, or no kernel reads them (complex numbers): its
-        result then needs a buffer of its own."""
+        """Resolve a view node. False when strides cannot express it, its bytes are read as another dtype,
+        or no kernel reads them (complex numbers): its result then needs a buffer of its own."""
         if changes_dtype(node) or _is_complex(node.args[0]):
             return False
         root, source = self.of(node.args[0])

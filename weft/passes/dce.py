@@ -1,6 +1,8 @@
-"""dce: leave out nodes whose results nobody reads, in blocks too, and what prim::If and prim::Loop give that nobody takes.
+"""dce: leave out nodes whose results nobody reads, in blocks too, and what prim::If and prim::Loop give
+that nobody takes.
 
-Nodes with effects stay, and so does control flow around one (random numbers are functional here: their offsets are inputs).
+Nodes with effects stay, and so does control flow around one (random numbers are functional here:
+their offsets are inputs).
 """
 
 from __future__ import annotations
@@ -8,15 +10,16 @@ from __future__ import annotations
 from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
 from weft.ir.structure import IF
 from weft.passes.effects import has_effect
-from weft.passes.run_time_sizes import found_sizes, mentioned_by, symbols_in
+from weft.passes.unbacked import mentioned_by, symbols_in, unbacked_sizes
 
 
 def dce(graph: Graph) -> Graph:
-    """The graph without dead nodes. Values keep their identity, but for results of control flow that gives fewer than before."""
+    """The graph without dead nodes. Values keep their identity, but for results of control flow that gives
+    fewer than before."""
     live = _Live(values_in(graph.results))
-    if graph.env.finds_sizes:
-        live.finders = found_sizes(graph.walk())
-        live.update(live.finders[s] for s in symbols_in(graph.results) if s in live.finders)
+    if graph.env.has_unbacked:
+        live.binders = unbacked_sizes(graph.walk())
+        live.update(live.binders[s] for s in symbols_in(graph.results) if s in live.binders)
     kept: set[Node] = set()
     _mark(graph.nodes, live, kept)
     block = _swept(graph.block, live, kept, {})
@@ -25,9 +28,10 @@ def dce(graph: Graph) -> Graph:
 
 # ---- what lives
 class _Live(set[Value]):
-    """The values that are read. finders: where sizes that the program finds come from; one that is mentioned reads that value."""
+    """The values that are read. binders: the values that unbacked sizes come from;
+    one that is mentioned reads that value."""
 
-    finders: dict[str, Value] = {}  # noqa: RUF012  most programs have none, and share this
+    binders: dict[str, Value] = {}  # noqa: RUF012  most programs have none, and share this
 
 
 def _mark(nodes: tuple[Node, ...], live: _Live, kept: set[Node]) -> None:
@@ -36,8 +40,8 @@ def _mark(nodes: tuple[Node, ...], live: _Live, kept: set[Node]) -> None:
         if not has_effect(node) and not any(v in live for v in node.outputs):
             continue
         kept.add(node)
-        if live.finders:
-            live.update(live.finders[s] for s in mentioned_by(node) if s in live.finders)
+        if live.binders:
+            live.update(live.binders[s] for s in mentioned_by(node) if s in live.binders)
         if not node.blocks:
             live.update(node.inputs())
         elif node.op is IF:
@@ -85,7 +89,8 @@ def _loop_slices(node: Node, live: set[Value]) -> list[int]:
 
 # ---- what is left
 def _swept(block: Block, live: set[Value], kept: set[Node], env: dict[Value, Operand]) -> Block:
-    """The block with the kept nodes only; itself if that is all of it and `env` (values that were replaced) changes nothing."""
+    """The block with the kept nodes only; itself if that is all of it and `env` (values that were replaced)
+    changes nothing."""
     nodes = tuple([_fitted(node, live, kept, env) for node in block.nodes if node in kept])
     results = tuple([map_operand(r, env) for r in block.results]) if env else block.results
     same = len(nodes) == len(block.nodes) and all(a is b for a, b in zip(nodes, block.nodes, strict=True))
@@ -105,7 +110,10 @@ def _fitted(node: Node, live: set[Value], kept: set[Node], env: dict[Value, Oper
         slots = _loop_slots(node, live)
         slices = _loop_slices(node, live)
         args, made = _narrowed(node, args, blocks[0], slots, slices)
-    unchanged = len(slots) == len(node.outputs) and args == node.args and all(a is b for a, b in zip(blocks, node.blocks, strict=True))
+    unchanged = (
+        len(slots) == len(node.outputs) and args == node.args
+        and all(a is b for a, b in zip(blocks, node.blocks, strict=True))
+    )
     return node if unchanged else _replaced(node, args, slots, made, env)
 
 
@@ -115,13 +123,17 @@ def _narrowed(
     """A loop's arguments and block with some of what it carries, goes over and stacks."""
     trip, condition, carried, xs, reverse = args
     states = [i for i in slots if i < len(carried)]
-    params = (block.params[0], *(block.params[1 + i] for i in states), *(block.params[1 + len(carried) + i] for i in slices))
+    params = (
+        block.params[0], *(block.params[1 + i] for i in states), *(block.params[1 + len(carried) + i] for i in slices)
+    )
     results = (block.results[0], *(block.results[1 + i] for i in slots))
     narrowed = (trip, condition, tuple([carried[i] for i in states]), tuple([xs[i] for i in slices]), reverse)
     return narrowed, (Block(params, block.nodes, results),)
 
 
-def _replaced(node: Node, args: tuple[Operand, ...], slots: list[int], blocks: tuple[Block, ...], env: dict[Value, Operand]) -> Node:
+def _replaced(
+    node: Node, args: tuple[Operand, ...], slots: list[int], blocks: tuple[Block, ...], env: dict[Value, Operand]
+) -> Node:
     fresh = Node(node.op, args, tuple([node.outputs[i].type for i in slots]), blocks, node.where)
     for i, new in zip(slots, fresh.outputs, strict=True):
         new.name = node.outputs[i].name

@@ -1,8 +1,11 @@
-"""Effects order a program: which nodes keep their places, and which must follow which though no value flows between them.
+"""Effects order a program: which nodes keep their places, and which must follow which though no value
+flows between them.
 
 random   is functional in a graph: offsets are inputs, and order nothing
-raises   a check: it comes before any state is written (the planner's affair), and stays on its side of every io and python node
-io, python   keep their order among each other, and with the checks around them: what a failed check would have prevented does not happen before it
+raises   a check: it comes before any state is written (the planner's affair), and stays on its side of every
+         io and python node
+io, python   keep their order among each other, and with the checks around them: what a failed check would have
+             prevented does not happen before it
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ KEPT = ORDERED | {"raises"}  # nodes that stay though nobody reads their results
 
 def has_effect(node: Node, effects: frozenset[str] = KEPT) -> bool:
     """Whether a node, or one in its blocks, has one of the effects."""
-    return node.op.effect in effects or any(inner.op.effect in effects for block in node.blocks for inner in block.walk())
+    return (
+        node.op.effect in effects or any(inner.op.effect in effects for block in node.blocks for inner in block.walk())
+    )
 
 
 def effect_order(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:

@@ -1,18 +1,20 @@
-"""Run-time sizes across a cut: what one half of a program finds while it runs (a `u` symbol) is bound on entry (an `s`) to the half that goes on."""
+"""Unbacked sizes across a cut: what one half of a program finds while it runs (a `u` symbol) is bound on entry
+(an `s`) to the half that goes on."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from weft.ir.graph import Block, Graph, Node, Operand, Value
-from weft.passes.run_time_sizes import mentioned
+from weft.passes.unbacked import mentioned
 from weft.types import dims
 from weft.types.dims import Dim, Expr
 from weft.types.tensor_type import TensorType, Type
 
 
 def bind_on_entry(graph: Graph, found: Collection[str]) -> tuple[Graph, dict[str, str]]:
-    """The graph with fresh `s` symbols in place of those in `found`, and which stands for which: new name -> found name."""
+    """The graph with fresh `s` symbols in place of those in `found`, and which stands for which:
+    new name -> found name."""
     used = sorted(set(mentioned(graph.block)).intersection(found))
     if not used:
         return graph, {}
@@ -35,7 +37,10 @@ class _Renaming:
 
     def _node(self, node: Node) -> Node:
         blocks = tuple(self.block(b) for b in node.blocks)
-        copy = Node(node.op, tuple(self._operand(a) for a in node.args), tuple(self._type(v.type) for v in node.outputs), blocks, node.where)
+        copy = Node(
+            node.op, tuple(self._operand(a) for a in node.args), tuple(self._type(v.type) for v in node.outputs),
+            blocks, node.where,
+        )
         for old, new in zip(node.outputs, copy.outputs, strict=True):
             new.name = old.name
             self._value(old, new)

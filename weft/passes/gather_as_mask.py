@@ -1,8 +1,9 @@
-"""gather_as_mask: one element picked from each row, or put into each row of zeros, becomes a comparison with the column's number.
+"""gather_as_mask: one element picked from each row, or put into each row of zeros, becomes a comparison with
+the column's number.
 
 `gather` with an index of one column, as losses over classes use it, would force the rows into memory; as
-`sum(where(columns == index, rows, 0))` it fuses with what makes the rows, and its gradient with what reads it. The bounds check stays. `one_hot` is
-that comparison itself.
+`sum(where(columns == index, rows, 0))` it fuses with what makes the rows, and its gradient with what reads it.
+The bounds check stays. `one_hot` is that comparison itself.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ gather_as_mask = Rewrites()
 def _gather(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
     source, dim, index = args[:3]
     made = source.node
-    if made is None or (made.op.scalar is None and made.op.reduce is None) or not _is_single(builder, source, dim, index):
+    if (
+        made is None or (made.op.scalar is None and made.op.reduce is None)
+        or not _is_single(builder, source, dim, index)
+    ):
         return None
     dtype = source.tensor_type.dtype
     if dtype is None or not dtype.is_floating_point:
@@ -40,7 +44,10 @@ def _scatter(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[O
     base, dim, index, source = args
     if type(source) is not Value or not is_zeros(base) or not _is_single(builder, base, dim, index):
         return None
-    if source.tensor_type.shape != index.tensor_type.shape and not _same(builder, source.tensor_type.shape, index.tensor_type.shape):
+    if (
+        source.tensor_type.shape != index.tensor_type.shape
+        and not _same(builder, source.tensor_type.shape, index.tensor_type.shape)
+    ):
         return None
     if source.tensor_type.dtype is not base.tensor_type.dtype:
         return None

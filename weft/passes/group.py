@@ -1,8 +1,9 @@
 """Group: nodes that run as one kernel, and which nodes fit.
 
-A group has an iteration `space` (dims). Every value computed in it has an axis map: for each of its dims the axis of the space that it follows, or -1 where it
-does not vary. `inner` is the set of axes that row reductions sum over; the other axes are the rows. A value varies over the whole space, or over
-rows only. A reduction over the rows, or over everything, is a cross-row reduction: it is complete only after the last row, so nobody in the group reads it.
+A group has an iteration `space` (dims). Every value computed in it has an axis map: for each of its dims the axis
+of the space that it follows, or -1 where it does not vary. `inner` is the set of axes that row reductions sum over;
+the other axes are the rows. A value varies over the whole space, or over rows only. A reduction over the rows, or over
+everything, is a cross-row reduction: it is complete only after the last row, so nobody in the group reads it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _ARG_REDUCTIONS = ("argmax", "argmin")
 
 @dataclass(eq=False)
 class StandaloneKernel:
-    """A node that is a kernel (or foreign step) of its own; also a view that needs a copy, and a leaf that someone wants in memory."""
+    """A node that is a kernel (or host call) of its own; also a view that needs a copy, and a leaf
+    that someone wants in memory."""
 
     node: Node
     stage: int
@@ -59,16 +61,20 @@ class Group:
         return self.axes - (self.inner or frozenset())
 
     def axis_map_of(self, value: Value) -> AxisMap | None:
-        """The axis map of a value computed in the group, through views that only rename axes; None for values from outside."""
-        if value in self.axis_maps:
-            return self.axis_maps[value]
-        node = value.node
-        if node is None or not node.op.is_view:
-            return None
-        source = self.axis_map_of(node.args[0])
-        axis_map = None if source is None else _rename(node.op, source, dims_of(node.args[0]), dims_of(value))
-        if source is not None:
-            self.axis_maps[value] = axis_map
+        """The axis map of a value computed in the group, through views that only rename axes;
+        None for values from outside."""
+        views: list[Node] = []  # from `value` back to what has an axis map (chains of views may be thousands long)
+        while value not in self.axis_maps:
+            node = value.node
+            if node is None or not node.op.is_view:
+                return None
+            views.append(node)
+            value = node.args[0]
+        axis_map = self.axis_maps[value]
+        for node in reversed(views):
+            if axis_map is not None:
+                axis_map = _rename(node.op, axis_map, dims_of(node.args[0]), dims_of(node.outputs[0]))
+                self.axis_maps[node.outputs[0]] = axis_map
         return axis_map
 
     def is_cross_row(self, value: Value) -> bool:
@@ -185,7 +191,10 @@ def _rename(op: Op, axis_map: AxisMap, old: Sequence[Dim], new: Sequence[Dim]) -
     assert op.view is not None
     if op.view.repeats:
         lead = len(new) - len(old)
-        return tuple(-1 if i < lead else axis_map[i - lead] for i in range(len(new)))
+        return tuple(
+            -1 if i < lead or shape_env.is_repeated(old[i - lead], new[i]) else axis_map[i - lead]
+            for i in range(len(new))
+        )
     if not op.view.keeps_order:
         return None
     kept = [(d, a) for d, a in zip(old, axis_map, strict=False) if not _is_one(d)]
@@ -221,7 +230,9 @@ def is_fusible(node: Node) -> bool:
         dtype = dtype_of(value)
         if dtype is None or dtype.is_complex:
             return False
-    return all(_is_plain(argument.kind, value) for argument, value in zip(node.op.schema.arguments, node.args, strict=False))
+    return all(
+        _is_plain(argument.kind, value) for argument, value in zip(node.op.schema.arguments, node.args, strict=False)
+    )
 
 
 def _is_plain(kind: str, operand: Operand) -> bool:

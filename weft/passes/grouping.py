@@ -1,8 +1,8 @@
 """Grouping: which nodes become one kernel. Linear in the number of nodes.
 
-Items (groups, and nodes that stand alone) carry a stage, and what flows from one item to another always goes to a higher stage; so joining a group
-whose stage exceeds that of every other input can never close a cycle. Where a stage is in the way, the group may be put off (raised) with all that
-waits for it.
+Items (groups, and nodes that stand alone) carry a stage, and what flows from one item to another
+always goes to a higher stage; so joining a group whose stage exceeds that of every other input can never close a cycle.
+Where a stage is in the way, the group may be put off (raised) with all that waits for it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from weft.ops.cost import calls_functions
 from weft.passes.alias import Aliases, ProvingEnv, dims_of
 from weft.passes.effects import effect_order
 from weft.passes.group import Group, Item, StandaloneKernel, is_fill, is_fusible, is_leaf
-from weft.passes.run_time_sizes import RunTimeSizes
 from weft.passes.stages import Stages
+from weft.passes.unbacked import UnbackedSizes
 from weft.support.progress import progress
 from weft.types import shape_env
 from weft.types.dims import Dim
@@ -39,7 +39,7 @@ def group_nodes(nodes: Iterable[Node], results: Sequence[Operand], env: ProvingE
     """Group a block's nodes. `env` answers questions about sizes."""
     with shape_env.using(env):
         nodes = tuple(nodes)
-        grouper = _Grouper(RunTimeSizes(env), effect_order(nodes))
+        grouper = _Grouper(UnbackedSizes(env), effect_order(nodes))
         seen = progress()
         seen.stage("grouping", len(nodes))
         for order, node in enumerate(nodes):
@@ -49,9 +49,10 @@ def group_nodes(nodes: Iterable[Node], results: Sequence[Operand], env: ProvingE
 
 
 class _Grouper:
-    def __init__(self, sizes: RunTimeSizes, follows: dict[Node, tuple[Node, ...]]) -> None:
+    def __init__(self, sizes: UnbackedSizes, follows: dict[Node, tuple[Node, ...]]) -> None:
         self.sizes, self.follows = sizes, follows
-        self.standalone_of: dict[Node, Item] = {}  # of nodes that stand alone, as those with effects do, where any must follow another
+        # of nodes that stand alone, as those with effects do, where any must follow another
+        self.standalone_of: dict[Node, Item] = {}
         self.aliases = Aliases()
         self.items: list[Item] = []
         self.item_of: dict[Value, Item] = {}  # of roots; leaves and parameters have none
@@ -151,10 +152,15 @@ class _Grouper:
         return out
 
     def _merge(self, group: Group, target: Group) -> bool:
-        if len(group.nodes) + len(target.nodes) > MAX_NODES or not (group.nodes and target.nodes):
+        if (
+            len(group.nodes) + len(target.nodes) > MAX_NODES or not (group.nodes and target.nodes)
+            or _are_unlike(group, target)
+        ):
             return False
         after = target.stage + 1
-        raised = self.stages.raised([(r, after) for r in self.stages.early_readers(group, after) if r is not target], (target, group))
+        raised = self.stages.raised(
+            [(r, after) for r in self.stages.early_readers(group, after) if r is not target], (target, group)
+        )
         if raised is None:
             return False
         nodes = sorted([*group.nodes, *target.nodes], key=self.order.__getitem__)
@@ -184,7 +190,8 @@ class _Grouper:
         return found
 
     def _flows_into(self, group: Group, roots: list[tuple[Value, Value]], may_wait: bool) -> bool:
-        """Whether what the node reads besides the group can be there before the group runs; if `may_wait`, by running the group later."""
+        """Whether what the node reads besides the group can be there before the group runs;
+        if `may_wait`, by running the group later."""
         needed = group.stage
         others: list[Item] = []
         for value, root in roots:
@@ -234,7 +241,8 @@ class _Grouper:
 
 
 def sink_groups(items: list[Item], item_of: dict[Value, Item], root_of: Callable[[Value], Value]) -> None:
-    """Merge each group into the only group that reads it. Always legal: its inputs have lower stages than its readers."""
+    """Merge each group into the only group that reads it.
+    Always legal: its inputs have lower stages than its readers."""
     readers: dict[int, set[int]] = {}
     sources: dict[int, set[int]] = {}
     by_id = {id(i): i for i in items}
@@ -263,15 +271,25 @@ def sink_groups(items: list[Item], item_of: dict[Value, Item], root_of: Callable
         item.nodes = []
 
 
+def _are_unlike(a: Group, b: Group) -> bool:
+    """Whether no space suits both: without rows, each value varies over all axes of its group's space
+    (numbers that thousands of groups read are asked)."""
+    return a.inner is None and b.inner is None and len(a.axes) != len(b.axes)
+
+
 def _take_over(target: Group, nodes: Sequence[Node], other: Group) -> bool:
-    """Make the target a group of these nodes (its own and the other's), if they fit into one; else leave it as it is."""
+    """Make the target a group of these nodes (its own and the other's), if they fit into one;
+    else leave it as it is."""
     for space in dict.fromkeys((target.space, other.space)):
         merged = Group(space, target.stage, min(other.order, target.order))
         if not all(merged.accept(node) for node in nodes) or _is_misread(merged):
             continue
         if merged.cross_row != target.cross_row | other.cross_row:
             continue
-        if (merged.inner != target.inner and target.inner is not None) or (merged.inner != other.inner and other.inner is not None):
+        if (
+            (merged.inner != target.inner and target.inner is not None)
+            or (merged.inner != other.inner and other.inner is not None)
+        ):
             continue
         target.space, target.inner, target.nodes, target.axes = merged.space, merged.inner, merged.nodes, merged.axes
         target.axis_maps, target.cross_row, target.order = merged.axis_maps, merged.cross_row, merged.order

@@ -1,8 +1,9 @@
 """im2col: what slides over a tensor becomes matrix products and padded sums, which the back end knows.
 
-The three bilinear operators of catalogue/nn/convolution.py are matrix products over windows. Windows are strided views (`unfold`), so that the only work
-beside the product is one copy that lays them out as columns. The adjoint for the input is itself a correlation: of the gradient, spread out by the
-stride and padded, with the kernel turned around. The gradient of `unfold` is a sum of as many shifted pieces as windows overlap.
+The three bilinear operators of catalogue/nn/convolution.py are matrix products over windows. Windows are strided views
+(`unfold`), so that the only work beside the product is one copy that lays them out as columns. The adjoint for
+the input is itself a correlation: of the gradient, spread out by the stride and padded, with the kernel turned around.
+The gradient of `unfold` is a sum of as many shifted pieces as windows overlap.
 """
 
 from __future__ import annotations
@@ -31,11 +32,14 @@ def _rewrite_unfold(builder: Builder, node: Node, args: tuple[Operand, ...]) -> 
     first, sizes, dim, size, step = args
     if type(first) is not Value or not sizes or type(size) is not int or type(step) is not int:
         return None
-    return results_of(builder, _unfold_back(builder.handle(first), sizes, normalize_dim("unfold", dim, len(sizes)), size, step))
+    return results_of(
+        builder, _unfold_back(builder.handle(first), sizes, normalize_dim("unfold", dim, len(sizes)), size, step)
+    )
 
 
 def _convolution(operator: Packet) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter what one of the three operators is in terms of others; half precisions are convolved in float32, as eager convolves them."""
+    """Enter what one of the three operators is in terms of others; half precisions are convolved in float32,
+    as eager convolves them."""
 
     def enter(opened: Callable[..., Any]) -> Callable[..., Any]:
         @im2col.of(operator)
@@ -44,7 +48,10 @@ def _convolution(operator: Packet) -> Callable[[Callable[..., Any]], Callable[..
             if dtype is None or not dtype.is_floating_point:
                 return None
             wide = dt.compute_dtype(dtype)
-            pair = [aten._to_copy(builder.handle(a), dtype=wide) if wide is not dtype else builder.handle(a) for a in args[:2]]
+            pair = [
+                aten._to_copy(builder.handle(a), dtype=wide) if wide is not dtype else builder.handle(a)
+                for a in args[:2]
+            ]
             out = opened(*pair, *args[2:])
             return results_of(builder, out if wide is dtype else aten._to_copy(out, dtype=dtype))
 
@@ -55,7 +62,8 @@ def _convolution(operator: Packet) -> Callable[[Callable[..., Any]], Callable[..
 
 @_convolution(aten._convolve)
 def _correlate(x: Any, w: Any, size: Dims, stride: Dims, padding: Dims, dilation: Dims, groups: int) -> Any:
-    """Windows of x [n, c, ...] times w [o, c / groups, ...]: for each sample and group one product [o / groups, window] @ [window, places]."""
+    """Windows of x [n, c, ...] times w [o, c / groups, ...]: for each sample and group one product
+    [o / groups, window] @ [window, places]."""
     n, o, kernel = x.dims[0], w.dims[0], w.dims[2:]
     shown = _windows(_padded(x, padding, padding), kernel, size, stride, dilation)
     rows = aten.reshape(w, (groups, dm.floordiv(o, groups), -1))
@@ -74,20 +82,24 @@ def _times_columns(rows: Any, shown: Any, n: Dim, size: Dims, groups: int) -> An
 
 @_convolution(aten._convolve_weight)
 def _match(g: Any, x: Any, kernel: Dims, stride: Dims, padding: Dims, dilation: Dims, groups: int) -> Any:
-    """Windows of x times g, summed over samples and places: for each group one product [window, n * places] @ [n * places, o / groups]."""
+    """Windows of x times g, summed over samples and places: for each group one product
+    [window, n * places] @ [n * places, o / groups]."""
     n, o, c, size = g.dims[0], g.dims[1], x.dims[1], g.dims[2:]
     rank, places, window = len(size), product(tuple(size)), dm.floordiv(c, groups) * product(tuple(kernel))
     shown = _windows(_padded(x, padding, padding), kernel, size, stride, dilation)
     order = (1, *range(2 + rank, 2 + 2 * rank), 0, *range(2, 2 + rank))
     columns = aten.reshape(aten.permute(shown, order), (groups, window, n * places))
-    rows = aten.reshape(aten.transpose(aten.reshape(g, (n, o, places)), 0, 1), (groups, dm.floordiv(o, groups), n * places))
+    rows = aten.reshape(
+        aten.transpose(aten.reshape(g, (n, o, places)), 0, 1), (groups, dm.floordiv(o, groups), n * places)
+    )
     found = aten.bmm(columns, aten.transpose(rows, 1, 2))
     return aten.reshape(aten.transpose(found, 1, 2), (o, dm.floordiv(c, groups), *kernel))
 
 
 @_convolution(aten._convolve_input)
 def _spread(g: Any, w: Any, size: Dims, stride: Dims, padding: Dims, dilation: Dims, groups: int) -> Any:
-    """What _correlate's windows receive: g padded and correlated with w turned around, its channels swapped; or folded, where windows are apart."""
+    """What _correlate's windows receive: g padded and correlated with w turned around, its channels swapped;
+    or folded, where windows are apart."""
     n, o, c, kernel = g.dims[0], w.dims[0], w.dims[1], w.dims[2:]
     rank = len(size)
     if any(s != 1 for s in stride) and all(d == 1 for d in dilation) and all(type(k) is int for k in kernel):
@@ -103,7 +115,8 @@ def _spread(g: Any, w: Any, size: Dims, stride: Dims, padding: Dims, dilation: D
 
 
 def _folded(g: Any, w: Any, size: Dims, stride: Dims, padding: Dims, groups: int) -> Any:
-    """The same by columns: w times g gives what each window receives, and the windows are added up. No work is done for zeros between elements of g."""
+    """The same by columns: w times g gives what each window receives, and the windows are added up.
+    No work is done for zeros between elements of g."""
     n, kernel, out = g.dims[0], w.dims[2:], g.dims[2:]
     rank, m, places = len(size), dm.floordiv(w.dims[0], groups), product(tuple(out))
     rows = aten.transpose(aten.reshape(w, (groups, m, -1)), 1, 2)
@@ -121,7 +134,8 @@ def _folded(g: Any, w: Any, size: Dims, stride: Dims, padding: Dims, groups: int
 
 
 def _unfold_back(g: Any, sizes: Dims, at: int, size: int, step: int) -> Any:
-    """Windows added up where they came from. Piece j holds elements j * step to (j + 1) * step of every window; pieces do not overlap in themselves."""
+    """Windows added up where they came from. Piece j holds elements j * step to (j + 1) * step of every window;
+    pieces do not overlap in themselves."""
     env = shape_env.current_env()
     assert env is not None  # a rebuild answers from its graph
     last = g.ndim - 1

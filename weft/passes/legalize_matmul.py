@@ -1,5 +1,5 @@
-"""legalize_matmul: matrix products of dtypes that the native product lacks. Half precisions are multiplied in float32, as eager multiplies them; integers by
-a sum of products, which is one loop nest."""
+"""legalize_matmul: matrix products of dtypes that the native product lacks. Half precisions are multiplied in float32,
+as eager multiplies them; integers by a sum of products, which is one loop nest."""
 
 from __future__ import annotations
 

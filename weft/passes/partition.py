@@ -1,7 +1,7 @@
 """partition: cut a joint graph into a forward and a backward graph, and choose what is saved between them.
 
-What the backward half needs and does not itself depend on a tangent is saved: exactly the values that the opaque backward calls name, so that cheap
-intermediates inside a formula are computed where they are used, never stored.
+What the backward half needs and does not itself depend on a tangent is saved: exactly the values that the opaque
+backward calls name, so that cheap intermediates inside a formula are computed where they are used, never stored.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
 from weft.passes.dce import dce
 from weft.passes.effects import has_effect
 from weft.passes.entry_sizes import bind_on_entry
-from weft.passes.run_time_sizes import found_sizes
+from weft.passes.unbacked import unbacked_sizes
 
 
 @dataclass(frozen=True)
 class Halves:
-    """forward: inputs -> results, then the saved values that are not inputs. backward: saved values, then tangents -> gradients.
+    """forward: inputs -> results, then the saved values that are not inputs. backward: saved values,
+    then tangents -> gradients.
 
-    saved: the forward graph's values in the order of the backward graph's parameters (inputs of the program among them).
-    sizes: symbols of the backward graph that stand for sizes which the forward finds while it runs: name -> the forward's name.
+    saved: the forward graph's values in the order of the backward graph's parameters
+    (inputs of the program among them).
+    sizes: symbols of the backward graph that stand for unbacked sizes of the forward: name -> the forward's name.
     """
 
     forward: Graph
@@ -30,9 +32,11 @@ class Halves:
 
 
 def partition(joint: Graph, results: int, tangents: int, start: int) -> Halves:
-    """Cut: the joint graph's last `tangents` parameters are tangents, its results beyond the first `results` are gradients.
+    """Cut: the joint graph's last `tangents` parameters are tangents, its results beyond the first
+    `results` are gradients.
 
-    start: how many nodes are the forward's; one with an effect that stands behind them happens in the backward, whatever it reads.
+    start: how many nodes are the forward's; one with an effect that stands behind them happens in the backward,
+    whatever it reads.
     """
     primals = joint.params[: len(joint.params) - tangents]
     seeds = joint.params[len(joint.params) - tangents :]
@@ -41,10 +45,15 @@ def partition(joint: Graph, results: int, tangents: int, start: int) -> Halves:
     needed = _ancestors(late, gradients)
     saved = _saved(tuple(n for n in joint.nodes if n in needed), gradients, seeds)
     kept = tuple(v for v in saved if v not in primals)
-    forward = dce(Graph(joint.name, Block(primals, tuple(n for n in joint.nodes if n not in late), (*joint.results[:results], *kept)), joint.env,
-                        joint.writes))
-    backward = dce(Graph(f"{joint.name}_backward", Block((*saved, *seeds), tuple(n for n in joint.nodes if n in needed), gradients), joint.env))
-    backward, sizes = bind_on_entry(backward, found_sizes(forward.nodes))
+    forward = dce(Graph(
+        joint.name, Block(primals, tuple(n for n in joint.nodes if n not in late), (*joint.results[:results], *kept)),
+        joint.env, joint.writes,
+    ))
+    backward = dce(Graph(
+        f"{joint.name}_backward", Block((*saved, *seeds), tuple(n for n in joint.nodes if n in needed), gradients),
+        joint.env,
+    ))
+    backward, sizes = bind_on_entry(backward, unbacked_sizes(forward.nodes))
     return Halves(forward, backward, saved, sizes)
 
 

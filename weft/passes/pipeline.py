@@ -25,10 +25,12 @@ def optimize(graph: Graph, run: Run | None = None) -> Graph:
     graph = run.apply("dce", dce, graph)  # gradients that turned out unused
     graph = run.apply("im2col", im2col, graph)  # convolutions as matrix products
     graph = run.apply("decompose", decompose, graph)  # only scalar, reduce, view and kernel entries remain
-    graph = run.apply("legalize_matmul", legalize_matmul, graph)  # half precisions and integers: the native product has two dtypes
+    # half precisions and integers: the native product has two dtypes
+    graph = run.apply("legalize_matmul", legalize_matmul, graph)
     graph = run.apply("simplify_views", simplify_views, graph)  # decompositions leave views that change nothing
     graph = run.apply("scatter_sums", scatter_sums, graph)  # gradients of slices: updates of a part, not sums of wholes
     graph = run.apply("gather_as_mask", gather_as_mask, graph)  # losses over classes: a pick that fuses with its rows
     graph = run.apply("scatter_rows", scatter_rows, graph)  # other writes at computed places: rows by number
     graph = run.apply("dce", dce, graph)
+    run.refuse_unknown_names()
     return run.keep("optimized", graph)

@@ -1,4 +1,5 @@
-"""Rebuilding: walk a graph's blocks in order and re-emit each node into a fresh builder, changed where a pass wants it."""
+"""Rebuilding: walk a graph's blocks in order and re-emit each node into a fresh builder,
+changed where a pass wants it."""
 
 from __future__ import annotations
 
@@ -12,14 +13,17 @@ from weft.ops.op import Op
 from weft.ops.packet import Packet
 
 Env = dict[Value, Operand]
-# Called with (builder, node, mapped arguments); returns the operands that stand for the node's results, or None to keep the node.
+# Called with (builder, node, mapped arguments); returns the operands that stand for the node's results,
+# or None to keep the node.
 Rewrite = Callable[[Builder, Node, tuple[Operand, ...]], "tuple[Operand, ...] | None"]
 
 
 def rebuild(graph: Graph, rewrite: Rewrite, wants: Callable[[Node], bool] | None = None) -> Graph:
-    """The graph with `rewrite` offered every node that it `wants` (all, if not given). The same object comes back when nothing changed.
+    """The graph with `rewrite` offered every node that it `wants` (all, if not given).
+    The same object comes back when nothing changed.
 
-    Nodes whose arguments did not change are taken over as they are: only what a rewrite touched, and what depends on it, is emitted anew.
+    Nodes whose arguments did not change are taken over as they are: only what a rewrite touched, and what depends on
+    it, is emitted anew.
     """
     if wants is not None and not any(wants(n) for n in graph.walk()):
         return graph
@@ -35,11 +39,13 @@ def rebuild(graph: Graph, rewrite: Rewrite, wants: Callable[[Node], bool] | None
     return builder.graph(tuple(map_operand(r, env) for r in graph.results), graph.writes)
 
 
-def _emit(builder: Builder, node: Node, env: Env, rewrite: Rewrite, wants: Callable[[Node], bool] | None, changed: list[bool]) -> None:
+def _emit(
+    builder: Builder, node: Node, env: Env, rewrite: Rewrite, wants: Callable[[Node], bool] | None, changed: list[bool]
+) -> None:
     args = tuple([map_operand(a, env) for a in node.args]) if env else node.args
     if wants is None or wants(node):
         builder.where = node.where
-        if builder.env.finds_sizes:
+        if builder.env.has_unbacked:
             with builder.keeping_sizes(node):
                 replaced = rewrite(builder, node, args)
         else:
@@ -79,7 +85,8 @@ def same_objects(a: tuple[Operand, ...], b: tuple[Operand, ...]) -> bool:
 
 
 def _block(
-    builder: Builder, block: Block, env: Env, rewrite: Rewrite, wants: Callable[[Node], bool] | None, changed: list[bool]
+    builder: Builder, block: Block, env: Env, rewrite: Rewrite, wants: Callable[[Node], bool] | None,
+    changed: list[bool],
 ) -> Block:
     with builder.inner() as inner:
         inner.params = list(block.params)
@@ -118,7 +125,9 @@ class Rewrites:
 
     def __call__(self, graph: Graph) -> Graph:
         """The graph with the rules applied."""
-        return rebuild(graph, lambda builder, node, args: self._rules[node.op](builder, node, args), lambda n: n.op in self._rules)
+        return rebuild(
+            graph, lambda builder, node, args: self._rules[node.op](builder, node, args), lambda n: n.op in self._rules
+        )
 
 
 def results_of(builder: Builder, outcome: Any) -> tuple[Operand, ...]:

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from weft.ir.graph import Graph
-from weft.support.knobs import knobs
+from weft.support.errors import ValueProblem
+from weft.support.knobs import knobs, nearest
 from weft.support.progress import progress
 
 Pass = Callable[[Graph], Graph]
@@ -69,6 +70,14 @@ class Run:
         if stage in knobs.debug:
             print(f"{stage}:\n{graph}", file=sys.stderr)
         return graph
+
+    def refuse_unknown_names(self) -> None:
+        """Raises ValueProblem if WEFT_LOG names a pass that was not among these."""
+        known = list(dict.fromkeys(report.name for report in self.reports))
+        for name in sorted(knobs.log.difference(known)):
+            raise ValueProblem(
+                f"WEFT_LOG: there is no pass {name!r}; there are {', '.join(known)}{nearest(name, known)}"
+            )
 
     def _show(self, name: str, graph: Graph) -> None:
         if "passes" in knobs.debug or name in knobs.log:

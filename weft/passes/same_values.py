@@ -19,8 +19,8 @@ _TOLERANCE = {2: 5e-2, 4: 1e-4, 8: 1e-9}  # relative to the largest value, by th
 
 
 def check_values(name: str, before: Graph, after: Graph) -> None:
-    """Raises VerifyError if a pass changed a value. Says nothing of graphs that cannot run on drawn inputs: sizes that only a run
-    tells, loops that may not end."""
+    """Raises VerifyError if a pass changed a value. Says nothing of graphs that cannot run on drawn inputs:
+    sizes that only a run tells, loops that may not end."""
     inputs = drawn_inputs(before)
     if inputs is None or any(map(_may_not_end, before.walk())):
         return
@@ -31,7 +31,10 @@ def check_values(name: str, before: Graph, after: Graph) -> None:
     found = _run(after, inputs)
     for i, (x, y) in enumerate(zip(found, expected, strict=True)):
         if not _agree(x, y):
-            raise VerifyError(f"graph @{before.name}: the pass {name} changes result {i}:\n{x}\ninstead of\n{y}\n\nbefore:\n{before}\n\nafter:\n{after}")
+            raise VerifyError(
+                f"graph @{before.name}: the pass {name} changes result {i}:\n{x}\ninstead of\n{y}\n\nbefore:\n"
+                f"{before}\n\nafter:\n{after}"
+            )
 
 
 def _may_not_end(node: Node) -> bool:

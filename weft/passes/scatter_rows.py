@@ -1,7 +1,9 @@
-"""scatter_rows: writes at computed places become writes of rows at the numbers of these rows, which the back end knows (index_add, index_copy).
+"""scatter_rows: writes at computed places become writes of rows at the numbers of these rows, which the back end knows
+(index_add, index_copy).
 
-A tensor is read as a table: its dims up to the last indexed one number the rows, the dims after it are the columns. `scatter` has no columns.
-Row numbers are sums of indices times strides, ordinary pointwise work. What repeats is added, or overwritten, in the order of the index.
+A tensor is read as a table: its dims up to the last indexed one number the rows, the dims after it are the columns.
+`scatter` has no columns. Row numbers are sums of indices times strides, ordinary pointwise work. What repeats is added,
+or overwritten, in the order of the index.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ def _entered(*operators: Packet) -> Callable[[Callable[..., Any]], Callable[...,
         @scatter_rows.of(*operators)
         def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
             base = args[0]
-            if type(base) is not Value or not base.tensor_type.shape or base.tensor_type.dtype is None or base.tensor_type.dtype.is_complex:
+            if (
+                type(base) is not Value or not base.tensor_type.shape or base.tensor_type.dtype is None
+                or base.tensor_type.dtype.is_complex
+            ):
                 return None
             out = rule(builder.handle(base), *[_handled(builder, a) for a in args[1:]])
             return None if out is None else results_of(builder, out)
@@ -84,9 +89,13 @@ def _scatter_add(base: Any, dim: int, index: Any, source: Any) -> Any:
 
 @_entered(aten.index_put)
 def _index_put(base: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> Any:
-    """Integer tensors for dims next to each other; the dims before them are walked whole. One number by a mask is a choice."""
+    """Integer tensors for dims next to each other; the dims before them are walked whole.
+    One number by a mask is a choice."""
     at = [i for i, t in enumerate(indices) if t is not None]
-    if len(at) == 1 and indices[at[0]].dtype is dt.bool_ and not accumulate and all(isinstance(d, int) and d == 1 for d in values.dims):
+    if (
+        len(at) == 1 and indices[at[0]].dtype is dt.bool_ and not accumulate
+        and all(isinstance(d, int) and d == 1 for d in values.dims)
+    ):
         mask = indices[at[0]]
         behind = base.ndim - at[0] - mask.ndim
         return aten.where(aten.reshape(mask, (*mask.dims, *(1,) * behind)), aten.reshape(values, ()), base)
@@ -147,7 +156,8 @@ def _checked(index: Any, size: Dim) -> Any:
 
 
 def _written(base: Any, end: int, numbers: Any, values: Any, adds: bool) -> Any:
-    """The base with values (a tensor that expands, or a number) in the rows numbered `numbers`; dims before `end` count rows."""
+    """The base with values (a tensor that expands, or a number) in the rows numbered `numbers`;
+    dims before `end` count rows."""
     rest = base.dims[end:]
     rows, columns, count = product(base.dims[:end]), product(rest), product(numbers.dims)
     if not _is_tensor(values):

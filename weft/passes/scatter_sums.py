@@ -1,7 +1,7 @@
 """scatter_sums: a sum with something scattered into zeros becomes an update of that part only.
 
-The gradient of `x[:, t]` is a tensor of x's size that is zero but for one slice. Summed over t these cost the whole tensor each time; as
-`scatter(sum, view(sum) + slice)`, which a kernel does in place, they cost their slices.
+The gradient of `x[:, t]` is a tensor of x's size that is zero but for one slice. Summed over t these cost the whole
+tensor each time; as `scatter(sum, view(sum) + slice)`, which a kernel does in place, they cost their slices.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from weft.passes.rebuild import rebuild, results_of
 
 
 def scatter_sums(graph: Graph) -> Graph:
-    """The graph with `a + scatter(zeros, b)` written as `scatter(a, view(a) + b)` where the scatter has no other reader."""
+    """The graph with `a + scatter(zeros, b)` written as `scatter(a, view(a) + b)` where the scatter
+    has no other reader."""
     uses = Counter(v for n in graph.walk() for v in n.inputs())
     uses.update(v for r in graph.results if type(r) is Value for v in (r,))
 

@@ -1,4 +1,5 @@
-"""simplify_views: views, copies and casts that change nothing, and scatters into what is overwritten whole, are left out."""
+"""simplify_views: views, copies and casts that change nothing, and scatters into what is overwritten whole,
+are left out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Stages of items: who reads whom, and what must be put off (raised to a later stage) so that an item may be.
 
-What flows from one item to another goes to a higher stage. Stages only grow, so the readers of an item wait in a heap by the stage that they were last seen
-at: a question looks at those that are too early, never at the thousands that read a common source long after it.
+What flows from one item to another goes to a higher stage. Stages only grow, so the readers of an item wait in a heap
+by the stage that they were last seen at: a question looks at those that are too early, never at the thousands that read
+a common source long after it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ class Stages:
     """Readers of items, followed through merges."""
 
     def __init__(self) -> None:
-        self._readers: dict[int, list[tuple[int, int, Item]]] = {}  # heaps of (stage when last seen, running number, reader)
+        # heaps of (stage when last seen, running number, reader)
+        self._readers: dict[int, list[tuple[int, int, Item]]] = {}
         self._noted: set[tuple[int, int]] = set()
         self._merged_into: dict[int, Item] = {}
         self._kept_alive: list[Group] = []  # merged groups, so that no other object gets their id
@@ -60,7 +62,8 @@ class Stages:
             return []
         seen: dict[int, Item] = {}
         early: list[Item] = []
-        while heap and heap[0][0] < stage and len(early) <= MAX_RAISED + 1:  # one of them may be the item that is raised for
+        # one of them may be the item that is raised for
+        while heap and heap[0][0] < stage and len(early) <= MAX_RAISED + 1:
             reader = self.current(heapq.heappop(heap)[2])
             if reader is item or id(reader) in seen:
                 continue
@@ -72,7 +75,8 @@ class Stages:
         return early
 
     def raised(self, starts: Iterable[Start], barrier: Collection[Item]) -> list[Start] | None:
-        """What must be raised to which stage so that `starts` may be; None if that leads to an item of `barrier`, or too far."""
+        """What must be raised to which stage so that `starts` may be; None if that leads to an item of `barrier`,
+        or too far."""
         stages: dict[int, Start] = {}
         stack = list(starts)
         wanted = {id(item) for item, stage in stack if item.stage < stage}  # what is in `stages` now or will be

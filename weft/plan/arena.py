@@ -1,13 +1,16 @@
-"""Memory planning: which buffers share a slot of the arena. Sizes are symbolic, so slots are never cut: a slot is as large as its largest tenant.
+"""Memory planning: which buffers share a slot of the arena. Sizes are symbolic, so slots are never cut:
+a slot is as large as its largest tenant.
 
-Greedy over the steps in order. A buffer takes, in this order: the memory of an input that dies and that its kernel may overwrite; a free
-slot that is provably large enough; a free slot whose size is close in the example, which then grows to the maximum of both; a new one.
+Greedy over the steps in order. A buffer takes, in this order: the memory of an input that dies and that its kernel may
+overwrite; a free slot that is provably large enough; a free slot whose size is close in the example, which then grows
+to the maximum of both; a new one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from weft.plan.sizes import is_covered
 from weft.types import dims as dm
@@ -47,13 +50,15 @@ class Placement:
         return total
 
 
+@lru_cache(4096)
 def aligned(size: Dim) -> Dim:
     """`size` rounded up to the alignment."""
     return (size + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
 
 
 def plan_slots(requests: Sequence[Request], hint: Callable[[Dim], int]) -> Placement:
-    """Place every request. Two buffers share a slot only if one's last step comes before the other's first (or one takes over the other's memory).
+    """Place every request. Two buffers share a slot only if one's last step comes before the other's first
+    (or one takes over the other's memory).
 
     hint: the size in the example; it steers the choice, and no result is wrong for other sizes.
     """

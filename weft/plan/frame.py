@@ -1,4 +1,5 @@
-"""The frame of a program: the words of numbers, sizes and kernels, the launches that read them, and the slots through which Python reaches what it touches."""
+"""The frame of a program: the words of numbers, sizes and kernels, the launches that read them, and the slots through
+which Python reaches what it touches."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.ir.graph import Graph, Node, Operand, Value
-from weft.loops.kernel import ForeignStep, KernelCall, LoweredGraph
+from weft.loops.kernel import HostCall, KernelCall, LoweredGraph
 from weft.ops.geometry import contiguous
 from weft.plan.arena import aligned
 from weft.plan.items import Enter, Event, Item, Leave, NumberStep, event_writes, program_items
@@ -20,7 +21,7 @@ from weft.runtime.segments import (
     HEADER,
     Check,
     Constant,
-    ForeignSegment,
+    HostSegment,
     NumberSlot,
     ObjectSlot,
     Result,
@@ -32,8 +33,8 @@ from weft.types.tensor_type import TensorType
 
 
 class Launch(NamedTuple):
-    """One call of a kernel, by words: function, tables (buffers, ints, numbers), scratch address, bytes of scratch for each part, extent, parts;
-    and the number of its first check."""
+    """One call of a kernel, by words: function, tables (buffers, ints, numbers), scratch address, bytes of scratch for
+    each part, extent, parts; and the number of its first check."""
 
     function: int
     buffers: int
@@ -94,10 +95,12 @@ class Frame:
         words, checks = self.words, len(self.checks) if call.raises else -1
         self.checks += [self._check(call.nodes[n]) for n in call.raises]
         scratch = self.storage.late_scratch.get(id(call), self.storage.scratch)
-        stride, extent, chunks = (words.dims((d,)) for d in (aligned(call.scratch_bytes), call.extent, chunk_count(call)))
+        stride, extent, chunks = (
+            words.dims((d,)) for d in (aligned(call.scratch_bytes), call.extent, chunk_count(call))
+        )
         return Launch(
-            self.functions[call.function], buffers, words.dims(call.ints), words.numbers(call.numbers, scope)[0], HEADER + max(scratch, 0), stride,
-            extent, chunks, checks)
+            self.functions[call.function], buffers, words.dims(call.ints), words.numbers(call.numbers, scope)[0],
+            HEADER + max(scratch, 0), stride, extent, chunks, checks)
 
     def _check(self, node: Node) -> Check:
         return Check(node.op.name, self._walk_index.get(id(node), -1))
@@ -110,20 +113,23 @@ class Frame:
         for item in run:
             yield from map(self._tensor, needed.get(id(item), ()))
             if id(item) in self.storage.late_scratch and isinstance(item, KernelCall):
-                yield TensorSlot(self.storage.late_scratch[id(item)], "uint8", self.words.dims((scratch_bytes(item),)), 1)
+                yield TensorSlot(
+                    self.storage.late_scratch[id(item)], "uint8", self.words.dims((scratch_bytes(item),)), 1
+                )
 
-    def foreign(self, item: ForeignStep) -> ForeignSegment:
+    def host_segment(self, item: HostCall) -> HostSegment:
         """A step that Python runs. The symbols that it binds are known from then on."""
         binds = late_binds(item.node, self.known, {s: self.words.symbol(s) for s in self.symbols})
         inputs, outputs = (tuple(self.slot(v) for v in values) for values in (item.inputs, item.outputs))
-        return ForeignSegment(self._node_index[id(item.node)], inputs, outputs, binds, True, self._drops(item))
+        return HostSegment(self._node_index[id(item.node)], inputs, outputs, binds, True, self._drops(item))
 
     def _endings(self) -> list[tuple[int, int]]:
-        """(last position that needs it, root) of each array that Python holds, the first to end at the end of the list."""
+        """(last position that needs it, root) of each array that Python holds, the first to end
+        at the end of the list."""
         held = (*self.storage.held, *self.storage.dynamic)
         return sorted(((self.storage.lives.last[v], self.storage.root[v]) for v in held), reverse=True)
 
-    def _drops(self, item: ForeignStep) -> tuple[int, ...]:
+    def _drops(self, item: HostCall) -> tuple[int, ...]:
         """Arrays that nothing needs after this step: they are let go, as eager mode would."""
         position, dead = self._position[id(item)], []
         while self._ends and self._ends[-1][0] <= position:
@@ -148,7 +154,8 @@ class Frame:
         return self._tensor(value)
 
     def _tensor(self, value: Value) -> TensorSlot:
-        """Dims always; strides and offset where the value is a view that is not simply its buffer in row-major order."""
+        """Dims always; strides and offset where the value is a view that is not simply its buffer
+        in row-major order."""
         root, dtype, dims = self.storage.of(value), _dtype_name(value), value.tensor_type.shape
         if value in self.storage.held or (value in self._params and self.storage.root[value] == root):
             return TensorSlot(root, dtype)
@@ -174,7 +181,8 @@ class Frame:
         return Result("given" if operand in self._params else "held", self.slot(operand))
 
     def _find_given(self) -> dict[int | Value, int]:
-        """The parameter that each written result lands in, by the result's position and by its value (the first, if it lands in several)."""
+        """The parameter that each written result lands in, by the result's position and by its value (the first,
+        if it lands in several)."""
         found: dict[int | Value, int] = dict(self.graph.writes)
         for position, param in self.graph.writes:
             found.setdefault(self.lowered.results[position], param)

@@ -1,4 +1,5 @@
-"""The steps of a program in order, as a tree: kernels, numbers, foreign nodes, and native control flow; and the same flat, for liveness."""
+"""The steps of a program in order, as a tree: kernels, numbers, host calls, and native control flow;
+and the same flat, for liveness."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 
 from weft.ir.graph import Block, Node, Operand, Value, values_in
 from weft.ir.structure import CONSTANT, IF
-from weft.loops.kernel import BlockStep, ForeignStep, KernelCall, LoweredGraph, Step
+from weft.loops.kernel import BlockStep, HostCall, KernelCall, LoweredGraph, Step
 from weft.ops.geometry import contiguous
 from weft.plan.numbers import is_native_number, is_number
 from weft.types import dims as dm
@@ -25,7 +26,8 @@ class NumberStep:
 
 @dataclass(frozen=True, eq=False)
 class BlockItem:
-    """prim::If or prim::Loop that native code runs. `bodies` are the items of each block, `lowered` what they come from."""
+    """prim::If or prim::Loop that native code runs. `bodies` are the items of each block,
+    `lowered` what they come from."""
 
     node: Node
     lowered: tuple[LoweredGraph, ...]
@@ -71,14 +73,15 @@ class Leave:
     arm: int
 
 
-Item = KernelCall | ForeignStep | NumberStep | BlockItem
-Event = KernelCall | ForeignStep | NumberStep | Enter | Leave
+Item = KernelCall | HostCall | NumberStep | BlockItem
+Event = KernelCall | HostCall | NumberStep | Enter | Leave
 
 
 def program_items(lowered: LoweredGraph, late: frozenset[str]) -> list[Item]:
-    """The steps in order, with every number that they need computed before them. Kernels that compute nothing but numbers become NumberSteps.
+    """The steps in order, with every number that they need computed before them.
+    Kernels that compute nothing but numbers become NumberSteps.
 
-    late: symbols bound while the program runs; control flow that mentions one is a foreign step.
+    late: symbols bound while the program runs; control flow that mentions one is a host call.
     """
     return _Ordering(lowered, lowered.graph.block, late).items()
 
@@ -97,7 +100,7 @@ class _Ordering:
     def items(self) -> list[Item]:
         """Every step, after the numbers it needs."""
         for step in self.steps:
-            if isinstance(step, ForeignStep) and step.node.op is CONSTANT:
+            if isinstance(step, HostCall) and step.node.op is CONSTANT:
                 continue
             for value in step.node.needs() if isinstance(step, BlockItem) else event_reads(step):
                 self._need(value)
@@ -114,12 +117,12 @@ class _Ordering:
         self.done.add(node)
         for operand in node.inputs():
             self._need(operand)
-        self.found += self._parts(ForeignStep(node, node.needs(), node.outputs))
+        self.found += self._parts(HostCall(node, node.needs(), node.outputs))
 
     def _parts(self, step: Step) -> list[Item]:
         if isinstance(step, BlockStep):
-            return [native_block(step, self.lowered, self.late) or ForeignStep(step.node, step.node.needs(), step.outputs)]
-        if isinstance(step, ForeignStep) and is_native_number(step.node):
+            return [native_block(step, self.lowered, self.late) or HostCall(step.node, step.node.needs(), step.outputs)]
+        if isinstance(step, HostCall) and is_native_number(step.node):
             return [NumberStep(step.node)]
         if isinstance(step, KernelCall) and step.nodes and all(is_native_number(n) for n in step.nodes):
             return [NumberStep(n) for n in step.nodes]
@@ -136,13 +139,16 @@ def native_block(step: BlockStep, outer: LoweredGraph, late: frozenset[str]) -> 
 
 def _is_native(item: BlockItem, outer: LoweredGraph, late: frozenset[str]) -> bool:
     events = [e for body in item.bodies for e in flat_events(body)]
-    if any(isinstance(e, ForeignStep) for e in events):
+    if any(isinstance(e, HostCall) for e in events):
         return False
     mentioned = [v for e in events for v in (*event_reads(e), *event_writes(e))]
     mentioned += [v for g in item.lowered for v in values_in(tuple(g.results))]
     mentioned += [*item.node.inputs(), *item.node.outputs]
     inner = {v for g in item.lowered for v in g.alias}
-    if not all(_is_plain(v, outer, late) for v in mentioned if v not in inner) or not all(_lies_plain(v, g) for g in item.lowered for v in values_in(tuple(g.results))):
+    if (
+        not all(_is_plain(v, outer, late) for v in mentioned if v not in inner)
+        or not all(_lies_plain(v, g) for g in item.lowered for v in values_in(tuple(g.results)))
+    ):
         return False
     return _fits_if(item) if item.is_if else _fits_loop(item)
 
@@ -163,7 +169,10 @@ def _lies_plain(value: Value, lowered: LoweredGraph) -> bool:
 
 def _fits_if(item: BlockItem) -> bool:
     arms = [tuple(g.results) for g in item.lowered]
-    return _is_condition(item.node.args[0]) and all(_fits(r, o) for arm in arms for r, o in zip(arm, item.node.outputs, strict=True))
+    return (
+        _is_condition(item.node.args[0])
+        and all(_fits(r, o) for arm in arms for r, o in zip(arm, item.node.outputs, strict=True))
+    )
 
 
 def _fits_loop(item: BlockItem) -> bool:
@@ -179,7 +188,8 @@ def _fits_loop(item: BlockItem) -> bool:
         return False
     states = item.params[1 : 1 + len(item.carried)]
     return all(
-        _fits(a, o) and _fits(b, o) and p.type is o.type for a, b, p, o in zip(item.carried, following, states, outputs, strict=False)
+        _fits(a, o) and _fits(b, o) and p.type is o.type
+        for a, b, p, o in zip(item.carried, following, states, outputs, strict=False)
     ) and all(isinstance(y, Value) and isinstance(y.type, TensorType) for y in stacked)
 
 
@@ -213,7 +223,7 @@ def event_reads(event: Event | BlockItem) -> tuple[Value, ...]:
     """Values that must be there, numbers included."""
     if isinstance(event, KernelCall):
         return (*event.reads, *values_in(event.numbers))
-    if isinstance(event, ForeignStep):
+    if isinstance(event, HostCall):
         return event.inputs
     if isinstance(event, Leave):
         return tuple(values_in(tuple(event.block.lowered[event.arm].results)))
@@ -225,7 +235,7 @@ def event_writes(event: Event | BlockItem) -> tuple[Value, ...]:
     """Values that begin to live."""
     if isinstance(event, KernelCall):
         return event.writes
-    if isinstance(event, ForeignStep):
+    if isinstance(event, HostCall):
         return event.outputs
     if isinstance(event, Enter):
         return () if event.block.is_if else event.block.node.outputs
@@ -235,8 +245,8 @@ def event_writes(event: Event | BlockItem) -> tuple[Value, ...]:
 
 
 def early_numbers(run: Sequence[Item]) -> tuple[list[NumberStep], set[Value]]:
-    """The numbers of a native segment that can be computed before its kernels, so that the kernels between them are one table; and the numbers that
-    kernels, control flow or what waits for these leave."""
+    """The numbers of a native segment that can be computed before its kernels, so that the kernels between them are one
+    table; and the numbers that kernels, control flow or what waits for these leave."""
     waiting = {v for item in run if not isinstance(item, NumberStep) for v in _late_numbers(item)}
     early: list[NumberStep] = []
     for item in run:
@@ -259,4 +269,4 @@ def _late_numbers(item: Item) -> Iterator[Value]:
 
 def can_raise(event: Event) -> bool:
     """Whether it may fail while it runs."""
-    return isinstance(event, ForeignStep) or (isinstance(event, KernelCall) and bool(event.raises))
+    return isinstance(event, HostCall) or (isinstance(event, KernelCall) and bool(event.raises))

@@ -1,11 +1,29 @@
-"""When values live, and which share memory by nature: views with their buffers, what a loop carries with the loop's results."""
+"""When values live, and which share memory by nature: views with their buffers, what a loop carries with
+the loop's results."""
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
 
 from weft.ir.graph import Value, values_in
 from weft.loops.kernel import KernelCall, LoweredGraph
 from weft.plan.items import BlockItem, Enter, Item, Leave, event_reads, event_writes, flat_events
 from weft.plan.numbers import is_number
+
+
+class Uses:
+    """Which inputs' memory each output of a kernel may take: those that are read in one place only,
+    where the kernel allows it."""
+
+    def __init__(self, call: KernelCall, owner: Callable[[Value], Value]) -> None:
+        reads = [owner(v) for v in call.reads]
+        counts = Counter(reads)
+        writes = call.writes
+        self.may_take: dict[Value, dict[Value, None]] = {}  # (a dict is a set in order)
+        for output, at in call.in_place:
+            if counts[reads[at]] == 1:
+                self.may_take.setdefault(writes[output], {})[reads[at]] = None
 
 
 class Lives:
@@ -24,6 +42,7 @@ class Lives:
         self.producer: dict[Value, int] = {}
         self.last: dict[Value, int] = {}
         self.loops = self._find_loops()
+        self._uses: dict[int, Uses] = {}
         self._bodies = {block: frozenset(map(id, block.bodies[0])) for _, _, block in self.loops}
         self._share_memory()
         self._find_producers()
@@ -39,11 +58,18 @@ class Lives:
         return value
 
     def overwrites(self, at: int, output: Value, source: Value) -> bool:
-        """Whether the kernel at a position may put `output` into the memory of `source`, which it reads in one place only."""
-        call = self.events[at]
-        assert isinstance(call, KernelCall)
-        places = [i for i, v in enumerate(call.reads) if self.owner(v) is source]
-        return len(places) == 1 and (call.writes.index(output), places[0]) in call.in_place
+        """Whether the kernel at a position may put `output` into the memory of `source`,
+        which it reads in one place only."""
+        return source in self.uses(at).may_take.get(output, ())
+
+    def uses(self, at: int) -> Uses:
+        """What the kernel at a position does with its buffers."""
+        found = self._uses.get(at)
+        if found is None:
+            call = self.events[at]
+            assert isinstance(call, KernelCall)
+            found = self._uses[at] = Uses(call, self.owner)
+        return found
 
     def is_of_body(self, block: BlockItem, at: int) -> bool:
         """Whether an event belongs to a loop's block itself, so that it runs exactly once in each iteration."""
@@ -92,7 +118,8 @@ class Lives:
         return around
 
     def _carry_in_place(self) -> None:
-        """What a loop carries on is computed in the carried memory itself where the old value is not needed any more."""
+        """What a loop carries on is computed in the carried memory itself where the old value is not needed
+        any more."""
         readers = self._find_readers()
         for start, end, block in self.loops:
             outputs = block.node.outputs
@@ -102,12 +129,19 @@ class Lives:
                     continue
                 owner = self.owner(value)
                 at = self.producer.get(owner)
-                if at is None or not start < at < end or owner in outputs or not isinstance(self.events[at], KernelCall):
+                if (
+                    at is None or not start < at < end or owner in outputs
+                    or not isinstance(self.events[at], KernelCall)
+                ):
                     continue
                 reads = [i for i in readers.get(output, []) if at <= i <= end]
-                if output in carried or not self.is_of_body(block, at) or (reads and not (reads == [at] and self.overwrites(at, owner, output))):
+                if (
+                    output in carried or not self.is_of_body(block, at)
+                    or (reads and not (reads == [at] and self.overwrites(at, owner, output)))
+                ):
                     continue
                 self.same[owner] = output
+                self._uses.clear()  # owners are others now
                 readers[output] = sorted([*readers.get(output, []), *readers.pop(owner, [])])
 
     def _find_last(self) -> None:

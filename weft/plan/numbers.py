@@ -1,4 +1,5 @@
-"""Numbers (a learning rate, a step count) in a program: which values are numbers, and which arithmetic on them native code does itself.
+"""Numbers (a learning rate, a step count) in a program: which values are numbers, and which arithmetic on them
+native code does itself.
 
 The answer comes from the entry: its body, run over `NumberTypes`, says which operations on which dtypes it is made of.
 """
@@ -23,8 +24,8 @@ KINDS = {FLOAT: "float", INT: "int", BOOL: "bool"}
 NUMBER_DTYPES = {FLOAT: dt.float64, INT: dt.int64, BOOL: dt.bool_}
 # Of one double; the C library computes these as Python's own arithmetic and math module do.
 LIBRARY = (
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh",
-    "acosh", "atanh", "erf", "erfc",
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
+    "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
 )
 _OF_DOUBLES = frozenset((*LIBRARY, "sqrt", "rsqrt", "floor", "ceil", "trunc", "div", "pow"))
 _OF_INTEGERS = frozenset(("floordiv", "remainder", "bit_and", "bit_or", "bit_xor", "bit_not"))
@@ -37,7 +38,8 @@ class _NotNative(Exception):
 
 
 class NumberTypes:
-    """The scalar protocol over dtypes alone: an operation on dtypes is the dtype of its result. What native code does not do is refused."""
+    """The scalar protocol over dtypes alone: an operation on dtypes is the dtype of its result.
+    What native code does not do is refused."""
 
     def const(self, value: Any, dtype: DType) -> DType:
         return self.cast(dtype, dtype)
@@ -68,7 +70,10 @@ def _joint(first: DType, *rest: DType) -> DType:
 def _result(name: str, dtype: DType) -> DType:
     if name in _COMPARISONS:
         return dt.bool_
-    is_known = name in _OF_ANY or (name in _OF_DOUBLES and dtype is dt.float64) or (name in _OF_INTEGERS and dtype is not dt.float64)
+    is_known = (
+        name in _OF_ANY or (name in _OF_DOUBLES and dtype is dt.float64)
+        or (name in _OF_INTEGERS and dtype is not dt.float64)
+    )
     is_quotient = name in ("floordiv", "remainder")
     return dtype if is_known and not (is_quotient and dtype is not dt.int64) else _refuse()
 

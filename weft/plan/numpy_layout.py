@@ -1,4 +1,5 @@
-"""The layout of a program without native code: one foreign segment for each node (WEFT_BACKEND=numpy, and the oracle of the native one)."""
+"""The layout of a program without native code: one host segment for each node (WEFT_BACKEND=numpy,
+and the oracle of the native one)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from weft.runtime.segments import (
     HEADER,
     Bind,
     Commit,
-    ForeignSegment,
+    HostSegment,
     Layout,
     NumberSlot,
     ObjectSlot,
@@ -24,12 +25,13 @@ from weft.types.tensor_type import TensorType
 
 
 def numpy_layout(graph: Graph) -> Layout:
-    """The whole graph as foreign segments; writes happen after the last of them."""
+    """The whole graph as host segments; writes happen after the last of them."""
     return _Plan(graph).layout()
 
 
 def graph_symbols(graph: Graph) -> tuple[tuple[str, ...], int]:
-    """Every symbol that the graph mentions, those bound on entry first (in the order of their creation), and how many these are."""
+    """Every symbol that the graph mentions, those bound on entry first (in the order of their creation),
+    and how many these are."""
     used: dict[str, None] = {}
     for value in graph.params:
         used.update(dict.fromkeys(type_symbols(value)))
@@ -63,7 +65,8 @@ def type_symbols(value: Value) -> Iterable[str]:
 
 
 def late_binds(node: Node, known: set[str], word: dict[str, int]) -> tuple[Bind, ...]:
-    """The symbols that a node's results determine: dims that are a bare `u` symbol not known before. `known` is extended."""
+    """The symbols that a node's results determine: dims that are a bare `u` symbol not known before.
+    `known` is extended."""
     binds = []
     for position, output in enumerate(node.outputs):
         if not isinstance(output.type, TensorType) or output.type.dims is None:
@@ -110,17 +113,21 @@ class _Plan:
         position = {value: i for i, value in enumerate(graph.params)}
         targets = dict(graph.writes)
         results = tuple(self._result(i, operand, targets, written, position) for i, operand in enumerate(graph.results))
-        commits = tuple(Commit(self.slots[graph.results[o]].root, p) for o, p in graph.writes if graph.results[o] is not graph.params[p])  # type: ignore[union-attr]
+        moved = [(graph.results[o], p) for o, p in graph.writes if graph.results[o] is not graph.params[p]]
+        commits = tuple(Commit(self.slots[value].root, p) for value, p in moved)  # type: ignore[union-attr]
         return Layout(
-            tuple(self.slots[p] for p in graph.params), results, segments, self.roots, self.words, (), self.symbols, self.given,
-            self.symbol_word, "", tuple(sorted(written)), commits, notes=tuple(f"numpy {n.op.name}" for n in graph.nodes))
+            tuple(self.slots[p] for p in graph.params), results, segments,
+            self.roots, self.words, (), self.symbols, self.given, self.symbol_word, "", tuple(sorted(written)), commits,
+            notes=tuple(f"numpy {n.op.name}" for n in graph.nodes))
 
-    def _segment(self, index: int, node: Node, last: dict[Value, int]) -> ForeignSegment:
+    def _segment(self, index: int, node: Node, last: dict[Value, int]) -> HostSegment:
         inputs = node.needs()
         dying = [v for v in (*inputs, *node.outputs) if last.get(v, -1) <= index and v.node is not None]
         drops = tuple(dict.fromkeys(self.slots[v].root for v in dying if isinstance(v.type, TensorType)))  # type: ignore[union-attr]
         binds = late_binds(node, self.known, self.word_of)
-        return ForeignSegment(index, tuple(self.slots[v] for v in inputs), tuple(self.slots[v] for v in node.outputs), binds, False, drops)
+        return HostSegment(
+            index, tuple(self.slots[v] for v in inputs), tuple(self.slots[v] for v in node.outputs), binds, False, drops
+        )
 
     def _last_uses(self) -> dict[Value, int]:
         """Index of the last node that reads a value; results live for ever."""
@@ -131,7 +138,9 @@ class _Plan:
         last.update(dict.fromkeys(values_in(self.graph.results), end))
         return last
 
-    def _result(self, index: int, operand: Operand, targets: dict[int, int], written: set[int], position: dict[Value, int]) -> Result:
+    def _result(
+        self, index: int, operand: Operand, targets: dict[int, int], written: set[int], position: dict[Value, int]
+    ) -> Result:
         if type(operand) is not Value:
             return Result("value", None, operand)
         if index in targets:

@@ -1,4 +1,5 @@
-"""Sizes as data: a table of steps over the words of a frame, each subexpression once; and which size is never smaller than another."""
+"""Sizes as data: a table of steps over the words of a frame, each subexpression once;
+and which size is never smaller than another."""
 
 from __future__ import annotations
 

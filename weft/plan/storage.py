@@ -1,4 +1,5 @@
-"""Where every value of a lowered graph lives: an input's memory, an array made for the call, the arena, a word. Decides what may be updated in place."""
+"""Where every value of a lowered graph lives: an input's memory, an array made for the call, the arena, a word.
+Decides what may be updated in place."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 
 from weft.ir.graph import Value, values_in
 from weft.ir.structure import CONSTANT
-from weft.loops.kernel import ForeignStep, KernelCall, LoweredGraph
+from weft.loops.kernel import HostCall, KernelCall, LoweredGraph
 from weft.plan.arena import Placement, Request, aligned, plan_slots
 from weft.plan.items import BlockItem, Enter, Event, Item, Leave, can_raise, event_writes
 from weft.plan.lives import Lives
@@ -18,8 +19,9 @@ from weft.types import dims as dm
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
 
-# Cost (elements times weight) of a part that is worth another thread. A unit is 0.03 ns (tanh) to 0.2 ns (a sum of arrays) on one core, so this is
-# 4 to 25 us; a region costs its caller half a microsecond, or some 20 us when the workers are asleep.
+# Cost (elements times weight) of a part that is worth another thread. A unit is 0.03 ns (tanh) to 0.2 ns
+# (a sum of arrays) on one core, so this is 4 to 25 us; a region costs its caller half a microsecond, or some 20 us when
+# the workers are asleep.
 GRAIN = 1 << 17
 MAX_CHUNKS = 32
 
@@ -34,7 +36,8 @@ class Copy:
 
 
 def chunk_count(call: KernelCall) -> Dim:
-    """Into how many parts a kernel is cut: by its sizes alone, so that results are the same for every number of threads."""
+    """Into how many parts a kernel is cut: by its sizes alone, so that results are the same for every
+    number of threads."""
     return parts(call.extent, call.cost)
 
 
@@ -64,14 +67,17 @@ def _bytes_of(type: TensorType) -> Dim:
 class Storage:
     """The roots of a program. Parameters come first, the arena's slots last.
 
-    root       root of each buffer (numbers too, where a kernel reads them through an address); of (loop, carried result) where a loop crosses
-               values over and needs a place between
+    root       root of each buffer (numbers too, where a kernel reads them through an address);
+               of (loop, carried result) where a loop crosses values over and needs a place between
     fresh      result position -> root of the array made for it; `copied` those that are filled at the end
-    held       buffers that foreign steps leave, `dynamic` those that are allocated once late sizes are known (with the event that needs them)
+    held       buffers that host calls leave, `dynamic` those that are allocated once late sizes are known
+               (with the event that needs them)
     numbers    number values with an address, `constants` tensors that stand in the program
-    rows       values that are one row of a buffer, at an address that each iteration of a loop sets: (loop, row, buffer)
+    rows       values that are one row of a buffer, at an address that each iteration of a loop sets:
+               (loop, row, buffer)
     arena      first root of the arena; `placement` says how many follow
-    scratch    root of the kernels' scratch memory, -1 without; `late_scratch` those of single kernels whose need is known late
+    scratch    root of the kernels' scratch memory, -1 without; `late_scratch` those of single kernels whose
+               need is known late
     copies     copies to results and snapshots, then `commits`, into state, both at the end
     """
 
@@ -146,7 +152,7 @@ class _Assignment:
         self._constants()
         self._direct_state()
         self._results()
-        self._foreign_and_numbers()
+        self._host_calls_and_numbers()
         self._dynamic()
         self._scratch_sizes()
         self._arena()
@@ -168,7 +174,10 @@ class _Assignment:
             for value, output in zip(block.results[1 + count :], block.node.outputs[count:], strict=True):
                 owner = self.s.owner(value)
                 at = self.lives.producer.get(owner)
-                if at is not None and start < at < end and owner not in self.s.root and self._is_row_kernel(block, at, owner):
+                if (
+                    at is not None and start < at < end and owner not in self.s.root
+                    and self._is_row_kernel(block, at, owner)
+                ):
                     self.s.root[owner] = self._new()
                     self.s.rows.append((block, owner, output))
 
@@ -191,7 +200,8 @@ class _Assignment:
                 self.s.root[root] = self.s.root[target]
 
     def _may_be_direct(self, root: Value, target: Value, position: int) -> bool:
-        """Whether the kernel that produces `root` may write over the parameter: nothing can fail from then on, and nothing needs the old value."""
+        """Whether the kernel that produces `root` may write over the parameter: nothing can fail from then on,
+        and nothing needs the old value."""
         at = self.lives.producer.get(root)
         if at is None or at <= self.last_raise or not isinstance(self.events[at], KernelCall):
             return False
@@ -207,17 +217,23 @@ class _Assignment:
         proves, x, y = self.lowered.graph.env.proves_equal, a.tensor_type, b.tensor_type
         if proves(value_bytes(a), value_bytes(b)):
             return True
-        return x.dtype is y.dtype and x.ndim == y.ndim and all(proves(m, n) for m, n in zip(x.shape, y.shape, strict=True))
+        return (
+            x.dtype is y.dtype and x.ndim == y.ndim and all(proves(m, n) for m, n in zip(x.shape, y.shape, strict=True))
+        )
 
     def _results(self) -> None:
-        """An array for each result that leaves: its producer writes into it where it can, else it is copied at the end."""
+        """An array for each result that leaves: its producer writes into it where it can,
+        else it is copied at the end."""
         seen: set[Value] = set()
         for position, value in self.results:
             if not isinstance(value.type, TensorType) or position in self.writes or value in seen:
                 continue
             seen.add(value)
             root = self.s.owner(value)
-            if value in self.written_values or self._is_late(value) or self._is_foreign(root) or self._is_untouched(value):
+            if (
+                value in self.written_values or self._is_late(value) or self._is_of_a_host_call(root)
+                or self._is_untouched(value)
+            ):
                 continue
             self.s.fresh[position] = self._new()
             if root in self.s.root or root not in self.lives.producer:
@@ -229,17 +245,19 @@ class _Assignment:
         position = self.position.get(value)
         return position is not None and position not in self.written
 
-    def _is_foreign(self, root: Value) -> bool:
+    def _is_of_a_host_call(self, root: Value) -> bool:
         at = self.lives.producer.get(root)
-        return at is not None and isinstance(self.events[at], ForeignStep)
+        return at is not None and isinstance(self.events[at], HostCall)
 
     def _is_late(self, value: Value) -> bool:
-        return bool(self.late) and isinstance(value.type, TensorType) and bool(dm.symbols(value_bytes(value)) & self.late)
+        return (
+            bool(self.late) and isinstance(value.type, TensorType) and bool(dm.symbols(value_bytes(value)) & self.late)
+        )
 
-    def _foreign_and_numbers(self) -> None:
+    def _host_calls_and_numbers(self) -> None:
         for event in self.events:
             for value in event_writes(event):
-                if isinstance(event, ForeignStep) and not is_number(value):
+                if isinstance(event, HostCall) and not is_number(value):
                     self.s.root[value] = self._new()
                     self.s.held.add(value)
             if isinstance(event, KernelCall):
@@ -281,7 +299,9 @@ class _Assignment:
                 if owner is value and owner not in self.s.root and not is_number(value):
                     requests.append(self._request(value, i))
             if isinstance(event, Leave) and not event.block.is_if:
-                requests += [Request((event.block, out), value_bytes(out), i, i) for out, _ in crossing(event.block, self.s)]
+                requests += [
+                    Request((event.block, out), value_bytes(out), i, i) for out, _ in crossing(event.block, self.s)
+                ]
         env = self.lowered.graph.env
         hint = lambda d: dm.evaluate(d, {s: env.examples.get(s, 64) for s in dm.symbols(d)})  # noqa: E731
         self.s.placement = plan_slots(requests, hint)
@@ -294,12 +314,10 @@ class _Assignment:
         self.s.roots += len(self.s.placement.sizes)
 
     def _request(self, value: Value, at: int) -> Request:
-        call = self.events[at]
-        if not isinstance(call, KernelCall):
+        if not isinstance(self.events[at], KernelCall):
             return Request(value, value_bytes(value), at, self.lives.last[value])
-        output = call.writes.index(value)
-        dying = [self.s.owner(call.buffers[i]) for o, i in call.in_place if o == output]
-        takes = tuple(v for v in dying if self.lives.last[v] == at and self.lives.overwrites(at, value, v) and v not in self.s.root)
+        may_take = self.lives.uses(at).may_take.get(value, ())
+        takes = tuple([v for v in may_take if self.lives.last[v] == at and v not in self.s.root])
         return Request(value, value_bytes(value), at, self.lives.last[value], takes)
 
     def _slot(self, size: Dim) -> int:
@@ -308,7 +326,8 @@ class _Assignment:
 
     # ---- what is moved at the end
     def _snapshots(self) -> None:
-        """Old values of written parameters that are written into other parameters: kept aside before the first write."""
+        """Old values of written parameters that are written into other parameters:
+        kept aside before the first write."""
         self._snapshot: dict[int, int] = {}
         for position, param in self.lowered.graph.writes:
             source = self.s.owner(self.lowered.results[position])

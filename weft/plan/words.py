@@ -1,4 +1,5 @@
-"""The words of a frame: who gets which. Equal tables are kept once; what is constant is preset, the rest is listed for the plan functions."""
+"""The words of a frame: who gets which. Equal tables are kept once; what is constant is preset, the rest is listed for
+the plan functions."""
 
 from __future__ import annotations
 
@@ -58,9 +59,11 @@ class Words:
         return found
 
     def numbers(self, operands: tuple[Operand, ...], scope: int = 0) -> tuple[int, bool]:
-        """A table of doubles, and whether it is new: constants are preset, the others are for the caller to store before the first use.
+        """A table of doubles, and whether it is new: constants are preset, the others are for the caller to store
+        before the first use.
 
-        scope: tables are shared within a scope only (code of one block, where what was stored first is there for what follows).
+        scope: tables are shared within a scope only (code of one block, where what was stored first is there
+        for what follows).
         """
         key = ("numbers", scope, *(memo_key(o) for o in operands))
         found = self._tables.get(key)
@@ -78,4 +81,6 @@ class Words:
 
     def late_in(self, start: int, count: int) -> dict[int, Expr]:
         """Words of a table that depend on late symbols."""
-        return {w: self.sizes[w] for w in range(start, start + count) if w in self.sizes and self.is_late(self.sizes[w])}
+        return {
+            w: self.sizes[w] for w in range(start, start + count) if w in self.sizes and self.is_late(self.sizes[w])
+        }

@@ -1,4 +1,5 @@
-"""The arena: one piece of memory in which everything lives that does not leave a program. It is kept between calls and only grows."""
+"""The arena: one piece of memory in which everything lives that does not leave a program.
+It is kept between calls and only grows."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ ALIGNMENT = 64
 
 
 class Arena:
-    """Memory of at least `size` bytes at a 64-byte boundary. `memory` is the array of its bytes, `address` where it starts."""
+    """Memory of at least `size` bytes at a 64-byte boundary. `memory` is the array of its bytes,
+    `address` where it starts."""
 
     __slots__ = ("address", "memory", "size")
 
@@ -34,7 +36,9 @@ class Arena:
         counters.allocations += 1
         return True
 
-    def tensor(self, offset: int, dtype: np.dtype[Any], dims: tuple[int, ...], strides: tuple[int, ...] | None) -> np.ndarray[Any, Any]:
+    def tensor(
+        self, offset: int, dtype: np.dtype[Any], dims: tuple[int, ...], strides: tuple[int, ...] | None
+    ) -> np.ndarray[Any, Any]:
         """The bytes at `offset` as an array; strides in bytes, None for row-major."""
         view: np.ndarray[Any, Any] = np.ndarray(dims, dtype, buffer=self.memory, offset=offset, strides=strides)
         return view

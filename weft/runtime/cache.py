@@ -1,4 +1,5 @@
-"""The disk cache of object code: bytes under a key, shared by the processes of one user, bounded in size, never trusted blindly."""
+"""The disk cache of object code: bytes under a key, shared by the processes of one user, bounded in size,
+never trusted blindly."""
 
 from __future__ import annotations
 
@@ -43,8 +44,9 @@ class Cache:
 
     An entry is written under a temporary name and renamed, so readers (also in other processes) see all of it or
     none. Its header carries length and a digest of name and content under a secret that only this user can read; an
-    entry that does not fit counts as absent and is removed. A folder that others own, or that all can write, is not used.
-    Reading refreshes an entry's time, and writing removes the least recently used ones once the folder holds more than `limit` bytes.
+    entry that does not fit counts as absent and is removed. A folder that others own, or that all can write, is not
+    used. Reading refreshes an entry's time, and writing removes the least recently used ones once the folder holds more
+    than `limit` bytes.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None, limit: int = LIMIT) -> None:
@@ -52,6 +54,7 @@ class Cache:
         self.limit = limit
         self.stats = CacheStats()
         self._unpruned = 0
+        self._is_written = True  # until a write fails
         self._secret: bytes | None = None
 
     def get(self, key: str) -> bytes | None:
@@ -64,9 +67,9 @@ class Cache:
         return data
 
     def put(self, key: str, data: bytes) -> None:
-        """Store `data` under `key`. A folder that cannot be written gives one warning and is given up."""
+        """Store `data` under `key`. Where that fails there is one warning, and the folder is only read from then on."""
         path = self._path(key)
-        if path is None:
+        if path is None or not self._is_written:
             return
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -75,7 +78,10 @@ class Cache:
                 return
             self._write(path, _entry(key, data, secret))
         except OSError as problem:
-            self._give_up(f"cannot be written ({problem})")
+            self._is_written = False
+            _warn_once(
+                f"weft: the compile cache {self.folder} cannot be written ({problem}); going on without writing to it"
+            )
             return
         self.stats.writes += 1
         self._unpruned += len(data)
@@ -109,7 +115,8 @@ class Cache:
         return None if self.folder is None else self.folder / f"{key}.o"
 
     def _opened(self, folder: Path, *, make: bool) -> bytes | None:
-        """The secret of the folder, which is looked at once; None where there is none yet, or where the folder is not to be trusted."""
+        """The secret of the folder, which is looked at once; None where there is none yet, or where the folder
+        is not to be trusted."""
         if self._secret is None:
             try:
                 check_folder(folder)
@@ -181,7 +188,8 @@ class Cache:
             return True
 
     def _stamp(self) -> None:
-        """Say when the folder was looked through. A new file takes the old one's place, so that nothing is written through a link."""
+        """Say when the folder was looked through. A new file takes the old one's place,
+        so that nothing is written through a link."""
         if self.folder is not None:
             with contextlib.suppress(OSError):
                 self._write(self.folder / STAMP, b"")

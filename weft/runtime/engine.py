@@ -1,4 +1,5 @@
-"""Object code to addresses: one library for each loaded object, in ORC engines that go when their libraries have gone."""
+"""Object code to addresses: one library for each loaded object, in ORC engines that go when their
+libraries have gone."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _making = threading.RLock()
 def once(make: _Made) -> _Made:
     """functools.cache for what the process has one of, also when several threads ask first at once.
 
-    functools.cache alone would run `make` in each of them and let go of all results but one, while the code of the others is already linked to.
+    functools.cache alone would run `make` in each of them and let go of all results but one,
+    while the code of the others is already linked to.
     """
     kept = functools.cache(make)
 
@@ -65,8 +67,8 @@ class Library:
 
 
 def load(data: bytes, exports: Iterable[str], imports: Mapping[str, int] = MappingProxyType({})) -> Library:
-    """Map object code into the process and find `exports`. `imports`: addresses of symbols that the process itself does not have; whoever
-    owns them keeps them mapped.
+    """Map object code into the process and find `exports`. `imports`: addresses of symbols that the process itself does
+    not have; whoever owns them keeps them mapped.
 
     Raises StateError if the object or a symbol in it cannot be resolved.
     """
@@ -88,7 +90,8 @@ def load(data: bytes, exports: Iterable[str], imports: Mapping[str, int] = Mappi
         try:
             try:
                 tracker = link()
-            except RuntimeError:  # seen once under heavy load, with nothing missing: the same object loads the second time
+            # seen once under heavy load, with nothing missing: the same object loads the second time
+            except RuntimeError:
                 tracker = link()
         except RuntimeError as problem:
             raise StateError(f"generated code cannot be loaded: {problem}") from None
@@ -134,7 +137,8 @@ def _new_jit() -> Any:
     import llvmlite.binding as llvm  # heavy: kept out of `import weft`
 
     if not _engines:
-        atexit.register(_exits.append, True)  # at exit everything stays mapped, so a thread that still runs code is harmless
+        # at exit everything stays mapped, so a thread that still runs code is harmless
+        atexit.register(_exits.append, True)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="default", jit=True)
@@ -142,7 +146,8 @@ def _new_jit() -> Any:
     return llvm.create_lljit_compiler(machine, use_jit_link=sys.platform != "win32")
 
 
-# ---- a fork takes along whatever state other threads are in: it waits until nobody makes or links code, so that the child may
+# ---- a fork takes along whatever state other threads are in: it waits until nobody makes or links code,
+# so that the child may
 _held: list[Any] = []
 
 

@@ -1,4 +1,5 @@
-"""A frame: the table of words that native code works on, and the arrays that must stay alive while it does. One for each concurrent call."""
+"""A frame: the table of words that native code works on, and the arrays that must stay alive while it does.
+One for each concurrent call."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ class Frame:
     held    arrays by root, parameters first: what native code may point into
     """
 
-    def __init__(self, layout: Layout, constants: Sequence[tuple[int, Array]] = (), pool: tuple[int, int] = (0, 0)) -> None:
+    def __init__(
+        self, layout: Layout, constants: Sequence[tuple[int, Array]] = (), pool: tuple[int, int] = (0, 0)
+    ) -> None:
         self.layout = layout
         self.words = array("q", bytes(8 * layout.words))
         self.floats = memoryview(self.words).cast("B").cast("d")
@@ -38,7 +41,8 @@ class Frame:
         self.held: list[Any] = [None] * layout.roots
         self.symbols: tuple[int, ...] | None = None
         self.values: dict[str, int] = {}
-        self.fresh: list[tuple[int, tuple[int, ...], np.dtype[Any]]] = []  # root, dims and dtype of arrays to make for a call with these symbols
+        # root, dims and dtype of arrays to make for a call with these symbols
+        self.fresh: list[tuple[int, tuple[int, ...], np.dtype[Any]]] = []
         self._written = frozenset(layout.written)
         self._changed_twice = [0] * len(layout.params)
         self._passing: list[int] = []
@@ -60,7 +64,8 @@ class Frame:
 
     # ---- what a call brings
     def fill(self, inputs: Sequence[Any]) -> None:
-        """Take the inputs that are not the very objects of the call before. Raises ValueProblem for an array that is not row-major."""
+        """Take the inputs that are not the very objects of the call before. Raises ValueProblem for an array
+        that is not row-major."""
         if len(inputs) != len(self._setters):
             raise ValueProblem(f"program: takes {len(self._setters)} inputs, got {len(inputs)}")
         for i in compress(self._positions, map(is_not, inputs, self.held)):
@@ -68,13 +73,16 @@ class Frame:
 
     def _set_array(self, i: int, value: Array) -> None:
         if not value.flags.c_contiguous:
-            raise ValueProblem(f"program: input {i} must be contiguous; its strides are {value.strides} for dims {value.shape}")
+            raise ValueProblem(
+                f"program: input {i} must be contiguous; its strides are {value.strides} for dims {value.shape}"
+            )
         self.hold(i, value)
         if i not in self._written:
             self._watch(i)
 
     def _watch(self, i: int) -> None:
-        """An input that comes as another array in call after call is passing through: it is let go when the call ends."""
+        """An input that comes as another array in call after call is passing through:
+        it is let go when the call ends."""
         self._changed_twice[i] += 1
         if self._changed_twice[i] == 2:
             self._passing.append(i)

@@ -1,7 +1,7 @@
 """Random generators: a seed, the key made of it, and an offset that counts the numbers drawn so far.
 
-A draw is a pure function of (key, counter), so a generator hands out ranges of counters and never makes a number itself. While a step
-is captured, key and offset are symbolic (dims.Expr): the program takes them as inputs.
+A draw is a pure function of (key, counter), so a generator hands out ranges of counters and never makes a number
+itself. While a step is captured, key and offset are symbolic (dims.Expr): the program takes them as inputs.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def _mixed(state: int) -> int:
 def key_of_seed(seed: int) -> int:
     """The squares generator's key for a seed, as a signed 64-bit integer.
 
-    Each half has eight different hexadecimal digits, none of them 0, and the last one is odd: the irregular keys that Widynski asks for
-    ("Squares: a fast counter-based RNG", arXiv:2004.06278).
+    Each half has eight different hexadecimal digits, none of them 0, and the last one is odd: the irregular keys
+    that Widynski asks for ("Squares: a fast counter-based RNG", arXiv:2004.06278).
     """
     state = seed & _WORD
 
@@ -53,7 +53,8 @@ def key_of_seed(seed: int) -> int:
 
 
 class Stream:
-    """Where a generator stands: what its seed makes of every counter, and the first counter that is not used yet; symbols during a capture."""
+    """Where a generator stands: what its seed makes of every counter, and the first counter that is not used yet;
+    symbols during a capture."""
 
     __slots__ = ("key", "offset", "seed")
 
@@ -62,7 +63,8 @@ class Stream:
 
 
 class Captured(threading.local):
-    """What a thread that captures a function takes for the stream of a generator from outside: the generators themselves are left alone meanwhile."""
+    """What a thread that captures a function takes for the stream of a generator from outside:
+    the generators themselves are left alone meanwhile."""
 
     stream: Callable[[Generator], Stream] | None = None
 
@@ -74,7 +76,8 @@ class Generator:
     """A stream of random numbers: seed, key and offset.
 
     Attributes:
-        stream: where it stands. While a function is captured, `key` and `offset` are those of the captured stream, which are symbols.
+        stream: where it stands. While a function is captured, `key` and `offset` are those of the captured stream,
+        which are symbols.
     """
 
     def __init__(self, device: object = "cpu", seed: int | None = None) -> None:
@@ -82,7 +85,8 @@ class Generator:
             raise NoSuchDevice(f"Generator: device {str(device)!r}: weft computes on the CPU only; use device='cpu'")
         self.device = device
         self._lock = threading.Lock()
-        self._is_inner = captured.stream is not None  # made by the captured function itself: the same at each of its calls
+        # made by the captured function itself: the same at each of its calls
+        self._is_inner = captured.stream is not None
         self.stream = _stream_of(_unforeseen() if seed is None else seed)
 
     def _here(self) -> Stream:
@@ -141,7 +145,8 @@ class Generator:
             return here.seed, here.offset
 
     def set_state(self, state: Any) -> Generator:
-        """Go to a state that `get_state` gave, or to one in the bytes of a tensor, as `weft.get_rng_state` gives it. Raises StateError."""
+        """Go to a state that `get_state` gave, or to one in the bytes of a tensor, as `weft.get_rng_state` gives it.
+        Raises StateError."""
         seed, offset = _from_bytes(state) if hasattr(state, "tolist") else (int(state[0]) & _WORD, state[1])
         here = self._here()
         return self._go_to(Stream(seed, here.key if seed == here.seed else key_of_seed(seed), offset))
@@ -199,8 +204,11 @@ def seed() -> int:
 
 
 @contextmanager
-def fork_rng(devices: object = None, enabled: bool = True, *, generator: Generator | None = None) -> Iterator[Generator]:
-    """Draw within a block without moving the generator for what comes after it, if enabled. devices: of no account, there is one."""
+def fork_rng(
+    devices: object = None, enabled: bool = True, *, generator: Generator | None = None
+) -> Iterator[Generator]:
+    """Draw within a block without moving the generator for what comes after it, if enabled.
+    devices: of no account, there is one."""
     which = default_generator if generator is None else generator
     state = which.get_state()
     try:

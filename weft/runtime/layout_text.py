@@ -16,12 +16,12 @@ FORMAT = 1
 _RECORDS: dict[str, type] = {
     c.__name__: c
     for c in (
-        seg.TensorSlot, seg.NumberSlot, seg.ObjectSlot, seg.Bind, seg.ForeignSegment, seg.NativeSegment, seg.Result, seg.Commit, seg.Constant,
-        seg.Check, seg.Layout,
+        seg.TensorSlot, seg.NumberSlot, seg.ObjectSlot, seg.Bind, seg.HostSegment, seg.NativeSegment, seg.Result,
+        seg.Commit, seg.Constant, seg.Check, seg.Layout,
     )
 }  # fmt: skip
 
-_HOLDERS = (seg.Layout, seg.ForeignSegment, seg.NativeSegment, seg.Result)  # whose fields hold slots
+_HOLDERS = (seg.Layout, seg.HostSegment, seg.NativeSegment, seg.Result)  # whose fields hold slots
 _TYPES: dict[type, dict[str, Any]] = {}
 
 
@@ -50,8 +50,13 @@ def _check_places(value: Any, layout: seg.Layout) -> None:
         for item in value:
             _check_places(item, layout)
     elif kind is seg.TensorSlot:
-        first, last = min(value.dims, value.strides, value.offset), max(max(value.dims, value.strides) + value.ndim, value.offset + 1)
-        _check_place(value, 0 <= value.root < layout.roots and value.ndim >= 0 and first >= seg.LEFT_ON and last <= layout.words)
+        first, last = (
+            min(value.dims, value.strides, value.offset),
+            max(max(value.dims, value.strides) + value.ndim, value.offset + 1)
+        )
+        _check_place(
+            value, 0 <= value.root < layout.roots and value.ndim >= 0 and first >= seg.LEFT_ON and last <= layout.words
+        )
     elif kind is seg.NumberSlot or kind is seg.Bind:
         _check_place(value, 0 <= value.word < layout.words)
     elif kind in _HOLDERS:

@@ -1,4 +1,4 @@
-"""A program: runs a Layout. Native segments are one call each over a frame; foreign ones are Python between them."""
+"""A program: runs a Layout. Native segments are one call each over a frame; host ones are Python between them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.runtime.segments import (
     DONE,
     TOTAL,
     Check,
-    ForeignSegment,
+    HostSegment,
     Layout,
     NativeSegment,
     NumberSlot,
@@ -31,7 +31,7 @@ from weft.types import dtype as dt
 from weft.types.dims import Expr
 
 Symbols = Mapping[str, int] | Sequence[int]
-ForeignFunction = Callable[[Sequence[Any], Mapping[str, int]], Sequence[Any]]
+HostFunction = Callable[[Sequence[Any], Mapping[str, int]], Sequence[Any]]
 KEPT_FRAMES = 4  # frames beyond this many concurrent calls are not kept
 
 
@@ -45,7 +45,8 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class Description:
-    """What `explain` shows of a program for given symbols. arena_bytes is None where sizes are not planned (no native code)."""
+    """What `explain` shows of a program for given symbols. arena_bytes is None where sizes are not planned
+    (no native code)."""
 
     backend: str
     segments: int
@@ -57,11 +58,11 @@ class Description:
 
 
 class Program:
-    """A compiled graph. `run` may be called from several threads, and again from a foreign segment of itself.
+    """A compiled graph. `run` may be called from several threads, and again from a host segment of itself.
 
     layout    what to do
     calls     the native functions by name, each `call(frame address) -> status`; they keep their code alive
-    foreign   index of a node -> the Python function that computes it
+    host_function   index of a node -> the Python function that computes it
     pool      (address of the worker pool, address of weft_parallel); `owner` keeps them alive
     where     index of a node -> the user's line, or None
     """
@@ -70,18 +71,20 @@ class Program:
         self,
         layout: Layout,
         calls: Mapping[str, Callable[[int], int]],
-        foreign: Callable[[int], ForeignFunction],
+        host_function: Callable[[int], HostFunction],
         pool: tuple[int, int] = (0, 0),
         owner: object = None,
         where: Callable[[int], Any] = lambda node: None,
     ) -> None:
         self.layout, self._pool, self._owner, self._where = layout, pool, owner, where
         self._plan = calls.get(layout.plan)
-        self._segments = tuple(_runnable(s, calls, foreign) for s in layout.segments)
+        self._segments = tuple(_runnable(s, calls, host_function) for s in layout.segments)
         self.is_for_eager = False  # whether its runs are counted apart
         self._ends_native = isinstance(self._segments[-1], _Native) if self._segments else False
         self._native_calls = sum(isinstance(s, NativeSegment) and bool(s.entry) for s in layout.segments)
-        self._foreign_runs = sum(not native for native, _ in groupby(isinstance(s, NativeSegment) for s in layout.segments))
+        self._host_runs = sum(
+            not native for native, _ in groupby(isinstance(s, NativeSegment) for s in layout.segments)
+        )
         self._constants = tuple((c.root, _constant(c)) for c in layout.constants)
         self._transient = _transient_roots(layout)
         self._fresh = tuple(
@@ -96,8 +99,8 @@ class Program:
 
     # ---- running
     def run(self, inputs: Sequence[Any], symbols: Symbols = ()) -> list[Any]:
-        """Compute the results, in order. State that the program writes is written in the arrays of its parameters, or, if anything raises,
-        not at all.
+        """Compute the results, in order. State that the program writes is written in the arrays of its parameters, or,
+        if anything raises, not at all.
 
         inputs: row-major, aligned arrays (Python numbers for number parameters) in the order of the graph's parameters.
         symbols: the values of `layout.symbols[:layout.given]`, by name or in that order.
@@ -165,7 +168,7 @@ class Program:
             return
         counters.native_calls += self._native_calls
         counters.kernels += self.layout.kernels
-        counters.foreign_segments += self._foreign_runs
+        counters.foreign_segments += self._host_runs
         counters.allocations += len(self._fresh)
 
     def failed(self, status: int) -> OutOfBounds:
@@ -205,7 +208,8 @@ class Program:
         return made[slot]
 
     def _escaping(self, value: Array, frame: Frame, must_copy: bool, others: list[Any]) -> Array:
-        """The array itself if nobody else sees its memory, else a copy; always row-major. others: results that are handed out already."""
+        """The array itself if nobody else sees its memory, else a copy; always row-major.
+        others: results that are handed out already."""
         inputs = frame.held[: len(self.layout.params)]
         if must_copy or not value.flags.c_contiguous or _shares(value, inputs) or _shares(value, others):
             counters.allocations += 1
@@ -213,7 +217,8 @@ class Program:
         return value
 
     def _commit(self, frame: Frame) -> None:
-        """Write foreign results into state. All sources are read before the first write, for one may show another's old bytes."""
+        """Write results of host calls into state. All sources are read before the first write, for one may show
+        another's old bytes."""
         held = frame.held
         written = [held[c.param] for c in self.layout.commits]
         sources = [held[c.source] for c in self.layout.commits]
@@ -235,8 +240,10 @@ class Program:
         """Steps, kernels, segments; the arena's size too where symbols are given."""
         arena = None if symbols is None else self.arena_bytes(symbols)
         backend = "llvm" if self._native_calls else "numpy"
-        count = self._native_calls + self._foreign_runs
-        return Description(backend, count, self._native_calls, self._foreign_runs, self.layout.kernels, arena, self.layout.notes)
+        count = self._native_calls + self._host_runs
+        return Description(
+            backend, count, self._native_calls, self._host_runs, self.layout.kernels, arena, self.layout.notes
+        )
 
 
 class _Native:
@@ -263,14 +270,14 @@ class _Native:
             raise program.failed(status)
 
 
-class _Foreign:
-    """A foreign segment with its Python function."""
+class _Host:
+    """A host segment with its Python function."""
 
     __slots__ = ("function", "segment")
 
-    def __init__(self, segment: ForeignSegment, foreign: Callable[[int], ForeignFunction]) -> None:
+    def __init__(self, segment: HostSegment, host_function: Callable[[int], HostFunction]) -> None:
         self.segment = segment
-        self.function = foreign(segment.node)
+        self.function = host_function(segment.node)
 
     def run(self, program: Program, frame: Frame) -> None:
         segment = self.segment
@@ -293,8 +300,10 @@ class _Foreign:
             frame.held[root] = None
 
 
-def _runnable(segment: Segment, calls: Mapping[str, Callable[[int], int]], foreign: Callable[[int], ForeignFunction]) -> _Native | _Foreign:
-    return _Native(segment, calls) if isinstance(segment, NativeSegment) else _Foreign(segment, foreign)
+def _runnable(
+    segment: Segment, calls: Mapping[str, Callable[[int], int]], host_function: Callable[[int], HostFunction]
+) -> _Native | _Host:
+    return _Native(segment, calls) if isinstance(segment, NativeSegment) else _Host(segment, host_function)
 
 
 def _fresh_slots(layout: Layout) -> list[TensorSlot]:
@@ -314,7 +323,8 @@ def _getter(positions: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]
 
 
 def _exposed(value: Any, inputs: Sequence[Any]) -> Array:
-    """Row-major, aligned, and apart from every input: memory that native code may read at any time and nobody writes."""
+    """Row-major, aligned, and apart from every input: memory that native code may read at any time
+    and nobody writes."""
     array = np.asarray(value)
     if not (array.flags.c_contiguous and array.flags.aligned) or _shares(array, inputs):
         array = array.copy(order="C")

@@ -1,8 +1,9 @@
-"""The layout of a program: what its frame holds, its segments, where its results are. Plain data that can be stored on disk.
+"""The layout of a program: what its frame holds, its segments, where its results are.
+Plain data that can be stored on disk.
 
-A frame is a table of 64-bit words. The first HEADER words are fixed; then one address for each root (a buffer that something lives in, parameters
-first), then symbols, numbers, sizes and the tables that kernels read. Everything here refers to words and roots by number; nothing
-refers to a graph but the index of a foreign segment's node.
+A frame is a table of 64-bit words. The first HEADER words are fixed; then one address for each root
+(a buffer that something lives in, parameters first), then symbols, numbers, sizes and the tables that kernels read.
+Everything here refers to words and roots by number; nothing refers to a graph but the index of a host segment's node.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ LEFT_ON = -1  # the value of `dims` where an array is used with the dims it has
 
 @dataclass(frozen=True)
 class TensorSlot:
-    """A tensor in a root: dtype name; words of its dims, strides and offset (in elements). No strides word: row-major at offset 0."""
+    """A tensor in a root: dtype name; words of its dims, strides and offset (in elements). No strides word:
+    row-major at offset 0."""
 
     root: int
     dtype: str
@@ -46,7 +48,7 @@ Slot = TensorSlot | NumberSlot | ObjectSlot
 
 @dataclass(frozen=True)
 class Bind:
-    """A symbol that a foreign segment determines: the size of one axis of one of its outputs goes to a word."""
+    """A symbol that a host segment determines: the size of one axis of one of its outputs goes to a word."""
 
     word: int
     output: int
@@ -54,8 +56,9 @@ class Bind:
 
 
 @dataclass(frozen=True)
-class ForeignSegment:
-    """A node that Python runs. exposed: whether native code reads its outputs, which must then lie row-major and apart from every input.
+class HostSegment:
+    """A node that Python runs. exposed: whether native code reads its outputs, which must then lie row-major
+    and apart from every input.
 
     drops: roots whose arrays are not needed afterwards.
     """
@@ -70,7 +73,8 @@ class ForeignSegment:
 
 @dataclass(frozen=True)
 class NativeSegment:
-    """A native function over the frame, or "". plan: a native function that computes sizes from symbols that were bound just before, or "".
+    """A native function over the frame, or "". plan: a native function that computes sizes from symbols that were bound
+    just before, or "".
 
     buffers: tensors of such sizes, allocated before the entry is called.
     """
@@ -80,16 +84,18 @@ class NativeSegment:
     buffers: tuple[TensorSlot, ...] = ()
 
 
-Segment = ForeignSegment | NativeSegment
+Segment = HostSegment | NativeSegment
 
 
 @dataclass(frozen=True)
 class Result:
     """Where one result of the program comes from.
 
-    kind      "fresh": an array allocated for this call before the first segment    "held": an array that a foreign segment left
+    kind      "fresh": an array allocated for this call before the first segment
+              "held": an array that a host segment left
               "given": the array of a parameter
-              "copied": a copy, taken before any write, of a parameter that is written          "number": a word
+              "copied": a copy, taken before any write, of a parameter that is written
+              "number": a word
               "value": a constant, or an expression over the symbols
     """
 
@@ -100,7 +106,8 @@ class Result:
 
 @dataclass(frozen=True)
 class Commit:
-    """A write of a foreign result into a parameter's array when nothing can fail any more (native code does all others itself)."""
+    """A write of a host call's result into a parameter's array when nothing can fail any more
+    (native code does all others itself)."""
 
     source: int
     param: int
@@ -131,7 +138,8 @@ class Layout:
     params    one slot for each parameter; the root of parameter i is i
     roots     how many roots there are
     words     length of a frame; `preset` are (word, content) that never change
-    symbols   names, in the order of their words from `symbol_word` on; the first `given` are bound on entry, the rest by foreign segments
+    symbols   names, in the order of their words from `symbol_word` on; the first `given` are bound on entry,
+              the rest by host segments
     plan      native function that computes sizes, offsets and the arena's total from the symbols, or ""
     written   parameters whose arrays the program writes; `commits` are those writes that Python does at the end
     checks    what the status of a native segment means: status - 1 is an index into it

@@ -1,4 +1,5 @@
-"""Storage: the bytes behind tensors and their version counter. The unit of state: every alias of a tensor shares one."""
+"""Storage: the bytes behind tensors and their version counter. The unit of state:
+every alias of a tensor shares one."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ Array = np.ndarray[Any, Any]
 class Storage:
     """One block of memory, held as the NumPy array that owns it, with a version that every in-place write raises.
 
-    `written` is (version, mark) of the latest write by an in-place operator, for the version error; marks are support/locations.py's.
+    `written` is (version, mark) of the latest write by an in-place operator, for the version error;
+    marks are support/locations.py's.
     """
 
     __slots__ = ("__weakref__", "_address", "array", "version", "written")
@@ -39,6 +41,10 @@ class Storage:
     def nbytes(self) -> int:
         return self.array.nbytes
 
+    def silent_alias(self) -> Storage:
+        """The same memory under a version counter of its own (Tensor.data)."""
+        return type(self)(self.array)
+
     def data_ptr(self) -> int:
         """Address of the first byte."""
         return self.address
@@ -49,9 +55,12 @@ class Storage:
     size = __len__
 
     def __getitem__(self, index: int) -> Any:
-        """The element at a place. Raises StateError for a slice: only bytes have slices (`tensor.untyped_storage()[a:b]`)."""
+        """The element at a place. Raises StateError for a slice:
+        only bytes have slices (`tensor.untyped_storage()[a:b]`)."""
         if isinstance(index, slice):
-            raise StateError("slices are only supported in UntypedStorage.__getitem__: take tensor.untyped_storage()[a:b]")
+            raise StateError(
+                "slices are only supported in UntypedStorage.__getitem__: take tensor.untyped_storage()[a:b]"
+            )
         return self.array.reshape(-1)[_place(index, self.array.size, self)].item()
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -87,7 +96,8 @@ class InferenceStorage(Storage):
 
 
 class UntypedStorage:
-    """A storage as its bytes, for users: address, size, single bytes, and slices, which are storages over the same bytes.
+    """A storage as its bytes, for users: address, size, single bytes, and slices, which are storages
+    over the same bytes.
 
     `UntypedStorage(4)` is a new one of so many bytes, `UntypedStorage([1, 2])` one of these.
     """
@@ -122,7 +132,8 @@ class UntypedStorage:
         return everything[self._begin : self._begin + self._size]
 
     def __getitem__(self, index: Any) -> Any:
-        """A byte as a number, or the storage of a slice. Raises OutOfBounds, ArgumentError, and StateError for a slice with a step."""
+        """A byte as a number, or the storage of a slice. Raises OutOfBounds, ArgumentError, and StateError for
+        a slice with a step."""
         if isinstance(index, slice):
             begin, end = self._reach(index)
             return UntypedStorage(self.storage, self._begin + begin, end - begin)
@@ -148,7 +159,10 @@ class UntypedStorage:
         return found
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, UntypedStorage) and (self.storage, self._begin, self._size) == (other.storage, other._begin, other._size)
+        return (
+            isinstance(other, UntypedStorage)
+            and (self.storage, self._begin, self._size) == (other.storage, other._begin, other._size)
+        )
 
     def __hash__(self) -> int:
         return hash((id(self.storage), self._begin, self._size))

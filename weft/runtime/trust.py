@@ -1,4 +1,5 @@
-"""What a folder on disk may hand to this process: regular files of the user's own, which nobody else could have written."""
+"""What a folder on disk may hand to this process: regular files of the user's own, which nobody else
+could have written."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ class Distrust(Exception):
 
 
 def check_folder(folder: Path) -> None:
-    """Raises Distrust for a folder that is a link, somebody else's, or open to writes of all; FileNotFoundError where there is none."""
+    """Raises Distrust for a folder that is a link, somebody else's, or open to writes of all;
+    FileNotFoundError where there is none."""
     status = os.lstat(folder)
     if not stat.S_ISDIR(status.st_mode):
         raise Distrust("is a symbolic link" if stat.S_ISLNK(status.st_mode) else "is not a folder")
@@ -26,7 +28,8 @@ def check_folder(folder: Path) -> None:
 
 
 def read_own_file(path: Path, limit: int) -> tuple[bytes, float]:
-    """Content and time of a regular file of the user's own, of at most `limit` bytes. Follows no link and waits for no pipe.
+    """Content and time of a regular file of the user's own, of at most `limit` bytes.
+    Follows no link and waits for no pipe.
 
     Raises Distrust; FileNotFoundError and other OSErrors as `open` does.
     """
@@ -45,7 +48,8 @@ def read_own_file(path: Path, limit: int) -> tuple[bytes, float]:
 
 
 def secret_of(folder: Path, *, make: bool) -> bytes | None:
-    """The secret that this user's entries in a folder are signed with; a new one is made where there is none, if `make` says so."""
+    """The secret that this user's entries in a folder are signed with; a new one is made where there is none,
+    if `make` says so."""
     path = folder / ".secret"
     found = _read_secret(path)
     if found is None and make:
@@ -74,7 +78,8 @@ def _is_open_to_others(path: Path) -> bool:
 
 
 def _publish(path: Path, content: bytes) -> None:
-    """Make a file with this content unless there is one: of several processes, one wins, and all read its file. Raises OSError."""
+    """Make a file with this content unless there is one: of several processes, one wins, and all read its file.
+    Raises OSError."""
     descriptor, temporary = tempfile.mkstemp(prefix=".new-", dir=path.parent)  # of mode 0600
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -1,4 +1,5 @@
-"""PyTorch's names that weft does not have: whoever asks for one is told so, and what to do instead. The page docs/differences.md says more."""
+"""PyTorch's names that weft does not have: whoever asks for one is told so, and what to do instead.
+The page docs/differences.md says more."""
 
 from __future__ import annotations
 
@@ -7,27 +8,54 @@ from typing import NoReturn
 
 # Names as patterns; the first that fits gives the reason.
 _REASONS: tuple[tuple[str, str], ...] = (
-    (r"jit|_C|Script\w*|script_method|RecursiveScript\w*|CompilationUnit", "there is no TorchScript; weft.compile compiles Python functions as they are"),
-    (r"_dynamo|_inductor|compiler|export|fx|package|library|ops", "there is no such compiler interface; weft.compile and weft.explain are weft's"),
-    (r"amp|GradScaler|\w*autocast\w*", "there is no autocast; model.bfloat16() and x.bfloat16() compute in half precision"),
+    (r"_C", "there are no bindings of PyTorch's own; weft.compile and weft.jit are weft's compilers"),
+    (
+        r"trace_module|is_tracing|freeze|optimized_execution|"
+        r"differentiate|shape_analysis|last_executed_plan|batch|BatchTensor",
+        "weft.jit compiles functions, Modules and texts so far; docs/jit.md says what it has",
+    ),
+    (
+        r"_dynamo|_inductor|compiler|export|fx|package|library|ops",
+        "there is no such compiler interface; weft.compile and weft.explain are weft's",
+    ),
+    (
+        r"amp|GradScaler|\w*autocast\w*",
+        "there is no autocast; model.bfloat16() and x.bfloat16() compute in half precision",
+    ),
     (r"distributions", "there are no distributions; weft.rand, weft.randn, weft.multinomial and the like draw numbers"),
-    (r"distributed|DataParallel|DistributedDataParallel|SyncBatchNorm|parallel|is_distributed|rpc|futures|multiprocessing",
+    (r"distributed|DataParallel|DistributedDataParallel|SyncBatchNorm|parallel|is_distributed|rpc|futures"
+     r"|multiprocessing",
      "there is no distributed training: weft computes in one process"),
     (r"lazy", "operators are not put off; weft.compile captures whole functions"),
     (r"onnx", "there is no export to ONNX"),
     (r"hub|model_zoo", "nothing is downloaded; weft.load reads the files"),
-    (r"profiler|autograd_profiler|profile|record_function", "there is no profiler; weft.explain shows what a compiled function does"),
-    (r"mps|xpu|mtia|ipu|maia|accelerator|is_vulkan\w*|vulkan|record_stream|Stream|Event|get_device_module|cudnn_\w+|miopen_\w+|mkldnn_\w+|to_mkldnn|is_mtia|is_xla|is_ipu|is_maia",
+    (
+        r"profiler|autograd_profiler|profile|record_function",
+        "there is no profiler; weft.explain shows what a compiled function does",
+    ),
+    (r"mps|xpu|mtia|ipu|maia|accelerator|is_vulkan\w*|vulkan|record_stream|Stream|Event|get_device_module"
+     r"|cudnn_\w+|miopen_\w+|mkldnn_\w+|to_mkldnn|is_mtia|is_xla|is_ipu|is_maia",
      "weft computes on the CPU only"),
-    (r"(to_)?sparse\w*|\w*_sparse_?|\w*coalesced?|(c?col|crow|row)_indices\w*|s?smm|hsmm|hspmm|dsmm|spmm|saddmm|sspaddmm|dense_dim|SparseAdam|_sparse\w*",
+    (r"(to_)?sparse\w*|\w*_sparse_?|\w*coalesced?|(c?col|crow|row)_indices\w*"
+     r"|s?smm|hsmm|hspmm|dsmm|spmm|saddmm|sspaddmm|dense_dim|SparseAdam|_sparse\w*",
      "there are no sparse tensors"),
-    (r"quantiz\w*|dequantize|q_\w+|int_repr|qu?int\d\w*|qscheme|fake_quantize\w*|fbgemm\w*|per_(tensor|channel)_\w+|qat|quantizable|intrinsic|ao|QInt\w*|QUInt\w*",
+    (r"quantiz\w*|dequantize|q_\w+|int_repr|qu?int\d\w*|qscheme|fake_quantize\w*"
+     r"|fbgemm\w*|per_(tensor|channel)_\w+|qat|quantizable|intrinsic|ao|QInt\w*|QUInt\w*",
      "there are no quantized tensors"),
-    (r"nested|jagged|to_padded_tensor|masked", "there are no nested or masked tensors; weft.nn.utils.rnn pads and packs"),
-    (r"float[48]_\w+|complex32|chalf|bits\w+|u?int[1-7]|uint16|uint32|uint64", "weft has twelve dtypes: bool, uint8, int8 to int64, float16, bfloat16, float32, float64, complex64, complex128"),
+    (
+        r"nested|jagged|to_padded_tensor|masked",
+        "there are no nested or masked tensors; weft.nn.utils.rnn pads and packs",
+    ),
+    (
+        r"float[48]_\w+|complex32|chalf|bits\w+|u?int[1-7]|uint16|uint32|uint64",
+        "weft has twelve dtypes: bool, uint8, int8 to int64, float16, bfloat16, float32, float64, complex64, complex128"
+    ),
     (r"Sym(Int|Float|Bool)|sym_\w+", "sizes are symbols only within weft.compile, where they pass for ints"),
     (r"TypedStorage|\w+Storage", "storages are untyped: tensor.untyped_storage()"),
-    (r"cholesky|symeig|eig|lstsq|solve|matrix_rank|triangular_solve|geqrf|orgqr|ormqr|lobpcg", "PyTorch keeps it for old programs; weft.linalg has its successors"),
+    (
+        r"cholesky|symeig|eig|lstsq|solve|matrix_rank|triangular_solve|geqrf|orgqr|ormqr|lobpcg",
+        "PyTorch keeps it for old programs; weft.linalg has its successors",
+    ),
 )
 
 
@@ -56,8 +84,11 @@ class Absent:
 
 
 ABSENT_METHODS = (
-    "ccol_indices", "coalesce", "col_indices", "crow_indices", "dense_dim", "dequantize", "indices", "int_repr", "is_coalesced", "q_per_channel_axis",
-    "q_per_channel_scales", "q_per_channel_zero_points", "q_scale", "q_zero_point", "qscheme", "record_stream", "row_indices", "smm", "sparse_dim", "sparse_mask",
-    "sparse_resize_", "sparse_resize_and_clear_", "resize_as_sparse_", "sspaddmm", "to_dense", "to_mkldnn", "to_padded_tensor", "to_sparse", "to_sparse_bsc", "to_sparse_bsr",
-    "to_sparse_coo", "to_sparse_csc", "to_sparse_csr", "chalf", "cholesky", "eig", "geqrf", "lstsq", "orgqr", "ormqr", "solve", "symeig", "triangular_solve",
+    "ccol_indices", "coalesce", "col_indices", "crow_indices", "dense_dim", "dequantize", "indices", "int_repr",
+    "is_coalesced", "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points", "q_scale",
+    "q_zero_point", "qscheme", "record_stream", "row_indices", "smm", "sparse_dim", "sparse_mask",
+    "sparse_resize_", "sparse_resize_and_clear_", "resize_as_sparse_", "sspaddmm", "to_dense", "to_mkldnn",
+    "to_padded_tensor", "to_sparse", "to_sparse_bsc", "to_sparse_bsr", "to_sparse_coo", "to_sparse_csc",
+    "to_sparse_csr", "chalf", "cholesky", "eig", "geqrf", "lstsq", "orgqr", "ormqr", "solve", "symeig",
+    "triangular_solve",
 )

@@ -17,13 +17,14 @@ class Counters:
     foreign_segments  segments run by NumPy or Python between native ones
     allocations     buffers allocated by compiled programs, outputs that escape included
     vmap_loops      operators that vmap ran example by example, for want of a batch rule
-    eager_programs  native programs made for eager mode on large arrays; neither their compilation nor their runs count elsewhere
+    eager_programs  native programs made for eager mode on large arrays;
+                    neither their compilation nor their runs count elsewhere
     eager_calls     runs of these
     """
 
     NAMES = (
-        "captures", "guard_misses", "llvm_compiles", "kernels", "native_calls", "foreign_segments", "allocations", "vmap_loops", "eager_programs",
-        "eager_calls",
+        "captures", "guard_misses", "llvm_compiles", "kernels", "native_calls", "foreign_segments", "allocations",
+        "vmap_loops", "eager_programs", "eager_calls",
     )
     __slots__ = NAMES
 

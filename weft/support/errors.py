@@ -50,13 +50,15 @@ class TooLarge(StateError, MemoryError):
 
 
 _NUMPY_ON_SIZES = re.compile(
-    r"array is too big|[Mm]aximum (supported|allowed) (dimension|size)|iterator is too large|too large to convert|too big to convert|"
+    r"array is too big|[Mm]aximum (supported|allowed) (dimension|size)|iterator is too large|too large to convert|too "
+    r"big to convert|"
     r"array is too large|cannot fit"
 )
 
 
 def too_large(what: str, problem: Exception) -> TooLarge | None:
-    """The error for what NumPy cannot give memory or count, said of `what`; None for a problem that is none of sizes."""
+    """The error for what NumPy cannot give memory or count, said of `what`;
+    None for a problem that is none of sizes."""
     if isinstance(problem, WeftError) or not (isinstance(problem, MemoryError) or _NUMPY_ON_SIZES.search(str(problem))):
         return None
     return TooLarge(f"{what}: its sizes fit into no memory ({problem}); ask for fewer elements")

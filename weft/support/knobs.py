@@ -1,4 +1,5 @@
-"""Every switch of weft: words, typed, scoped. `with weft.knobs(debug="guards"): ...` or WEFT_DEBUG=guards; `python -m weft knobs` prints them."""
+"""Every switch of weft: words, typed, scoped. `with weft.knobs(debug="guards"): ...` or WEFT_DEBUG=guards;
+`python -m weft knobs` prints them."""
 
 from __future__ import annotations
 
@@ -36,13 +37,14 @@ def _words_of(*allowed: str) -> Callable[[str], frozenset[str]]:
     def parse(text: str) -> frozenset[str]:
         found = _words(text)
         for word in sorted(found.difference(allowed)):
-            raise ValueProblem(f"{word!r} is not one of {', '.join(allowed)}{_nearest(word, allowed)}")
+            raise ValueProblem(f"{word!r} is not one of {', '.join(allowed)}{nearest(word, allowed)}")
         return found
 
     return parse
 
 
-def _nearest(word: str, allowed: Iterable[str]) -> str:
+def nearest(word: str, allowed: Iterable[str]) -> str:
+    """A question about the allowed word that is spelled most alike, if there is one."""
     import difflib  # only a mistake needs it
 
     found = difflib.get_close_matches(word, list(allowed), 1)
@@ -52,7 +54,7 @@ def _nearest(word: str, allowed: Iterable[str]) -> str:
 def _choice(*allowed: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in allowed:
-            raise ValueProblem(f"{text!r} is not one of {', '.join(allowed)}{_nearest(text, allowed)}")
+            raise ValueProblem(f"{text!r} is not one of {', '.join(allowed)}{nearest(text, allowed)}")
         return text
 
     return parse
@@ -83,20 +85,39 @@ KNOBS: dict[str, Knob] = {
     for k in (
         Knob("backend", "llvm", _choice("llvm", "interpret", "numpy"),
              "how a compiled function runs: native code, the graph interpreter, or one NumPy kernel per node"),
-        Knob("debug", frozenset(), _words_of("guards", "passes", "captured", "opened", "optimized", "nests", "llvm", "frames"),
-             "what to print: guards (each one that a call misses), passes (the graph after each that changes it), the stages captured, opened, "
+        Knob("debug", frozenset(), _words_of(
+            "guards", "passes", "captured", "opened", "optimized", "nests", "llvm", "frames"
+        ),
+             "what to print: guards (each one that a call misses), passes (the graph after each that changes it), "
+             "the stages captured, opened, "
              "optimized, nests and llvm, and frames (weft's own lines in tracebacks)"),
         Knob("log", frozenset(), _words, "names of passes whose decisions are printed"),
         Knob("dump", "", str, "folder that receives every stage of every compilation as numbered files"),
-        Knob("override", "", str, "folder with edited stages, named as WEFT_DUMP names them, read back in place of the computed ones"),
-        Knob("check", 0, _level, "1: verify the graph after every pass; 2: also run it before and after in the interpreter, on drawn inputs"),
-        Knob("fuel", -1, _fuel, "let only this many runs of passes change a graph, beside those that cannot be left out (bisect a miscompile); -1 is no limit"),
+        Knob(
+            "override", "", str,
+            "folder with edited stages, named as WEFT_DUMP names them, read back in place of the computed ones",
+        ),
+        Knob(
+            "check", 0, _level,
+            "1: verify the graph after every pass; 2: also run it before and after in the interpreter, on drawn inputs",
+        ),
+        Knob(
+            "fuel", -1, _fuel,
+            (
+                "let only this many runs of passes change a graph, beside those that cannot be left out (bisect a "
+                "miscompile); -1 is no limit"
+            ),
+        ),
         Knob("cpu", "native", str, "code generation target: native, x86-64-v3, x86-64, ..."),
         Knob("cache", "", str, "folder of the disk cache; `off` disables it; empty means the user's cache folder"),
         Knob("pool", "auto", _choice("auto", "serial"), "worker pool: auto, or serial"),
-        Knob("nan", False, _flag, "run what is compiled from now on node by node, and stop at the first operator that makes a NaN"),
+        Knob(
+            "nan", False, _flag,
+            "run what is compiled from now on node by node, and stop at the first operator that makes a NaN",
+        ),
         Knob("progress", "auto", _choice("auto", "on", "off"),
-             "a line on stderr about what a compilation of more than two seconds is doing: auto shows it on a terminal only"),
+             "a line on stderr about what a compilation of more than two seconds is doing: "
+             "auto shows it on a terminal only"),
         Knob("eager", False, _flag, "weft.compile returns the function as it is"),
     )
 }
@@ -104,7 +125,8 @@ KNOBS: dict[str, Knob] = {
 
 # What else reads the environment: the worker pool, ./dev, and the project's own tests and benchmarks.
 _OTHER_VARIABLES = frozenset((
-    "WEFT_NUM_THREADS", "WEFT_VENV", "WEFT_TEST_SEED", "WEFT_AGREE", "WEFT_ACCEPT", "WEFT_BLESS", "WEFT_BENCH_TORCH", "WEFT_BENCH_REAL_TIME", "WEFT_TORCH_PYTHON",
+    "WEFT_NUM_THREADS", "WEFT_VENV", "WEFT_TEST_SEED", "WEFT_AGREE", "WEFT_ACCEPT", "WEFT_BLESS", "WEFT_BENCH_TORCH",
+    "WEFT_BENCH_REAL_TIME", "WEFT_TORCH_PYTHON",
 ))
 
 
@@ -113,7 +135,10 @@ def _warn_of_unknown_variables() -> None:
     known = {*(k.variable for k in KNOBS.values()), *_OTHER_VARIABLES}
     for name in sorted(os.environ):
         if name.startswith("WEFT_") and name not in known:
-            text = f"weft: nothing reads the environment variable {name}{_nearest(name, known)}; `python -m weft knobs` lists the switches"
+            text = (
+                f"weft: nothing reads the environment variable {name}{nearest(name, known)}; "
+                "`python -m weft knobs` lists the switches"
+            )
             warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
 
@@ -12,10 +13,11 @@ _KNOWN: dict[str, bool] = {}
 
 
 class Location(NamedTuple):
-    """A line of source. Prints as `train.py:12`."""
+    """A line of source, and the column where it is known (counted from 1). Prints as `train.py:12`."""
 
     file: str
     line: int
+    column: int | None = None
 
     def __str__(self) -> str:
         return f"{os.path.basename(self.file)}:{self.line}"
@@ -33,7 +35,8 @@ Mark = tuple[CodeType, int]
 
 
 def user_mark(depth: int = 1) -> Mark | None:
-    """The innermost frame outside weft as (code, instruction): cheap enough to keep for every node; `located` turns it into a line."""
+    """The innermost frame outside weft as (code, instruction): cheap enough to keep for every node;
+    `located` turns it into a line."""
     frame = sys._getframe(depth)
     while frame is not None:
         code = frame.f_code
@@ -45,9 +48,11 @@ def user_mark(depth: int = 1) -> Mark | None:
 
 def located(mark: Mark | None) -> Location | None:
     """The line of a mark."""
-    if mark is None:
-        return None
-    code, at = mark
+    return None if mark is None else _line_of(*mark)
+
+
+@lru_cache(maxsize=4096)
+def _line_of(code: CodeType, at: int) -> Location:
     line = code.co_firstlineno
     for start, end, number in code.co_lines():
         if start <= at < end and number is not None:

@@ -1,4 +1,5 @@
-"""What a long compilation is doing and how far it is: one line on a terminal, from the third second on. Silent everywhere else."""
+"""What a long compilation is doing and how far it is: one line on a terminal, from the third second on.
+Silent everywhere else."""
 
 from __future__ import annotations
 
@@ -52,11 +53,15 @@ def progress() -> Progress:
 
 @contextlib.contextmanager
 def progress_shown(name: str, stream: TextIO | None = None, delay: float = DELAY) -> Iterator[Progress]:
-    """Within the block, `progress()` is a new compilation, whose line is shown if it takes longer than `delay` seconds."""
+    """Within the block, `progress()` is a new compilation, whose line is shown if it takes longer
+    than `delay` seconds."""
     outer, _local.current = _local.current, Progress(name)
     stream = stream or sys.stderr
     over = threading.Event()
-    shower = threading.Thread(target=_show, args=(_local.current, stream, over, delay), daemon=True) if is_wanted(stream) else None
+    shower = (
+        threading.Thread(target=_show, args=(_local.current, stream, over, delay), daemon=True) if is_wanted(stream)
+        else None
+    )
     if shower is not None:
         shower.start()
     try:
@@ -76,7 +81,8 @@ def is_wanted(stream: TextIO | None) -> bool:
 
 
 def _show(watched: Progress, stream: TextIO, over: threading.Event, delay: float) -> None:
-    """Print the line until the work is over, each time over the last one (below it where that cannot be), and take it away."""
+    """Print the line until the work is over, each time over the last one (below it where that cannot be),
+    and take it away."""
     width, replaces = 0, stream.isatty()
     last = ""
     while not over.wait(INTERVAL if width else delay):

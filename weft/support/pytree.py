@@ -31,7 +31,10 @@ class TreeSpec:
     def __repr__(self) -> str:
         if self.kind is None:
             return "*"
-        named = [f"{key}={child!r}" for key, child in zip(_keys(self), self.children, strict=True)] if _keys(self) else map(repr, self.children)
+        named = (
+            [f"{key}={child!r}" for key, child in zip(_keys(self), self.children, strict=True)] if _keys(self)
+            else map(repr, self.children)
+        )
         return f"{self.kind.__name__}({', '.join(named)})"
 
 
@@ -92,12 +95,15 @@ def _parts(tree: Any) -> tuple[list[Any], Any] | None:
 
 
 def _is_bare(tree: Any) -> bool:
-    """Whether an object of a subclass of list, tuple or dict holds nothing but its items, so that they make another like it."""
+    """Whether an object of a subclass of list, tuple or dict holds nothing but its items,
+    so that they make another like it."""
     kind = type(tree)
     if not kind.__flags__ & 1 << 9 or getattr(tree, "__dict__", None):  # Py_TPFLAGS_HEAPTYPE: made by a class statement
         return False
     base = next(b for b in (list, tuple, dict) if issubclass(kind, b))
-    return kind.__new__ is base.__new__ and kind.__iter__ is base.__iter__ and not any("__slots__" in c.__dict__ and c.__slots__ for c in kind.__mro__)  # type: ignore[attr-defined]
+    if kind.__new__ is not base.__new__ or kind.__iter__ is not base.__iter__:
+        return False
+    return not any(vars(c).get("__slots__") for c in kind.__mro__)
 
 
 def _made_of(kind: Any, children: list[Any], meta: Any) -> Any:
@@ -128,7 +134,8 @@ def _rebuild(kind: Any, children: list[Any], meta: Any) -> Any:
 
 
 def flatten(tree: Any, leaves: list[Any] | None = None, stop: type | None = None) -> tuple[list[Any], TreeSpec]:
-    """Leaves in order, and the structure. Anything that is not a registered container, named tuple or dataclass is a leaf, and objects of type `stop`."""
+    """Leaves in order, and the structure. Anything that is not a registered container, named tuple or dataclass
+    is a leaf, and objects of type `stop`."""
     found: list[Any] = [] if leaves is None else leaves
     parts = None if type(tree) is stop else _parts(tree)
     if parts is None:
@@ -139,7 +146,8 @@ def flatten(tree: Any, leaves: list[Any] | None = None, stop: type | None = None
 
 
 def one_level(tree: Any) -> tuple[list[Any], TreeSpec]:
-    """The children of a container as they are, and its structure with leaves in their places; a leaf is its own only child."""
+    """The children of a container as they are, and its structure with leaves in their places;
+    a leaf is its own only child."""
     parts = _parts(tree)
     if parts is None:
         return [tree], LEAF

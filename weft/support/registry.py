@@ -1,4 +1,5 @@
-"""Classes of upper floors that lower floors must recognise without importing them: nn.Module, Optimizer. They register themselves."""
+"""Classes of upper floors that lower floors must recognise without importing them: nn.Module, Optimizer.
+They register themselves."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from typing import Any
 
 module_classes: list[type] = []
 opaque_classes: list[type] = []
-hook_tables: list[Mapping[int, Any]] = []  # hooks on every module, by their handles' numbers: a captured function depends on which there are
+# hooks on every module, by their handles' numbers: a captured function depends on which there are
+hook_tables: list[Mapping[int, Any]] = []
 optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those alive, whose groups a captured function may not change
 
 

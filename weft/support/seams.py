@@ -2,8 +2,10 @@
 
 run_backward     Tensor.backward() and autograd.grad need the engine (installed by autograd)
 history_of_view  a view whose base was written in place gets its node anew (installed by autograd)
-standalone       a rule on large arrays in eager mode runs as a native program of its own (installed by the front door, imported when first called)
-native_product   a large product of matrices of floats in eager mode goes to the compiler's own (installed by the front door, imported when first called)
+standalone       a rule on large arrays in eager mode runs as a native program of its own (installed by the front door,
+                 imported when first called)
+native_product   a large product of matrices of floats in eager mode goes to the compiler's own (installed by the front
+                 door, imported when first called)
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Tracebacks as users read them: errors that end a program or a thread are shown without weft's own frames. WEFT_DEBUG=frames shows them all.
+"""Tracebacks as users read them: errors that end a program or a thread are shown without weft's own frames.
+WEFT_DEBUG=frames shows them all.
 
-Only what is printed changes: an exception that is caught has every frame, and so have debuggers. A hook that somebody else installed stays in charge of
-the printing, and is given the shorter traceback.
+Only what is printed changes: an exception that is caught has every frame, and so have debuggers.
+A hook that somebody else installed stays in charge of the printing, and is given the shorter traceback.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def _shown_in_thread(args: Any) -> None:
         _previous[1](args)
         return
     with _Shortened(args.exc_value):
-        _previous[1](threading.ExceptHookArgs((args.exc_type, args.exc_value, without_internal(args.exc_traceback), args.thread)))
+        _previous[1](
+            threading.ExceptHookArgs((args.exc_type, args.exc_value, without_internal(args.exc_traceback), args.thread))
+        )
 
 
 class _Shortened:

@@ -19,7 +19,8 @@ _LONG = 3600.0  # seconds after which a file counts as abandoned where it cannot
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace path by content in one step, with the permissions of any new file. On any failure path is as it was. Raises OSError.
+    """Replace path by content in one step, with the permissions of any new file. On any failure path is as it was.
+    Raises OSError.
 
     What a process that was killed while it wrote the same path has left behind is removed.
     """

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.support.errors import ArgumentError, StateError, ValueProblem
+from weft.tensor.dense import payload_of
 from weft.tensor.facts import Facts
 from weft.tensor.modes import modes
 from weft.types import dtype as dt
 
 if TYPE_CHECKING:
     from weft.tensor.tensor import Tensor
-
-ndarray = np.ndarray
-
 
 class Conversions(Facts):
     """The part of Tensor that reads its value."""
@@ -58,12 +56,14 @@ class Conversions(Facts):
         """The only element, if it is no complex number. Raises StateError."""
         value = self._only()
         if type(value) is complex:
-            raise StateError(f"value {value} of a complex tensor cannot be converted to a real number; take .real first")
+            raise StateError(
+                f"value {value} of a complex tensor cannot be converted to a real number; take .real first"
+            )
         return value
 
     def _only(self) -> Any:
         """The only element. Raises ValueProblem for any other number of elements."""
-        if type(self._data) is ndarray and self._data.size != 1:
+        if payload_of(self).has_bytes and self.numel() != 1:
             raise ValueProblem("only one element tensors can be converted to Python scalars")
         return self.item()
 
@@ -79,14 +79,10 @@ class Conversions(Facts):
 
     def item(self) -> int | float | bool:
         """The only element as a Python number. Raises StateError for any other number of elements."""
-        data: Any = self._data
-        if type(data) is not ndarray:
-            return data.item()  # type: ignore[no-any-return]
-        if modes.capture is not None:
-            modes.capture.refuse_value(self, "its value (.item(), int(), float(), bool() or `if tensor`)")
-        if data.size != 1:
-            raise StateError(f"a Tensor with {data.size} elements cannot be converted to Scalar")
-        return data.item() if data.dtype.kind != "V" else float(data.reshape(()))
+        payload = payload_of(self)
+        if modes.capture is not None and payload.has_bytes:
+            modes.capture.outside.refuse_value(self, "its value (.item(), int(), float(), bool() or `if tensor`)")  # type: ignore[arg-type]
+        return payload.item()  # type: ignore[no-any-return]
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers (a number for a 0-dim tensor)."""
@@ -94,10 +90,8 @@ class Conversions(Facts):
         return (data.astype(np.float32) if data.dtype.kind == "V" else data).tolist()
 
     def _array(self, what: str) -> np.ndarray[Any, Any]:
-        data: Any = self._data
-        if type(data) is not ndarray:
-            data = data.materialize(what)
-        elif modes.capture is not None:
-            modes.capture.refuse_value(self, what)
-        array: np.ndarray[Any, Any] = data
+        payload = payload_of(self)
+        if modes.capture is not None and payload.has_bytes:
+            modes.capture.outside.refuse_value(self, what)  # type: ignore[arg-type]
+        array: np.ndarray[Any, Any] = payload.materialize(what)
         return array

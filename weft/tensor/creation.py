@@ -11,6 +11,7 @@ from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.ops.rules import check_fits
 from weft.support.errors import ArgumentError, DTypeError, StateError, ValueProblem
+from weft.tensor.backend import backend_at
 from weft.tensor.device import usable
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -21,7 +22,9 @@ from weft.types.sym import SymInt
 
 
 @overridable
-def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def tensor(
+    data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
     """A new tensor that owns a copy of `data` (number, nested sequences, ndarray, or tensor).
 
     Python floats become the default dtype, integers int64, bools bool. Raises ValueProblem for ragged nesting.
@@ -33,9 +36,9 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
         return _recorded(data, dtype).requires_grad_(requires_grad)
     out = Tensor(_copied(data, dtype))
     if where.type != "cpu":
-        out = out.to(where)
-    if modes.capture is not None:
-        out = modes.capture.lift_fresh(out)
+        out = backend_at(where).receive(out)
+    elif modes.capture is not None:
+        out = modes.capture.backend.receive(out)
     for level in modes.special or ():
         out = level.lift(out)
     return out.requires_grad_() if requires_grad else out
@@ -43,7 +46,10 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
 
 def _has_symbols(data: Any) -> bool:
     """Whether sizes or lifted numbers are among the data, whose values are known when the program runs."""
-    return any(map(_has_symbols, data)) if isinstance(data, (list, tuple)) else type(data) is SymInt or hasattr(type(data), "__weft_number__")
+    return (
+        any(map(_has_symbols, data)) if isinstance(data, (list, tuple))
+        else type(data) is SymInt or hasattr(type(data), "__weft_number__")
+    )
 
 
 def _recorded(data: Any, dtype: DType | None) -> Tensor:
@@ -76,7 +82,9 @@ def _copied(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
                 for extreme in (found.min(), found.max()) if found.size and dtype is not dt.int64 else ():
                     check_fits(int(extreme), dtype)
                 return found.astype(dtype.numpy)
-            return np.array(plain, dtype=np.float64 if dtype is dt.bfloat16 else dtype.numpy).astype(dtype.numpy, copy=False)
+            return np.array(plain, dtype=np.float64 if dtype is dt.bfloat16 else dtype.numpy).astype(
+                dtype.numpy, copy=False
+            )
     except (OverflowError, ValueError, TypeError) as problem:
         if "too large" in str(problem):
             raise ValueProblem("Overflow when unpacking long long") from None
@@ -94,7 +102,8 @@ def _dtype_of(data: Any) -> DType:
 
 
 def _gather_dtypes(data: Any, held: set[DType]) -> None:
-    """The dtypes of everything in nested sequences: tensors and arrays say theirs, numbers their category's. Raises StateError for anything else."""
+    """The dtypes of everything in nested sequences: tensors and arrays say theirs, numbers their category's.
+    Raises StateError for anything else."""
     kind = type(data)
     if kind is list or kind is tuple:
         kinds = set(map(type, data))
@@ -153,7 +162,8 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
 
 @overridable
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
-    """A tensor over the array's own memory: writes on either side show on the other. Raises DTypeError for a dtype that weft has not."""
+    """A tensor over the array's own memory: writes on either side show on the other. Raises DTypeError for a dtype
+    that weft has not."""
     if not isinstance(array, np.ndarray):
         raise ArgumentError(f"expected np.ndarray (got {type(array).__name__})")
     dt.from_numpy(array.dtype)
@@ -161,11 +171,14 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
         raise DTypeError("given numpy array has byte order different from the native byte order; convert it first")
     if any(s < 0 for s in array.strides):
         raise ValueProblem(
-            "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently supported. "
-            "(You can probably work around this by making a copy of your array with array.copy().)"
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+            "currently supported. (You can probably work around this by making a copy of your array with array.copy().)"
         )
     if any(s % array.itemsize for s in array.strides):
-        raise ValueProblem("given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.")
+        raise ValueProblem(
+            "given numpy array strides not a multiple of the element byte size. "
+            "Copy the numpy array to reallocate the memory."
+        )
     return Tensor(array)
 
 

@@ -1,17 +1,26 @@
-"""Device: a kind of device with an optional index, as a value. Tensors are on "cpu" and "meta"; other devices are refused where they are used."""
+"""Device: a kind of device with an optional index, as a value. Tensors are on those that have a back end;
+others are refused where they are used."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from weft.support.errors import ArgumentError, NoSuchDevice, StateError
 
-USABLE = ("cpu", "meta")
-KNOWN = (*USABLE, "lazy", "cuda", "mps", "xpu", "xla", "hip", "mtia", "hpu", "ipu", "maia", "vulkan", "npu", "privateuseone")
+if TYPE_CHECKING:
+    from weft.tensor.backend import Backend
+
+backends: dict[str, Backend] = {}  # by type of device: what makes its tensors (tensor/backend.py: `register`)
+KNOWN = (
+    "cpu", "meta", "lazy", "cuda", "mps", "xpu", "xla", "hip", "mtia", "hpu", "ipu", "maia", "vulkan", "npu",
+    "privateuseone",
+)
 
 
 class Device(str):
-    """A device. `weft.device("cpu")`; compares equal to its text. A device that this machine lacks is a value too: tensors cannot be put there."""
+    """A device. `weft.device("cpu")`; compares equal to its text. A device that this machine lacks is a value too:
+    tensors cannot be put there."""
 
     __slots__ = ()
 
@@ -20,9 +29,13 @@ class Device(str):
         if isinstance(text, Device) and index is None:
             return text
         if isinstance(text, int) and not isinstance(text, bool):
-            raise NoSuchDevice(f"device {text}: an index alone names an accelerator, and there is none; use device='cpu'")
+            raise NoSuchDevice(
+                f"device {text}: an index alone names an accelerator, and there is none; use device='cpu'"
+            )
         if not isinstance(text, str) or not (index is None or isinstance(index, int)):
-            raise ArgumentError(f"device(): expected a text such as 'cpu', and an index, got {_kind(text)} and {_kind(index)}")
+            raise ArgumentError(
+                f"device(): expected a text such as 'cpu', and an index, got {_kind(text)} and {_kind(index)}"
+            )
         return str.__new__(cls, _checked(str(text), index))
 
     @property
@@ -41,7 +54,7 @@ class Device(str):
 def _checked(text: str, index: int | None) -> str:
     """The text of a device, or what is wrong with it."""
     kind, colon, number = text.partition(":")
-    if kind not in KNOWN:
+    if kind not in KNOWN and kind not in backends:
         raise StateError(f"Expected one of {', '.join(KNOWN)} device type at start of device string: {text}")
     if colon and not (number.isascii() and number.isdigit() and number == str(int(number))):
         raise StateError(f"Invalid device string: '{text}'")
@@ -54,13 +67,19 @@ def _checked(text: str, index: int | None) -> str:
     return f"{kind}:{index}"
 
 
+@cache
+def device_named(kind: str) -> Device:
+    """The device of a type, one object for each."""
+    return Device(kind)
+
+
 def _kind(value: object) -> str:
     return value.__class__.__name__
 
 
 def usable(device: Any) -> Device:
-    """The device, where tensors can be put. Raises NoSuchDevice for an accelerator, which weft has none of."""
+    """The device, where tensors can be put. Raises NoSuchDevice for one without a back end."""
     where = device if type(device) is Device else Device(device)
-    if where.type not in USABLE:
+    if where.type not in backends:
         raise NoSuchDevice(f"device {str(where)!r}: weft computes on the CPU only; use device='cpu'")
     return where

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from weft.ops.geometry import Geometry, is_contiguous
 from weft.ops.methods import OperatorMethods
-from weft.runtime.storage import Storage, UntypedStorage
+from weft.runtime.storage import UntypedStorage
 from weft.support.errors import IndexBoundsError
-from weft.tensor.device import Device
+from weft.tensor.dense import payload_of
+from weft.tensor.device import Device, device_named
+from weft.tensor.size import Size
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 from weft.types.dtype import BY_NUMPY, DType
 from weft.types.sym import wrap as wrap_dim
-from weft.types.tensor_type import TensorType, tensor_type
+from weft.types.tensor_type import TensorType
 
 if TYPE_CHECKING:
     from weft.tensor.operators import Operators  # a stub written from the entries (scripts/make_stubs.py)
@@ -23,16 +23,15 @@ if TYPE_CHECKING:
 else:
     Operators = OperatorMethods
 
-ndarray = np.ndarray
-
-
 def _within(dim: int, ndim: int) -> int:
     """A dim that exists. Raises IndexBoundsError."""
     bound = max(ndim, 1)
     if not -bound <= dim < bound or not ndim:
         if not ndim:
             raise IndexBoundsError(f"Dimension specified as {dim} but tensor has no dimensions")
-        raise IndexBoundsError(f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})")
+        raise IndexBoundsError(
+            f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
+        )
     return dim
 
 
@@ -46,29 +45,18 @@ class Facts(Operators):
     @property
     def type_(self) -> TensorType:
         """The TensorType of the value."""
-        data = self._data
-        if type(data) is ndarray:
-            return tensor_type(dt.from_numpy(data.dtype), data.shape)
-        found: TensorType = data.type
-        return found
+        return payload_of(self).type
 
     @property
     def dims(self) -> tuple[Dim, ...]:
         """Sizes as dims: integers or symbolic expressions."""
-        data = self._data
-        found: tuple[Dim, ...] = data.shape if type(data) is ndarray else data.type.shape
+        found: tuple[Dim, ...] = self._data.shape
         return found
 
     @property
     def shape(self) -> Size:
         """Sizes, as a weft.Size; symbolic while a function is captured."""
-        from weft.tensor.size import Size  # Size and Tensor know each other
-
-        data = self._data
-        if type(data) is ndarray:
-            return tuple.__new__(Size, data.shape)  # what Size.__new__ checks is known
-        env = data.env
-        return Size(wrap_dim(d, env) for d in data.type.shape)
+        return tuple.__new__(Size, payload_of(self).sizes())  # what Size.__new__ checks is known
 
     def size(self, dim: int | None = None) -> Any:
         """All sizes, or the size of one dim."""
@@ -77,8 +65,7 @@ class Facts(Operators):
     @property
     def ndim(self) -> int:
         """The number of dims."""
-        data = self._data
-        return data.ndim if type(data) is ndarray else data.type.ndim
+        return self._data.ndim  # type: ignore[no-any-return]
 
     def dim(self) -> int:
         """The number of dims."""
@@ -89,18 +76,13 @@ class Facts(Operators):
     @property
     def dtype(self) -> DType:
         """The element type, one of the dtypes of weft."""
-        data = self._data
-        if type(data) is ndarray:
-            return BY_NUMPY.get(data.dtype) or dt.from_numpy(data.dtype)
-        found: DType | None = data.type.dtype
-        assert found is not None
-        return found
+        dtype = self._data.dtype
+        return BY_NUMPY.get(dtype) or dt.from_numpy(dtype)
 
     @property
     def device(self) -> Device:
-        """Where the value is: weft.device("cpu") or weft.device("meta")."""
-        data = self._data
-        return Device("cpu") if type(data) is ndarray else Device(data.type.device)
+        """Where the value is: weft.device("cpu"), weft.device("meta"), ..."""
+        return device_named(payload_of(self).type.device)
 
     @property
     def layout(self) -> str:
@@ -132,36 +114,31 @@ class Facts(Operators):
 
     def geometry(self) -> Geometry:
         """Dims, strides and storage offset, in elements."""
-        data = self._data
-        if type(data) is ndarray:
-            size = data.dtype.itemsize
-            return Geometry(data.shape, tuple(s // size for s in data.strides), self._storage.offset_of(data) if self._storage else 0)
-        found: Geometry = data.geometry()
-        return found
+        return payload_of(self).geometry()
 
     def stride(self, dim: int | None = None) -> Any:
         """Element strides, or the stride of one dim."""
-        data = self._data
-        env = None if type(data) is ndarray else data.env
-        strides = tuple(wrap_dim(s, env) if env is not None else s for s in self.geometry().strides)
+        payload = payload_of(self)
+        env = payload.env
+        strides: tuple[Any, ...] = payload.geometry().strides
+        if env is not None:
+            strides = tuple([wrap_dim(s, env) for s in strides])
         return strides if dim is None else strides[_within(dim, len(strides))]
 
     def storage_offset(self) -> Any:
         """Element offset of the first element within the storage."""
-        if type(self._data) is ndarray:
-            return self.storage().offset_of(self._data)
-        return self._data.offset()
+        return payload_of(self).offset()
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Whether elements lie row-major without gaps; with "channels_last", whether those of images do with the channels innermost."""
-        data = self._data
+        """Whether elements lie row-major without gaps; with "channels_last", whether those of images do with
+        the channels innermost."""
         if memory_format == "channels_last":
             g = self.geometry()
             last = (0, 2, 3, 1)
-            return g.ndim == 4 and is_contiguous(Geometry(tuple(g.dims[i] for i in last), tuple(g.strides[i] for i in last)))
-        if type(data) is ndarray:
-            return bool(data.flags.c_contiguous)
-        return is_contiguous(data.geometry())
+            return g.ndim == 4 and is_contiguous(Geometry(
+                tuple(g.dims[i] for i in last), tuple(g.strides[i] for i in last)
+            ))
+        return payload_of(self).is_contiguous()
 
     def is_floating_point(self) -> bool:
         """Whether the dtype is a floating point one."""
@@ -180,8 +157,7 @@ class Facts(Operators):
         """The Storage (made when first asked for)."""
         found = self._storage
         if found is None:
-            data = self._data
-            found = self._storage = Storage(data) if type(data) is ndarray else data.new_storage()
+            found = self._storage = payload_of(self).new_storage()
         return found
 
     def untyped_storage(self) -> UntypedStorage:
@@ -190,13 +166,4 @@ class Facts(Operators):
 
     def data_ptr(self) -> int:
         """Address of the first element; 0 where there is none."""
-        if type(self._data) is np.ndarray and not self._data.size:
-            return 0
-        inner = getattr(self._data, "value", None)  # of a tensor inside of a transform
-        if inner is not None:
-            self._data.materialize("data_ptr()")
-            return int(inner.data_ptr())
-        if type(self._data) is not np.ndarray:
-            self._data.materialize("data_ptr()")
-        storage = self.storage()
-        return int(storage.address + storage.offset_of(self._data) * self.dtype.itemsize)
+        return payload_of(self).data_ptr(self)  # type: ignore[arg-type]

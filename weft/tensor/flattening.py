@@ -32,7 +32,9 @@ def put_together(kind: type[Tensor], inner: dict[str, Tensor], context: Any, siz
     return out
 
 
-def transform_subclass(wrapper: Tensor, callback: Callable[[str, Tensor], Tensor], outer_size: Any = None, outer_stride: Any = None) -> Tensor:
+def transform_subclass(
+    wrapper: Tensor, callback: Callable[[str, Tensor], Tensor], outer_size: Any = None, outer_stride: Any = None
+) -> Tensor:
     """A wrapper of the same class with `callback(name, inner)` in place of each inner tensor."""
     names, context = inner_tensors(wrapper)
     inner = {name: callback(name, getattr(wrapper, name)) for name in names}

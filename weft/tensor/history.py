@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 
 class AutogradState:
-    """What autograd knows of a tensor: the node and output slot that made it, or that it is a leaf that wants a gradient."""
+    """What autograd knows of a tensor: the node and output slot that made it, or that it is a leaf
+    that wants a gradient."""
 
     # Class-level defaults: results of operators set only node and index.
     requires_grad = False
@@ -33,16 +34,19 @@ class AutogradState:
 
 
 class ViewOf:
-    """Where a view comes from: the base it is a view of, and the view operators from there (op, arguments without self).
+    """Where a view comes from: the base it is a view of, and the view operators from there
+    (op, arguments without self).
 
-    `creation` says how it was made: "default", "no_grad", "inference", "multi" (one of several outputs) or "function" (by a custom Function); it
-    decides what in-place writes may do. `array` is the base's payload when the view was made: an in-place view operator gives the base another.
+    `creation` says how it was made: "default", "no_grad", "inference", "multi" (one of several outputs) or "function"
+    (by a custom Function); it decides what in-place writes may do. `array` is the base's payload when the view was
+    made: an in-place view operator gives the base another.
     """
 
     __slots__ = ("array", "base", "creation", "path")
 
     def __init__(
-        self, base: Tensor, path: tuple[tuple[Any, tuple[Any, ...], int], ...], creation: str = "default", array: Any = None
+        self, base: Tensor, path: tuple[tuple[Any, tuple[Any, ...], int], ...], creation: str = "default",
+        array: Any = None,
     ) -> None:
         self.base, self.path, self.creation = base, path, creation
         self.array = base._data if array is None else array

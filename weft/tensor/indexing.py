@@ -1,7 +1,9 @@
-"""Indexing syntax: `x[...]` and `x[...] = v` as a chain of views followed, where tensors index, by one advanced indexing.
+"""Indexing syntax: `x[...]` and `x[...] = v` as a chain of views followed, where tensors index,
+by one advanced indexing.
 
-Pure functions over anything that operators accept. Ints select, slices slice, None inserts a dim, `...` skips dims; bool and integer
-tensors (or lists and NumPy arrays) are gathered into the index list of `aten::index` and `aten::index_put`.
+Pure functions over anything that operators accept. Ints select, slices slice, None inserts a dim, `...` skips dims;
+bool and integer tensors (or lists and NumPy arrays) are gathered into the index list of `aten::index`
+and `aten::index_put`.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from weft.ops.bind import is_routable
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, CaptureError, IndexBoundsError, Unsupported, ValueProblem
 from weft.tensor.creation import tensor as tensor_of
+from weft.tensor.dense import payload_of
+from weft.tensor.device import backends
 from weft.tensor.meta import is_meta
-from weft.tensor.meta import like as meta_like
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -41,7 +44,8 @@ def getitem(x: Any, index: Any) -> Any:
 
 
 def setitem_plan(x: Any, index: Any) -> tuple[Any, Indices | None]:
-    """What `x[index] = v` writes to: a view, and the index list for index_put (None when the view itself is written)."""
+    """What `x[index] = v` writes to: a view, and the index list for index_put
+    (None when the view itself is written)."""
     view, dim, axis = x, 0, 0
     found: list[tuple[int, Any]] = []
     for item in _expand_ellipsis(x, _as_items(index)):
@@ -54,7 +58,8 @@ def setitem_plan(x: Any, index: Any) -> tuple[Any, Indices | None]:
 
 
 def _index_list(found: list[tuple[int, Any]]) -> Indices:
-    """Index tensors in order, with a None for each dim that is kept before them; a mask of several dims stands for all of its dims."""
+    """Index tensors in order, with a None for each dim that is kept before them;
+    a mask of several dims stands for all of its dims."""
     out: list[Any] = []
     at = 0
     for dim, tensor in found:
@@ -81,14 +86,18 @@ def _as_items(index: Any) -> list[Any]:
     return [_plain(index)]
 
 
-_SIMPLE: dict[Any, int] = {int: 1, slice: 1, type(None): 0, type(Ellipsis): 0}  # how many dims of x items of Python's own classes speak of
+# how many dims of x items of Python's own classes speak of
+_SIMPLE: dict[Any, int] = {int: 1, slice: 1, type(None): 0, type(Ellipsis): 0}
 
 
 def _plain(item: Any) -> Any:
     """NumPy numbers and ranges as Python's."""
     if type(item) in _SIMPLE:
         return item
-    if isinstance(item, (np.bool_, np.integer)) or (isinstance(item, np.ndarray) and item.ndim == 0 and item.dtype.kind in "iub"):
+    if (
+        isinstance(item, (np.bool_, np.integer))
+        or (isinstance(item, np.ndarray) and item.ndim == 0 and item.dtype.kind in "iub")
+    ):
         return item.item()
     return list(item) if isinstance(item, range) else item
 
@@ -113,7 +122,8 @@ def _expand_ellipsis(x: Any, items: list[Any]) -> list[Any]:
     if used > x.ndim:
         if x.ndim == 0:
             raise IndexBoundsError(
-                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
+                "convert a 0-dim tensor to a number"
             )
         raise IndexBoundsError(f"too many indices for tensor of dimension {x.ndim}")
     out: list[Any] = []
@@ -131,7 +141,8 @@ def _expand_ellipsis(x: Any, items: list[Any]) -> list[Any]:
 
 
 def _apply(view: Any, item: Any, dim: int, axis: int) -> tuple[Any, int, int, Any]:
-    """The view after one item at `dim` (which was `axis` in x): how far dim and axis move on, and the index tensor, if any."""
+    """The view after one item at `dim` (which was `axis` in x): how far dim and axis move on, and the index tensor,
+    if any."""
     if item is None:
         return aten.unsqueeze(view, dim), 1, 0, None
     if type(item) is slice:
@@ -144,7 +155,9 @@ def _apply(view: Any, item: Any, dim: int, axis: int) -> tuple[Any, int, int, An
     if tensor.dtype not in _INDEXERS and not (tensor.ndim == 0 and tensor.dtype.category == dt.INT):
         raise IndexBoundsError("tensors used as indices must be long, int, byte or bool tensors")
     if tensor.dtype is dt.uint8 and tensor.ndim:
-        warnings.warn("indexing with dtype weft.uint8 is now deprecated, please use a dtype weft.bool instead.", stacklevel=4)
+        warnings.warn(
+            "indexing with dtype weft.uint8 is now deprecated, please use a dtype weft.bool instead.", stacklevel=4
+        )
     if tensor.ndim == 0:
         return _by_number(view, tensor, dim, axis)
     if tensor.dtype in _MASKS:
@@ -181,7 +194,10 @@ def _by_number(view: Any, tensor: Any, dim: int, axis: int) -> tuple[Any, int, i
     try:
         index = operator.index(tensor.item())
     except (CaptureError, Unsupported, AttributeError, TypeError):
-        return (view, 1, 1, tensor) if is_meta(view) or isinstance(view, Array) else (aten.select_at(view, dim, tensor), 0, 1, None)
+        return (
+            (view, 1, 1, tensor) if is_meta(view) or isinstance(view, Array)
+            else (aten.select_at(view, dim, tensor), 0, 1, None)
+        )
     return _select(view, index, dim, axis), 0, 1, None
 
 
@@ -189,8 +205,8 @@ def _check_mask(view: Any, mask: Any, dim: int) -> None:
     for i, size in enumerate(mask.dims):
         if not shape_env.equal(size, view.dims[dim + i]):
             raise IndexBoundsError(
-                f"The shape of the mask [{', '.join(map(str, mask.dims))}] at index {i} does not match the shape of the indexed tensor "
-                f"[{', '.join(map(str, view.dims))}] at index {dim + i}"
+                f"The shape of the mask [{', '.join(map(str, mask.dims))}] at index {i} does not match the shape of "
+                f"the indexed tensor [{', '.join(map(str, view.dims))}] at index {dim + i}"
             )
 
 
@@ -199,7 +215,7 @@ def _check_mask(view: Any, mask: Any, dim: int) -> None:
 
 def _as_tensor(view: Any, item: Any) -> Any:
     if is_routable(item):
-        return meta_like(item) if is_meta(view) and isinstance(item, Tensor) and not is_meta(item) and item.dtype in _INTEGERS else item
+        return _beside(view, item) if isinstance(view, Tensor) and isinstance(item, Tensor) else item
     if isinstance(item, np.ndarray):
         return _constant(view, item)
     if isinstance(item, (list, tuple, range)):
@@ -216,6 +232,12 @@ def _as_tensor(view: Any, item: Any) -> Any:
         ) from None
 
 
+def _beside(view: Tensor, item: Tensor) -> Tensor:
+    """An index, on the tensor's device: integers from elsewhere are brought there."""
+    wanted, here = payload_of(view).companions, payload_of(item).companions
+    return backends[wanted].receive(item) if wanted != here and wanted != "cpu" and item.dtype in _INTEGERS else item
+
+
 def _is_nested(items: Iterable[Any]) -> bool:
     return any(isinstance(i, (list, tuple)) for i in items)
 
@@ -229,5 +251,5 @@ def _constant(view: Any, array: np.ndarray[Any, Any]) -> Any:
     if isinstance(view, Array):
         return Array(array)
     if isinstance(view, Tensor):
-        return tensor_of(array, device=view.device if is_meta(view) else None)
+        return tensor_of(array, device=payload_of(view).companions)
     return view.builder.handle(view.builder.constant(array))

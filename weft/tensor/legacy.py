@@ -1,4 +1,5 @@
-"""The older constructors: weft.FloatTensor(2, 3), weft.LongTensor([1, 2]), weft.Tensor(2, 3), x.new(4). Sizes give uninitialised tensors, data a copy."""
+"""The older constructors: weft.FloatTensor(2, 3), weft.LongTensor([1, 2]), weft.Tensor(2, 3), x.new(4).
+Sizes give uninitialised tensors, data a copy."""
 
 from __future__ import annotations
 
@@ -15,20 +16,27 @@ from weft.types import dtype as dt
 from weft.types.dtype import DType
 
 TYPE_NAMES = {
-    "Bool": dt.bool_, "Byte": dt.uint8, "Char": dt.int8, "Short": dt.int16, "Int": dt.int32, "Long": dt.int64, "Half": dt.float16,
-    "BFloat16": dt.bfloat16, "Float": dt.float32, "Double": dt.float64, "ComplexFloat": dt.complex64, "ComplexDouble": dt.complex128,
+    "Bool": dt.bool_, "Byte": dt.uint8, "Char": dt.int8, "Short": dt.int16, "Int": dt.int32, "Long": dt.int64,
+    "Half": dt.float16, "BFloat16": dt.bfloat16, "Float": dt.float32, "Double": dt.float64,
+    "ComplexFloat": dt.complex64, "ComplexDouble": dt.complex128,
 }
 
 
 def construct(dtype: DType, args: tuple[Any, ...]) -> Tensor:
-    """What `LongTensor(*args)` gives: an empty tensor, one of the sizes named, a copy of a sequence or array, or an alias of a tensor of the dtype."""
+    """What `LongTensor(*args)` gives: an empty tensor, one of the sizes named, a copy of a sequence or array,
+    or an alias of a tensor of the dtype."""
     if not args:
         return _empty(dtype, (0,))
     first = args[0]
-    if (isinstance(first, Tensor) and first.ndim == 0 and len(args) > 1) or (isinstance(first, int) and not isinstance(first, bool)):
+    if (
+        (isinstance(first, Tensor) and first.ndim == 0 and len(args) > 1)
+        or (isinstance(first, int) and not isinstance(first, bool))
+    ):
         return _empty(dtype, tuple(int(a) for a in args))
     if len(args) > 1:
-        raise ArgumentError(f"new() received an invalid combination of arguments - got ({', '.join(type(a).__name__ for a in args)})")
+        raise ArgumentError(
+            f"new() received an invalid combination of arguments - got ({', '.join(type(a).__name__ for a in args)})"
+        )
     if isinstance(first, Size):
         return _empty(dtype, tuple(first))
     if isinstance(first, Tensor):
@@ -67,7 +75,10 @@ class _TensorType(type):
 
 
 def _tensor_type(name: str, dtype: DType) -> type:
-    doc = f"Tensors of {dtype}: {name}(2, 3) is uninitialised, {name}([1, 2]) a copy; isinstance(x, {name}) asks for the dtype."
+    doc = (
+        f"Tensors of {dtype}: {name}(2, 3) is uninitialised, {name}([1, 2]) a copy; isinstance(x, {name}) asks "
+        "for the dtype."
+    )
     return _TensorType(name, (), {"dtype": dtype, "__doc__": doc, "__module__": "weft"})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from weft.ops.geometry import Geometry, contiguous
+from weft.ops.layout import like_strides
 from weft.support.errors import Unsupported
 from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
@@ -54,6 +55,12 @@ class MetaPayload(Payload):
         """Refused: there are no bytes."""
         self._refuse(what)
 
+    def fetched(self) -> NoReturn:
+        """Refused: the value was left behind."""
+        raise Unsupported(
+            "Cannot copy out of meta tensor; no data! Make a tensor of its type with weft.empty_like(x, device='cpu')"
+        )
+
     def new_storage(self) -> MetaStorage:
         """A version counter for a family of aliases."""
         return MetaStorage()
@@ -62,10 +69,14 @@ class MetaPayload(Payload):
         """Itself: there is nothing to copy."""
         return self
 
+    def laid_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+        """With strides in the order of the source's."""
+        return meta_tensor(made.type_, Geometry(made.dims, like_strides(source.geometry())))
+
     def _refuse(self, what: str) -> NoReturn:
         raise Unsupported(
-            f"{what}: a tensor on device meta ({self.type}) has a type but no data; make it on the cpu, for example with "
-            "weft.empty_like(x, device='cpu')"
+            f"{what}: a tensor on device meta ({self.type}) has a type but no data; make it on the cpu, "
+            "for example with weft.empty_like(x, device='cpu')"
         )
 
 

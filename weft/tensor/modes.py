@@ -1,4 +1,5 @@
-"""The modes of a thread: grad mode, inference mode, and what intercepts operator calls (a capture, function and dispatch modes, transforms)."""
+"""The modes of a thread: grad mode, inference mode, and what intercepts operator calls (a capture,
+function and dispatch modes, transforms)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,10 @@ import inspect
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from weft.tensor.capture import ActiveCapture
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -15,13 +19,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Modes(threading.local):
     """Thread-local state read on every call; keep it flat.
 
-    grad: whether autograd records. inference: inference mode. special: None, or a tuple of interceptors, outermost first, that the slow walk
-    consults (any object with `intercept(op, args)`, `intercept_inplace(op, args)` and `lift(tensor)`). capture: the active capture (with `run`, `write`), or None.
+    grad: whether autograd records. inference: inference mode. special: None, or a tuple of interceptors,
+    outermost first, that the slow walk consults (any object with `intercept(op, args)`, `intercept_inplace(op, args)`
+    and `lift(tensor)`). capture: the active capture, or None.
     """
 
     grad: bool = True
     inference: bool = False
-    capture: Any = None
+    capture: ActiveCapture | None = None
     special: tuple[Any, ...] | None = None
 
 
@@ -66,13 +71,15 @@ class _ModeSetting:
 
 
 _CLASSES = (
-    "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or methods. To preserve the current "
-    "behavior of class decoration, you can directly decorate the `__init__` method and nothing else."
+    "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or "
+    "methods. To preserve the current behavior of class decoration, you can directly decorate the `__init__` method "
+    "and nothing else."
 )
 
 
 def _wrap_generator(setting: _ModeSetting, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The mode holds while the generator's own code runs, not while its caller's does; send, throw and close are passed on."""
+    """The mode holds while the generator's own code runs, not while its caller's does;
+    send, throw and close are passed on."""
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -153,7 +160,8 @@ class enable_grad(_GradMode):
 
 
 class inference_mode(_ModeSetting):
-    """no_grad without history at all: tensors made inside can never be used in autograd. A context manager and a decorator."""
+    """no_grad without history at all: tensors made inside can never be used in autograd.
+    A context manager and a decorator."""
 
     def __new__(cls, mode: Any = True) -> Any:
         made = super().__new__(cls)

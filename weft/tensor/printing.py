@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.ops.overrides import WITHOUT_CLASSES, Asking, takes_over
+from weft.ops.overrides import WITHOUT_CLASSES, OverrideLevel, takes_over
 from weft.support.errors import StateError
+from weft.tensor.dense import payload_of
 from weft.types import dtype as dt
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class PrintOptions:
-    """How tensors print: digits, when to summarise, how many edge items, line width, scientific notation (None decides)."""
+    """How tensors print: digits, when to summarise, how many edge items, line width, scientific notation
+    (None decides)."""
 
     precision: int = 4
     threshold: int = 1000
@@ -31,15 +33,17 @@ options = PrintOptions()
 
 
 def set_printoptions(
-    precision: int | None = None, threshold: int | None = None, edgeitems: int | None = None, linewidth: int | None = None,
-    profile: str | None = None, sci_mode: bool | None = None,
+    precision: int | None = None, threshold: int | None = None, edgeitems: int | None = None,
+    linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None,
 ) -> None:
     """Set print options; profile "default", "short" or "full" first, then the others."""
     chosen = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, math.inf, 3, 80)}
     if profile is not None:
         options.precision, threshold_, options.edgeitems, options.linewidth = chosen[profile]
         options.threshold = threshold_  # type: ignore[assignment]
-    for name, value in (("precision", precision), ("threshold", threshold), ("edgeitems", edgeitems), ("linewidth", linewidth)):
+    for name, value in (("precision", precision), ("threshold", threshold), ("edgeitems", edgeitems), (
+        "linewidth", linewidth
+    )):
         if value is not None:
             setattr(options, name, value)
     options.sci_mode = sci_mode
@@ -136,7 +140,7 @@ def _row(values: np.ndarray[Any, Any], indent: int, cut: bool, formatter: Any) -
 def tensor_text(tensor: Tensor, prefix: str = "tensor(") -> str:
     """`tensor([[1., 2.]], requires_grad=True)`; a subclass has its own name in front."""
     if takes_over(type(tensor)):
-        with Asking(WITHOUT_CLASSES):
+        with OverrideLevel(WITHOUT_CLASSES):
             text = _plain_text(tensor, f"{type(tensor).__name__}(")
         return f"Parameter({text})" if tensor._is_param else text
     start = "Parameter containing:\n" if tensor._is_param else ""
@@ -145,10 +149,9 @@ def tensor_text(tensor: Tensor, prefix: str = "tensor(") -> str:
 
 def _plain_text(tensor: Tensor, prefix: str) -> str:
     suffixes = _suffixes(tensor)
-    data = tensor._data
-    if type(data) is not np.ndarray:
-        return data.text() or _with_suffixes(f"{prefix}...", suffixes, len(prefix)) + ")"
-    return _with_suffixes(prefix + _body(data, len(prefix)), suffixes, len(prefix)) + ")"
+    payload = payload_of(tensor)
+    body = _body(payload.materialize("its text"), len(prefix)) if payload.has_bytes else "..."
+    return payload.text() or _with_suffixes(prefix + body, suffixes, len(prefix)) + ")"
 
 
 def _body(data: np.ndarray[Any, Any], indent: int) -> str:
@@ -181,12 +184,12 @@ def _suffixes(tensor: Tensor) -> list[str]:
     out = []
     dtype = tensor.dtype
     natural = dtype in (dt.get_default(), dt.int64, dt.bool_, dt.get_default().to_complex())
-    if type(tensor._data) is not np.ndarray:
-        if tensor.device != "cpu":
-            out.append(f"device='{tensor.device}'")
+    if tensor.device != "cpu":
+        out.append(f"device='{tensor.device}'")
+    if not payload_of(tensor).has_bytes:
         out.append(f"size={_size_text(tensor)}")
         natural = dtype is dt.get_default()
-    elif tensor._data.size == 0:
+    elif tensor.numel() == 0:
         if tensor.ndim != 1:
             out.append(f"size={_size_text(tensor)}")
         natural = dtype is dt.get_default()

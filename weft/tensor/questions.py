@@ -1,4 +1,5 @@
-"""Questions that programs ask of any tensor and that have one answer here: weft's tensors are dense, strided, on the CPU, and show their own values."""
+"""Questions that programs ask of any tensor and that have one answer here: weft's tensors are dense, strided,
+on the CPU, and show their own values."""
 
 from __future__ import annotations
 
@@ -16,7 +17,11 @@ class Questions:
 
     __slots__ = ()
     is_cuda = is_xpu = is_mps = is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = False
-    is_cpu = True
+
+    @property
+    def is_cpu(self: Any) -> bool:
+        """Whether the tensor is on the CPU."""
+        return bool(self.device.type == "cpu")
 
     @property
     def is_meta(self: Any) -> bool:

@@ -1,7 +1,8 @@
 """Tensor subclasses: how they are made, and the default `__weft_function__`, which keeps the class on results.
 
-A class derived from Tensor gets `Subclass` or `Overriding` put between itself and Tensor: how its objects are made, and (unless it opts out) who asks
-`__weft_function__` about properties and about methods that are no operators. Plain tensors and Parameters never meet them, so they cost these nothing.
+A class derived from Tensor gets `Subclass` or `Overriding` put between itself and Tensor: how its objects are made,
+and (unless it opts out) who asks `__weft_function__` about properties and about methods that are no operators.
+Plain tensors and Parameters never meet them, so they cost these nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from weft.ops import overrides
 from weft.ops.methods import OperatorMethods
-from weft.ops.overrides import NAME, WITHOUT_CLASSES, Asking, disabled_weft_function, handle, overriding
+from weft.ops.overrides import NAME, WITHOUT_CLASSES, OverrideLevel, disabled_weft_function, handle, overriding
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
 from weft.tensor.history import AutogradState
@@ -24,9 +25,11 @@ from weft.types import dtype as dt
 
 # Attributes that machinery below FUNCTION reads, and Python's own: nobody is asked about these.
 _INTERNAL = frozenset((
-    "__init__", "__new__", "__class__", "__getattribute__", "__setattr__", "__delattr__", "__init_subclass__", "__subclasshook__", "__hash__", "__dir__",
-    "__sizeof__", "__doc__", "__module__", "__slots__", "__dict__", "__weakref__", "__reduce__", "__getstate__", "__array_priority__", "__copy__",
-    "__pos__", "__iter__", "__static_attributes__", "__firstlineno__", "__annotations__", "__orig_bases__", "__type_params__", "dims", "type_", "geometry",
+    "__init__", "__new__", "__class__", "__getattribute__", "__setattr__", "__delattr__", "__init_subclass__",
+    "__subclasshook__", "__hash__", "__dir__", "__sizeof__", "__doc__", "__module__", "__slots__", "__dict__",
+    "__weakref__", "__reduce__", "__getstate__", "__array_priority__", "__copy__",
+    "__pos__", "__iter__", "__static_attributes__", "__firstlineno__", "__annotations__", "__orig_bases__",
+    "__type_params__", "dims", "type_", "geometry",
     "storage", "untyped_storage", "as_subclass",
 ))
 
@@ -40,7 +43,8 @@ class Subclass(Tensor):
     __slots__ = ()
 
     def __new__(cls, data: Any = (), *args: Any, **kwargs: Any) -> Any:
-        """`Meters(data)`: nested sequences and ndarrays are copied as the default dtype, a tensor is seen as this class; `Meters(2, 3)` names sizes."""
+        """`Meters(data)`: nested sequences and ndarrays are copied as the default dtype, a tensor is seen as this
+        class; `Meters(2, 3)` names sizes."""
         if isinstance(data, Tensor):
             return as_subclass(data, cls)
         is_sizes = isinstance(data, int) and all(isinstance(a, int) for a in args)
@@ -48,22 +52,29 @@ class Subclass(Tensor):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not hasattr(self, "_data"):
-            raise StateError(f"{type(self).__name__}.__new__ gave an object without data; make it with Tensor._make_subclass or _make_wrapper_subclass")
+            raise StateError(
+                f"{type(self).__name__}.__new__ gave an object without data; make it with Tensor._make_subclass or "
+                "_make_wrapper_subclass"
+            )
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _OWN_NAMES and isinstance(value, Tensor):
-            raise StateError(f"{type(self).__name__}.{name} = tensor: weft keeps what a tensor holds under this name; use another one, such as inner{name}")
+            raise StateError(
+                f"{type(self).__name__}.{name} = tensor: weft keeps what a tensor holds under this name; "
+                f"use another one, such as inner{name}"
+            )
         super().__setattr__(name, value)
 
     def __copy__(self) -> Tensor:
-        with Asking(WITHOUT_CLASSES):
+        with OverrideLevel(WITHOUT_CLASSES):
             out: Tensor = retyped(self._alias(share_version=True), type(self)).requires_grad_(self.requires_grad)
         out.__dict__.update(self.__dict__)
         return out
 
 
 class Overriding(Subclass):
-    """The base of those that public functions ask (`__weft_function__`): they are asked about properties too, and methods that are no operators."""
+    """The base of those that public functions ask (`__weft_function__`): they are asked about properties too,
+    and methods that are no operators."""
 
     __slots__ = ()
 
@@ -71,7 +82,7 @@ class Overriding(Subclass):
 def retyped(source: Tensor, kind: type[Tensor]) -> Any:
     """The same bytes, storage and history as an object of another class."""
     if dispatches(kind):
-        out = source._data.dressed(source) if is_wrapper(source) else over(kind, source)
+        out = source._data.rewrapped(source) if is_wrapper(source) else over(kind, source)
     else:
         out = object.__new__(kind)
         out._data = source._data
@@ -85,9 +96,10 @@ def retyped(source: Tensor, kind: type[Tensor]) -> Any:
 
 
 def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
-    """The tensor seen as another class: the same memory, and gradients flow on to it. Raises ArgumentError for what is no tensor class."""
+    """The tensor seen as another class: the same memory, and gradients flow on to it.
+    Raises ArgumentError for what is no tensor class."""
     _check_class("as_subclass", cls)
-    with Asking(WITHOUT_CLASSES):
+    with OverrideLevel(WITHOUT_CLASSES):
         return retyped(aten.alias(self) if self.requires_grad else self, cls)
 
 
@@ -96,7 +108,7 @@ def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) 
     _check_class("_make_subclass", cls)
     if not isinstance(data, Tensor):
         raise ArgumentError(f"_make_subclass(): argument 'data' must be Tensor, not {type(data).__name__}")
-    with Asking(WITHOUT_CLASSES):
+    with OverrideLevel(WITHOUT_CLASSES):
         out: Tensor = retyped(Tensor.detach(data), cls)
         return out.requires_grad_() if require_grad else out
 
@@ -106,16 +118,20 @@ def _check_class(what: str, cls: Any) -> None:
         raise ArgumentError(f"{what}(): argument 'cls' must be a subclass of Tensor, got {cls!r}")
 
 
-def default_weft_function(cls: type[Tensor], func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """Run `func` as on plain tensors, and give its results the class `cls`. NotImplemented if a class takes part that `cls` does not derive from."""
+def default_weft_function(
+    cls: type[Tensor], func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+) -> Any:
+    """Run `func` as on plain tensors, and give its results the class `cls`. NotImplemented if a class takes part
+    that `cls` does not derive from."""
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
-    with Asking(WITHOUT_CLASSES):
+    with OverrideLevel(WITHOUT_CLASSES):
         out = func(*args, **(kwargs or {}))
         return out if func in _KEPT else converted(out, cls, args)
 
 
-_KEPT: set[Any] = {Tensor.grad.__get__, Tensor._base.__get__}  # functions whose results stay the very objects that are stored  # type: ignore[attr-defined]
+# functions whose results stay the very objects that are stored # type: ignore[attr-defined]
+_KEPT: set[Any] = {Tensor.grad.__get__, Tensor._base.__get__}
 
 
 def converted(out: Any, cls: type[Tensor], args: tuple[Any, ...] = ()) -> Any:
@@ -141,19 +157,21 @@ def _joined(cls: type[Tensor], **options: Any) -> None:
     if dispatches(cls):
         wrapper_classes.append(cls)
         _open_slots(cls)
-        if NAME not in _inherited(cls):  # what happens below autograd is the class's business; above it stays out of the way unless it says otherwise
+        # what happens below autograd is the class's business; above it stays out of the way unless it says otherwise
+        if NAME not in _inherited(cls):
             cls.__weft_function__ = disabled_weft_function
     if getattr(cls, NAME) is disabled_weft_function:
         overrides.is_plain_tensor_class(cls)
         _derive(cls, Subclass)
         return
-    overrides.arm(cls)
+    overrides.note_class(cls)
     _install_guards()
     _derive(cls, Overriding)
 
 
 def _open_slots(cls: type) -> None:
-    """Attributes that a wrapper class names in `__slots__` are kept as others are, so that they go where its attributes go."""
+    """Attributes that a wrapper class names in `__slots__` are kept as others are, so that they go
+    where its attributes go."""
     named = vars(cls).get("__slots__", ())
     for name in (named,) if isinstance(named, str) else named:
         if isinstance(vars(cls).get(name), MemberDescriptorType):

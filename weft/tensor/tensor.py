@@ -1,5 +1,5 @@
-"""Tensor: a payload plus autograd state, kept small. Operators come from the catalogue; what is read off a value stands in facts.py and
-conversions.py; this file holds its memory, its history and its copies.
+"""Tensor: a payload plus autograd state, kept small. Operators come from the catalogue;
+what is read off a value stands in facts.py and conversions.py; this file holds its memory, its history and its copies.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weft.ops.rules import same_dims
-from weft.runtime.storage import InferenceStorage, Storage
+from weft.runtime.storage import InferenceStorage
 from weft.support import seams
 from weft.support.errors import ArgumentError, DTypeError, StateError
 from weft.tensor.conversions import Conversions
-from weft.tensor.device import usable
+from weft.tensor.dense import detached, dressed_as, payload_of
+from weft.tensor.device import backends, usable
 from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import modes
 from weft.tensor.printing import tensor_text
@@ -32,10 +33,12 @@ class Tensor(Questions, Conversions):
     __slots__ = ("__dict__", "__weakref__", "_autograd", "_data", "_storage", "_view")
     __array_priority__ = 1000
     _is_param = False
-    _construct: ClassVar[Callable[[DType, tuple[Any, ...]], Tensor]]  # of sizes or data, as older programs write it (legacy.py)
+    # of sizes or data, as older programs write it (legacy.py)
+    _construct: ClassVar[Callable[[DType, tuple[Any, ...]], Tensor]]
 
     def __init__(self, data: Any = (), *sizes: Any) -> None:
-        """A tensor around an array or a payload. As older programs write it: of sizes (2, 3), uninitialised, or of the numbers in a sequence."""
+        """A tensor around an array or a payload. As older programs write it: of sizes (2, 3), uninitialised,
+        or of the numbers in a sequence."""
         if type(data) is not ndarray and (sizes or isinstance(data, _OLDER)):
             data = Tensor._construct(get_default(), (data, *sizes))._data
         self._data = data
@@ -45,7 +48,8 @@ class Tensor(Questions, Conversions):
 
     # ---- memory and views
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
-        """The value as an ndarray that shares memory. Raises StateError when the tensor requires grad (detach first, no_grad, or force=True)."""
+        """The value as an ndarray that shares memory. Raises StateError when the tensor requires grad (detach first,
+        no_grad, or force=True)."""
         if not force and modes.grad and self.requires_grad:
             raise StateError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         array = self._array("numpy()")
@@ -63,7 +67,7 @@ class Tensor(Questions, Conversions):
         storage = self._storage
         if storage is None:
             return 0
-        if type(storage) is InferenceStorage and type(self._data) is ndarray:  # a transform's own tensors share it, and do
+        if type(storage) is InferenceStorage and not payload_of(self).shares_version:
             raise StateError("Inference tensors do not track version counter.")
         return storage.version  # type: ignore[no-any-return]
 
@@ -100,7 +104,10 @@ class Tensor(Questions, Conversions):
     def _view_requires_grad(self) -> bool:
         view, state, storage = self._view, self._autograd, self._storage
         assert view is not None
-        if view.creation != "default" and modes.grad and storage is not None and (0 if state is None else state.version) != storage.version:
+        if (
+            view.creation != "default" and modes.grad and storage is not None
+            and (0 if state is None else state.version) != storage.version
+        ):
             return view.base.requires_grad  # its base was written: what it is used for, not asking, is refused
         return self.grad_fn is not None
 
@@ -109,8 +116,8 @@ class Tensor(Questions, Conversions):
         if not requires_grad:
             if self.grad_fn is not None:
                 raise StateError(
-                    "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that "
-                    "doesn't require differentiation use var_no_grad = var.detach()."
+                    "you can only change requires_grad flags of leaf variables. If you want to use a computed variable "
+                    "in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
                 )
             if self._autograd is not None:
                 self._autograd.requires_grad = False
@@ -158,8 +165,7 @@ class Tensor(Questions, Conversions):
         """The accumulated gradient of a leaf (or of a tensor that retains it), or None."""
         capture = modes.capture
         if capture is not None:
-            slot: Tensor | None = capture.grad_of(self)
-            return slot
+            return capture.gradients.grad_of(self)
         state = self._autograd
         if state is None:
             return None
@@ -175,7 +181,7 @@ class Tensor(Questions, Conversions):
             self._check_grad(value)
         capture = modes.capture
         if capture is not None:
-            capture.set_grad(self, value)
+            capture.gradients.set_grad(self, value)
             return
         state = self._state()
         state.grad, state.owns_grad = value, False
@@ -186,34 +192,39 @@ class Tensor(Questions, Conversions):
 
     def _check_grad(self, value: Any) -> None:
         if not isinstance(value, Tensor):
-            raise ArgumentError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+            raise ArgumentError(
+                f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+            )
         if value is self:
             raise StateError("can't assign Variable as its own grad")
         if value.dtype is not self.dtype:
             raise StateError(
-                f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with dtype '{self.dtype}'. Please ensure that the gradient and "
-                "the tensor have the same dtype"
+                f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with dtype '{self.dtype}'. "
+                "Please ensure that the gradient and the tensor have the same dtype"
             )
         if not same_dims(value.dims, self.dims):
             raise StateError(
-                f"attempting to assign a gradient of size '{list(value.dims)}' to a tensor of size '{list(self.dims)}'. Please ensure that the gradient "
-                "and the tensor are the same size"
+                f"attempting to assign a gradient of size '{list(value.dims)}' to a tensor of size "
+                f"'{list(self.dims)}'. Please ensure that the gradient and the tensor are the same size"
             )
 
     def backward(
-        self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+        self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False,
+        inputs: Any = None,
     ) -> None:
-        """Accumulate the gradients of the leaves that this tensor depends on. `gradient` is needed unless it is a scalar."""
+        """Accumulate the gradients of the leaves that this tensor depends on.
+        `gradient` is needed unless it is a scalar."""
         if modes.special is not None and getattr(modes.special[-1], "refuses_backward", False):
             raise StateError(
-                "backward() called inside a functorch transform. This is not supported, please use weft.func.grad or weft.func.vjp instead or call "
-                "backward() outside of the transform."
+                "backward() called inside a functorch transform. This is not supported, please use weft.func.grad or "
+                "weft.func.vjp instead or call backward() outside of the transform."
             )
         chosen = (inputs,) if isinstance(inputs, Tensor) else inputs
         seams.run_backward((self,), (gradient,), retain_graph, create_graph, chosen, True)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
-        """Call `hook(grad)` when the gradient of this tensor is computed; a returned tensor replaces it. Returns a handle with remove()."""
+        """Call `hook(grad)` when the gradient of this tensor is computed; a returned tensor replaces it.
+        Returns a handle with remove()."""
         return seams.register_tensor_hook(self, hook, "tensor")
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Any:
@@ -240,13 +251,13 @@ class Tensor(Questions, Conversions):
         state = self._autograd
         if state is not None:
             state.node, state.index, state.requires_grad, state.accumulate = None, 0, False, None
-        if type(self._data) is not ndarray:
-            self._data = self._data.detached()
+        self._data = detached(self._data)
         return self
 
     @property
     def data(self) -> Tensor:
-        """An alias without history and with a version counter of its own: writes through it go unnoticed by autograd."""
+        """An alias without history and with a version counter of its own:
+        writes through it go unnoticed by autograd."""
         return self._alias(share_version=False)
 
     @data.setter
@@ -255,30 +266,26 @@ class Tensor(Questions, Conversions):
             raise ArgumentError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if self.requires_grad and not value.dtype.is_differentiable:
             raise StateError("data set to a tensor that requires gradients must be floating point or complex dtype")
-        if modes.capture is not None and modes.capture.keeps_data(self, value):
+        if modes.capture is not None and modes.capture.outside.keeps_data(self, value):
             return
-        data, state = value._data, self._autograd
+        state = self._autograd
         if state is not None and (value.dtype is not self.dtype or value.dims != self.dims):
             state.accumulate = None  # a leaf takes gradients of its new type
-        self._data, self._storage = data if type(data) is ndarray else data.moved_to(self), value.storage()
+        self._data, self._storage = payload_of(value).moved_to(self), value.storage()
 
     @data.deleter
     def data(self) -> None:
         raise StateError("Deleting tensor data is not allowed. Delete tensor instead!")
 
     def _alias(self, share_version: bool) -> Tensor:
-        data = self._data
-        out = Tensor(data if type(data) is ndarray or not share_version else data.detached())
-        storage = self.storage()
-        if share_version:
-            out._storage = storage
-            if self._view is not None:
-                out._view = None
-        else:
-            out._storage = storage.silent_alias() if hasattr(storage, "silent_alias") else _silent(storage)
+        data, storage = self._data, self.storage()
+        out: Tensor = object.__new__(Tensor)
+        out._data = detached(data) if share_version else data
+        out._storage = storage if share_version else storage.silent_alias()
+        out._autograd = out._view = None
         if modes.capture is not None:
-            modes.capture.note_alias(out, self)
-        return out if type(data) is ndarray else data.dressed(out)
+            modes.capture.outside.note_alias(out, self)
+        return dressed_as(data, out)
 
     # ---- copies
     def cpu(self) -> Tensor:
@@ -296,14 +303,15 @@ class Tensor(Questions, Conversions):
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:
             raise StateError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
+                "at the moment."
             )
         if id(self) in memo:
             known: Tensor = memo[id(self)]
             return known
         with _NoGrad():
             out: Tensor = object.__new__(type(self))
-            _copy_memory(self, out, memo)
+            payload_of(self).copy_to(out, memo)
         if self._autograd is not None:
             if self._autograd.requires_grad:
                 out._state().requires_grad = True
@@ -314,21 +322,24 @@ class Tensor(Questions, Conversions):
         return out
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if type(self._data) is not ndarray:
-            return self._data.reduced(self)
-        return (_rebuild, (type(self), np.asarray(self._array("pickle"), order="C"), self.dtype, self.requires_grad, self.__dict__))
+        found = payload_of(self).reduced(self)
+        if found is not None:
+            return found
+        array, device = np.asarray(self._array("pickle"), order="C"), str(self.device)
+        facts = (type(self), array, self.dtype, self.requires_grad, self.__dict__)
+        return (_rebuild, facts if device == "cpu" else (*facts, device))
 
     def __repr__(self) -> str:
         return tensor_text(self)
 
     def __format__(self, spec: str) -> str:
-        if self.ndim == 0 and (spec or (type(self) is Tensor and type(self._data) is ndarray and modes.capture is None)):
+        if self.ndim == 0 and (spec or (type(self) is Tensor and payload_of(self).has_bytes and modes.capture is None)):
             return format(self.item(), spec)  # a 0-dim tensor reads as its number, as f"loss {loss}" wants
         return object.__format__(self, spec) if spec else str(self)
 
     def __str__(self) -> str:
         if modes.capture is not None:
-            modes.capture.refuse_value(self, "its text (str(), format() or an f-string)")
+            modes.capture.outside.refuse_value(self, "its text (str(), format() or an f-string)")
         return repr(self)
 
     def __hash__(self) -> int:
@@ -339,31 +350,11 @@ class Tensor(Questions, Conversions):
 
 
 _NOT_A_LEAF = (
-    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during autograd.backward(). If you "
-    "indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by "
-    "mistake, make sure you access the leaf Tensor instead."
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+    "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, "
+    "use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the "
+    "leaf Tensor instead."
 )
-
-
-def _copy_memory(source: Tensor, out: Tensor, memo: dict[int, Any]) -> None:
-    """Give `out` a copy of the source's bytes. Tensors of one deepcopy that share a storage share its copy."""
-    data = source._data
-    if type(data) is not ndarray:
-        Tensor.__init__(out, data.copied())
-        out._data.adopt(out)
-        return
-    storage = source._storage
-    if storage is None or (id(storage) not in memo and storage.array.size == data.size):
-        Tensor.__init__(out, data.copy(order="K"))
-        if storage is not None:
-            memo[id(storage)] = out.storage()
-        return
-    copied = memo.get(id(storage))
-    if copied is None:
-        copied = memo[id(storage)] = Storage(storage.array.copy())
-    g: Any = source.geometry()  # of bytes: numbers
-    Tensor.__init__(out, copied.view(data.shape, g.strides, g.offset, data.dtype))
-    out._storage = copied
 
 
 _OLDER = (int, float, str, bytes, Sequence, Conversions)  # what is no payload: sizes, numbers, a tensor to alias
@@ -378,14 +369,14 @@ class _NoGrad:
         modes.grad = self.previous
 
 
-def _silent(storage: Storage) -> Storage:
-    """The same memory with its own version counter (for .data)."""
-    return type(storage)(storage.array)
-
-
-def _rebuild(kind: type[Tensor], array: np.ndarray[Any, Any], dtype: DType, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
+def _rebuild(
+    kind: type[Tensor], array: np.ndarray[Any, Any], dtype: DType, requires_grad: bool, attributes: dict[str, Any],
+    device: str = "cpu",
+) -> Tensor:
     out: Tensor = object.__new__(kind)
     Tensor.__init__(out, array if array.dtype == dtype.numpy else array.astype(dtype.numpy))
+    if device != "cpu":
+        out._data = backends[usable(device).type].receive(Tensor(out._data))._data
     if requires_grad:
         out._state().requires_grad = True
     out.__dict__.update(attributes)

@@ -1,7 +1,8 @@
-"""Wrapper subclasses: tensors without bytes of their own, whose class says in `__weft_dispatch__` what operators do (usually to inner tensors).
+"""Wrapper subclasses: tensors without bytes of their own, whose class says in `__weft_dispatch__` what operators do
+(usually to inner tensors).
 
-The payload knows the class and shares the attributes of its tensor, so that whatever machinery keeps of a tensor (a saved value, an alias) can be
-given back as an object of the class.
+The payload knows the class and shares the attributes of its tensor, so that whatever machinery keeps of a tensor
+(a saved value, an alias) can be given back as an object of the class.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ wrapper_classes: list[type] = []  # those defined so far; empty means that nothi
 
 
 class ReadNumber:
-    """`aten._local_scalar_dense`: what item(), int(), float() and bool() of a wrapper ask its class. Called, it is item()."""
+    """`aten._local_scalar_dense`: what item(), int(), float() and bool() of a wrapper ask its class.
+    Called, it is item()."""
 
     __name__ = "_local_scalar_dense.default"
     namespace = "aten"
@@ -79,15 +81,20 @@ class WrapperStorage:
 class WrapperPayload(Payload):
     """Type and geometry that a wrapper claims, its class, and its attributes (the very `__dict__` of the tensor).
 
-    `dense` is the plain tensor behind an object that was made from one (`as_subclass`), whose class asks for operators all the same.
+    `dense` is the plain tensor behind an object that was made from one (`as_subclass`), whose class asks for
+    operators all the same.
     """
 
     __slots__ = ("_geometry", "attributes", "dense", "env", "kind", "type")
+    companions = "cpu"  # whatever it claims, its class is given plain tensors
 
     def __init__(
-        self, kind: type[Tensor], attributes: dict[str, Any], type: TensorType, geometry: Geometry, env: Any = None, dense: Tensor | None = None
+        self, kind: type[Tensor], attributes: dict[str, Any], type: TensorType, geometry: Geometry, env: Any = None,
+        dense: Tensor | None = None,
     ) -> None:
-        self.kind, self.attributes, self.type, self._geometry, self.env, self.dense = kind, attributes, type, geometry, env, dense
+        self.kind, self.attributes, self.type, self._geometry, self.env, self.dense = (
+            kind, attributes, type, geometry, env, dense
+        )
 
     def geometry(self) -> Geometry:
         """Dims and strides as they were claimed."""
@@ -97,14 +104,17 @@ class WrapperPayload(Payload):
         """The value of what is behind, or what the class says to `aten._local_scalar_dense`."""
         if self.dense is not None:
             return self.dense.item()
-        owner = self.dressed(Tensor(self))
+        owner = self.rewrapped(Tensor(self))
         return self.kind.__weft_dispatch__(READ_NUMBER, (self.kind,), (owner,), {})
 
     def materialize(self, what: str) -> Any:
         """The bytes of what is behind; refused where nothing is."""
         if self.dense is not None:
             return self.dense._array(what)
-        raise Unsupported(f"{what}: a {self.kind.__name__} is a wrapper and has no data of its own; ask its inner tensors, or define the method on the class")
+        raise Unsupported(
+            f"{what}: a {self.kind.__name__} is a wrapper and has no data of its own; ask its inner tensors, "
+            "or define the method on the class"
+        )
 
     def new_storage(self) -> Any:
         """A version counter for a family of aliases; the storage of what is behind."""
@@ -126,11 +136,13 @@ class WrapperPayload(Payload):
         owner.__dict__.update({name: value for name, value in self.attributes.items() if name != "_is_param"})
         return WrapperPayload(self.kind, owner.__dict__, self.type, self._geometry, self.env, self.dense)
 
-    def dressed(self, out: Tensor) -> Tensor:
+    def rewrapped(self, out: Tensor) -> Tensor:
         """A tensor with this payload as an object of the class, with attributes of its own."""
         if type(out) is self.kind:
             return out
-        made = shaped(self.kind, WrapperPayload(self.kind, {}, self.type, self._geometry, self.env, self.dense), self.attributes)
+        made = shaped(
+            self.kind, WrapperPayload(self.kind, {}, self.type, self._geometry, self.env, self.dense), self.attributes
+        )
         made._storage, made._autograd, made._view = out._storage, out._autograd, out._view
         return made
 
@@ -147,7 +159,10 @@ class WrapperPayload(Payload):
 
     def text(self) -> str:
         """`Two(size=(2, 3), dtype=weft.float32)`."""
-        return f"{self.kind.__name__}(size={tuple(self.type.shape)}, dtype={self.type.dtype})" if self.dense is None else repr(self.dense)
+        return (
+            f"{self.kind.__name__}(size={tuple(self.type.shape)}, dtype={self.type.dtype})" if self.dense is None
+            else repr(self.dense)
+        )
 
 
 def shaped(kind: type[Tensor], payload: WrapperPayload, attributes: dict[str, Any]) -> Tensor:
@@ -163,14 +178,17 @@ def shaped(kind: type[Tensor], payload: WrapperPayload, attributes: dict[str, An
 def over(kind: type[Tensor], dense: Tensor) -> Tensor:
     """An object of a class with `__weft_dispatch__` that shows a plain tensor's memory, without its history."""
     plain = Tensor.detach(dense)
-    return shaped(kind, WrapperPayload(kind, {}, plain.type_, plain.geometry(), getattr(plain._data, "env", None), plain), {})
+    return shaped(
+        kind, WrapperPayload(kind, {}, plain.type_, plain.geometry(), getattr(plain._data, "env", None), plain), {}
+    )
 
 
 def make_wrapper(
-    cls: type[Tensor], size: Sequence[Any], *, dtype: Any = None, strides: Sequence[Any] | None = None, storage_offset: Any = 0, layout: Any = None,
-    device: Any = None, requires_grad: bool = False, **options: Any,
+    cls: type[Tensor], size: Sequence[Any], *, dtype: Any = None, strides: Sequence[Any] | None = None,
+    storage_offset: Any = 0, layout: Any = None, device: Any = None, requires_grad: bool = False, **options: Any,
 ) -> Any:
-    """An object of `cls` that claims sizes, dtype, strides and device and holds nothing: put the inner tensors on it as attributes.
+    """An object of `cls` that claims sizes, dtype, strides and device and holds nothing: put the inner tensors on it
+    as attributes.
 
     Raises ArgumentError unless the class has `__weft_dispatch__`.
     """
@@ -180,7 +198,10 @@ def make_wrapper(
         raise ArgumentError(f"_make_wrapper_subclass(): {cls.__name__} must define {DISPATCH}")
     env: list[Any] = []
     dims = tuple([_dim(n, env) for n in size])
-    geometry = contiguous(dims) if strides is None else Geometry(dims, tuple([_dim(n, env) for n in strides]), _dim(storage_offset, env))
+    geometry = (
+        contiguous(dims) if strides is None
+        else Geometry(dims, tuple([_dim(n, env) for n in strides]), _dim(storage_offset, env))
+    )
     kind = tensor_type(dt.get_default() if dtype is None else dt.as_dtype(dtype), dims, usable(device or "cpu").type)
     out = shaped(cls, WrapperPayload(cls, {}, kind, geometry, env[0] if env else None), {})
     return Tensor.requires_grad_(out) if requires_grad else out
@@ -199,19 +220,23 @@ def is_wrapper(value: Any) -> bool:
     return isinstance(value, Tensor) and type(value._data) is WrapperPayload
 
 
-def dressed(value: Any) -> Any:
+def rewrapped(value: Any) -> Any:
     """The value; a tensor that machinery made around a wrapper's payload is given back as an object of the class."""
-    return value._data.dressed(value) if is_wrapper(value) else value
+    return value._data.rewrapped(value) if is_wrapper(value) else value
 
 
-def _rebuild(kind: type[Tensor], facts: tuple[Any, ...], requires_grad: bool, attributes: dict[str, Any], dense: Tensor | None) -> Tensor:
+def _rebuild(
+    kind: type[Tensor], facts: tuple[Any, ...], requires_grad: bool, attributes: dict[str, Any], dense: Tensor | None
+) -> Tensor:
     dims, strides, offset, dtype, device = facts
     payload = WrapperPayload(kind, {}, tensor_type(dtype, dims, device), Geometry(dims, strides, offset), None, dense)
     out = shaped(kind, payload, attributes)
     return Tensor.requires_grad_(out) if requires_grad else out
 
 
-def default_weft_dispatch(cls: type[Tensor], func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+def default_weft_dispatch(
+    cls: type[Tensor], func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+) -> Any:
     """Run the operator on the plain tensors behind objects that were made from one; its results are plain tensors."""
     plain, given = pytree.map_leaves(_behind, (tuple(args), dict(kwargs or {})))
     return func(*plain, **given)
@@ -222,7 +247,9 @@ def _behind(value: Any) -> Any:
         return value
     dense = value._data.dense
     if dense is None:
-        raise Unsupported(f"{type(value).__name__} holds nothing that an operator could run on: its {DISPATCH} must say what to do")
+        raise Unsupported(
+            f"{type(value).__name__} holds nothing that an operator could run on: its {DISPATCH} must say what to do"
+        )
     return dense
 
 

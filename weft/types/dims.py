@@ -1,4 +1,5 @@
-"""Dims: integers, or exact integer expressions over symbols (sum, product, floor division, remainder, max, min) in normal form."""
+"""Dims: integers, or exact integer expressions over symbols (sum, product, floor division, remainder, max, min)
+in normal form."""
 
 from __future__ import annotations
 
@@ -250,7 +251,8 @@ def mod(a: Dim, b: Dim) -> Dim:
 
 
 def maximum(a: Dim, b: Dim) -> Dim:
-    """The greater of two dims. Maxima of maxima are one maximum over distinct terms, those left out that another is never below."""
+    """The greater of two dims. Maxima of maxima are one maximum over distinct terms, those left out
+    that another is never below."""
     return _extreme("max", a, b)
 
 

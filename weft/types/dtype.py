@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,8 @@ _BY_NAME: dict[str, DType] = {d.name: d for d in ALL} | {
     "cfloat": complex64, "cdouble": complex128,
 }
 _BY_SHORT: dict[str, DType] = {d.short: d for d in ALL}
-BY_NUMPY: dict[np.dtype[Any], DType] = {}  # filled with what NumPy has; read on every operator call
+# Filled with what NumPy has, and each dtype by itself, since the values of some tensors say that; read on every call.
+BY_NUMPY: dict[Any, DType] = {d: d for d in ALL}
 for _d in ALL:
     if _d is not bfloat16:
         BY_NUMPY[_d.numpy] = _d
@@ -154,6 +156,16 @@ def set_default(dtype: DType) -> None:
     if not dtype.is_floating_point:
         raise DTypeError(f"set_default_dtype: only floating-point types are supported as the default type, got {dtype}")
     _default = dtype
+    for listener in _listeners:
+        listener()
+
+
+_listeners: list[Callable[[], None]] = []
+
+
+def on_default_change(listener: Callable[[], None]) -> None:
+    """Call `listener` whenever the default dtype is set: what was found out about numbers may not hold any more."""
+    _listeners.append(listener)
 
 
 def compute_dtype(dtype: DType) -> DType:

@@ -13,12 +13,15 @@ from weft.types.dtype import DType
 
 
 class finfo:
-    """Limits of a floating point dtype (for complex ones: of their parts): bits, eps, max, min, tiny, smallest_normal, resolution."""
+    """Limits of a floating point dtype (for complex ones: of their parts): bits, eps, max, min, tiny,
+    smallest_normal, resolution."""
 
     def __init__(self, type: DType | None = None) -> None:
         wanted = dt.get_default() if type is None else type
         if not (wanted.is_floating_point or wanted.is_complex):
-            raise ArgumentError(f"weft.finfo() requires a floating point input type. Use weft.iinfo to handle '{wanted}'")
+            raise ArgumentError(
+                f"weft.finfo() requires a floating point input type. Use weft.iinfo to handle '{wanted}'"
+            )
         real = wanted.to_real() if wanted.is_complex else wanted
         found: Any = ml_dtypes.finfo(real.numpy)  # type: ignore[no-untyped-call]
         self.bits, self.dtype = real.itemsize * 8, real.name

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 from weft.types.scanner import Scanner
-from weft.types.tensor_type import SIMPLE, Type, list_of, optional, tensor_type, tuple_of
+from weft.types.tensor_type import (
+    SIMPLE,
+    Type,
+    class_of,
+    dict_of,
+    list_of,
+    named_tuple_of,
+    optional,
+    tensor_type,
+    tuple_of,
+)
 
 _SYMBOL = re.compile(r"[siu]\d+\Z")
 
 
 def parse_type(text: str) -> Type:
-    """`f32[s0, 128]`, `Tensor`, `f32[*, *]`, `i64[...]`, `int[]`, `List(f32[3])?`, `(int, float)`. Raises ParseError with line and column."""
+    """`f32[s0, 128]`, `Tensor`, `f32[*, *]`, `i64[...]`, `int[]`, `List(f32[3])?`, `(int, float)`.
+    Raises ParseError with line and column."""
     scanner = Scanner(text)
     found = read_type(scanner)
     scanner.expect_end()
@@ -48,18 +60,66 @@ def _read_plain(scanner: Scanner) -> Type:
         elements = _read_types(scanner)
         return tuple_of(*elements)
     token = scanner.expect_kind("word", "a type")
-    if token.text == "List" and scanner.take("("):
-        element = read_type(scanner)
-        scanner.expect(")")
-        return list_of(element)
+    if token.text in _COMPOUND and scanner.take("("):
+        return _COMPOUND[token.text](scanner)
     if token.text in SIMPLE:
         return SIMPLE[token.text]
     dtype = dt.by_short(token.text)
     if dtype is None and token.text != "Tensor":
-        scanner.fail(f"{token.text!r} is no type; types are f32[...] and the like, Tensor, {', '.join(SIMPLE)}, List(T), (T, T), T?", token)
+        scanner.fail(
+            (
+                f"{token.text!r} is no type; types are f32[...] and the like, Tensor, {', '.join(SIMPLE)}, List(T), "
+                "Dict(K, V), Class(name), (T, T), T?"
+            ),
+            token,
+        )
     dims = _read_tensor_dims(scanner) if dtype is not None or scanner.sees("[") else None
     device = scanner.read().text[1:] if scanner.next.kind == "graph" else "cpu"
     return tensor_type(dtype, dims, device)
+
+
+def _read_list(scanner: Scanner) -> Type:
+    element = read_type(scanner)
+    scanner.expect(")")
+    return list_of(element)
+
+
+def _read_dict(scanner: Scanner) -> Type:
+    key = read_type(scanner)
+    scanner.expect(",")
+    value = read_type(scanner)
+    scanner.expect(")")
+    return dict_of(key, value)
+
+
+def _read_name(scanner: Scanner) -> str:
+    parts = [scanner.expect_kind("word", "a name").text]
+    while scanner.take("."):
+        parts.append(scanner.expect_kind("word", "a name").text)
+    scanner.expect(")")
+    return ".".join(parts)
+
+
+def _read_named_tuple(scanner: Scanner) -> Type:
+    """`NamedTuple(Point)(x: Tensor, y: int)`."""
+    name = _read_name(scanner)
+    fields: dict[str, Type] = {}
+    scanner.expect("(")
+    while not scanner.take(")"):
+        token = scanner.expect_kind("word", "the name of a field")
+        if token.text in fields:
+            scanner.fail(f"field {token.text!r} is there twice", token)
+        scanner.expect(":")
+        fields[token.text] = read_type(scanner)
+        if not scanner.sees(")"):
+            scanner.expect(",")
+    return named_tuple_of(name, fields)
+
+
+_COMPOUND: dict[str, Callable[[Scanner], Type]] = {
+    "List": _read_list, "Dict": _read_dict, "NamedTuple": _read_named_tuple,
+    "Class": lambda scanner: class_of(_read_name(scanner)),
+}
 
 
 def _read_types(scanner: Scanner) -> list[Type]:

@@ -1,9 +1,11 @@
-"""Type promotion, PyTorch's rules: by category first, then by priority (tensors with dims, 0-dim tensors, Python numbers)."""
+"""Type promotion, PyTorch's rules: by category first, then by priority (tensors with dims, 0-dim tensors,
+Python numbers)."""
 
 from __future__ import annotations
 
 from functools import cache
 
+from weft.support.errors import DTypeError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -73,3 +75,17 @@ def can_cast(source: DType, target: DType) -> bool:
     if source.is_floating_point and target.category < dt.FLOAT:
         return False
     return not (source.category != dt.BOOL and target is dt.bool_)
+
+
+_SCALAR_TYPES = {
+    dt.bool_: "Bool", dt.uint8: "Byte", dt.int8: "Char", dt.int16: "Short", dt.int32: "Int", dt.int64: "Long",
+    dt.float16: "Half", dt.bfloat16: "BFloat16", dt.float32: "Float", dt.float64: "Double",
+    dt.complex64: "ComplexFloat", dt.complex128: "ComplexDouble",
+}
+
+
+def check_cast(source: DType, target: DType) -> None:
+    """Raises DTypeError where a result of dtype `source` may not be stored as `target`."""
+    if source is not target and not can_cast(source, target):
+        names = _SCALAR_TYPES[source], _SCALAR_TYPES[target]
+        raise DTypeError(f"result type {names[0]} can't be cast to the desired output type {names[1]}")

@@ -19,7 +19,7 @@ _TOKEN = re.compile(
     | (?P<word>[A-Za-z_]\w*)
     | (?P<float>\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)
     | (?P<int>\d+)
-    | (?P<mark>\.\.\.|->|//|==|!=|>=|[<>()\[\]{}:,=+\-*%?@])
+    | (?P<mark>\.\.\.|->|//|==|!=|>=|[<>()\[\]{}:,=+\-*%?@.])
     """,
     re.VERBOSE,
 )
@@ -34,7 +34,8 @@ class Token(NamedTuple):
 
 
 class Scanner:
-    """Reads tokens one by one. Comments are kept aside by line: `comments[12]` is the comment on line 12, without its mark."""
+    """Reads tokens one by one. Comments are kept aside by line: `comments[12]` is the comment on line 12,
+    without its mark."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -1,4 +1,5 @@
-"""ShapeEnv: where symbols come from, what their example values are, and every question that was answered from them (guards)."""
+"""ShapeEnv: where symbols come from, what their example values are, and every question that was answered
+from them (guards)."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ class ShapeGuard:
 
 @dataclass(frozen=True)
 class Demand:
-    """A relation that must not hold of sizes which the program finds: where it does, the program raises an error of this class with this text."""
+    """A relation that must not hold of unbacked sizes: where it does, the program raises an error of this class
+    with this text."""
 
     relation: Relation
     error: str
@@ -67,17 +69,23 @@ class Demand:
 
 @dataclass(eq=False, repr=False)
 class ShapeEnv:
-    """Symbols with example values. `s*` are sizes bound on entry (>= 0), `i*` integers bound on entry, `u*` bound while running."""
+    """Symbols with example values. `s*` are sizes bound on entry (>= 0), `i*` integers bound on entry,
+    `u*` unbacked ones: bound while the program runs, without an example."""
 
     examples: dict[str, int] = field(default_factory=dict)
     guards: dict[Relation, ShapeGuard] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
-    expected: list[Expr | None] = field(default_factory=list)  # what the next sizes that are found while running are known to be
-    kept: list[Expr] = field(default_factory=list)  # sizes found by a node that is being emitted anew: what takes its place finds the same
+    # what the next unbacked sizes are known to be
+    expected: list[Expr | None] = field(default_factory=list)
+    # unbacked sizes of a node that is being emitted anew: what takes its place has the same
+    reused: list[Expr] = field(default_factory=list)
     demands: list[Demand] = field(default_factory=list)  # what the builder has yet to put into the program
-    origins: dict[str, tuple[Location | None, str]] = field(default_factory=dict)  # of each size found: the line, and what to write instead
+    # of each unbacked size: the line, and what to write instead
+    origins: dict[str, tuple[Location | None, str]] = field(default_factory=dict)
     is_over: bool = False  # whether the capture has ended: to Python, its symbols are numbers from then on
-    _asked: dict[tuple[Dim, Dim], tuple[bool, Relation | None]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _asked: dict[tuple[Dim, Dim], tuple[bool, Relation | None]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def fresh(self, kind: str, example: int | None = None) -> Expr:
         """A new symbol of kind "s", "i" or "u"."""
@@ -91,25 +99,27 @@ class ShapeEnv:
         return dims.symbol(name)
 
     @property
-    def finds_sizes(self) -> bool:
-        """Whether the program finds any size while it runs."""
+    def has_unbacked(self) -> bool:
+        """Whether any size is only known once the program runs."""
         return bool(self.counts.get("u"))
 
-    def found(self, remedy: str = "") -> Expr:
-        """A size that is only known when the operator has run: a `u` symbol, that of an earlier operator where both find the same.
+    def unbacked(self, remedy: str = "") -> Expr:
+        """A size that is only known when the operator has run: a `u` symbol, that of an earlier operator where both
+        have the same.
 
-        remedy: what a program writes instead where it knows the size beforehand, for the error of a question that cannot be answered.
+        remedy: what a program writes instead where it knows the size beforehand, for the error of a question
+        that cannot be answered.
         """
         known = self.expected.pop(0) if self.expected else None
-        if self.kept:
-            known = self.kept.pop(0)
+        if self.reused:
+            known = self.reused.pop(0)
         if known is None:
             known = self.fresh("u")
             self.origins[str(known)] = (user_location(2), remedy)
         return known
 
     def _origin_text(self, names: Iterable[str]) -> str:
-        """Where sizes are found while running, and what to write instead."""
+        """Where unbacked sizes come from, and what to write instead."""
         origins = [self.origins[n] for n in sorted(names) if n in self.origins]
         lines = " and ".join(dict.fromkeys(f"line {where.line}" for where, _ in origins if where is not None))
         remedies = "".join(f"; {remedy}" for remedy in dict.fromkeys(r for _, r in origins if r))
@@ -141,8 +151,8 @@ class ShapeEnv:
         return self._ask(Relation("<", difference))
 
     def refuse(self, relation: Relation, error: Callable[[], WeftError]) -> None:
-        """Raise `error()` where the relation holds: now, and (a guard sees to it) for every size that a later call brings. What hangs on a size that
-        the program finds while it runs becomes a demand, which the program checks."""
+        """Raise `error()` where the relation holds: now, and (a guard sees to it) for every size that a later call
+        brings. What hangs on an unbacked size becomes a demand, which the program checks."""
         if relation.expr.symbols() <= self.examples.keys():
             if self._ask(relation):
                 raise error()
@@ -174,8 +184,8 @@ class ShapeEnv:
         missing = [s for s in relation.expr.symbols() if s not in self.examples]
         if missing:
             raise CaptureError(
-                f"the answer to `{relation}` depends on {', '.join(sorted(missing))}, a size that is only known while the "
-                f"program runs{self._origin_text(missing)}; use weft.cond, or avoid the question"
+                f"the answer to `{relation}` depends on {', '.join(sorted(missing))}, a size that is only known while "
+                f"the program runs{self._origin_text(missing)}; use weft.cond, or avoid the question"
             )
         answer = relation.holds(self.examples)
         self.guards[relation] = ShapeGuard(relation, answer, user_location(2))
@@ -199,8 +209,9 @@ class ShapeEnv:
             return dims.evaluate(d, self.examples)
         except KeyError:
             raise CaptureError(
-                f"Python asks for the value of {d}, a size that is only known while the program runs{self._origin_text(dims.symbols(d))}; keep it in a "
-                "tensor, or move the line out of the compiled function"
+                f"Python asks for the value of {d}, a size that is only known while the program "
+                f"runs{self._origin_text(dims.symbols(d))}; keep it in a tensor, or move the line out of the "
+                "compiled function"
             ) from None
 
 
@@ -263,8 +274,8 @@ def less(a: Dim, b: Dim) -> bool:
 
 
 def is_zero(d: Dim) -> bool:
-    """Whether a dim is 0, where that decides what is computed. A size that is found while the program runs is taken not to be: what follows must then
-    be right for 0 too, or refuse it."""
+    """Whether a dim is 0, where that decides what is computed. An unbacked size is taken not
+    to be: what follows must then be right for 0 too, or refuse it."""
     if isinstance(d, int):
         return d == 0
     env = _required(d, d)
@@ -272,8 +283,8 @@ def is_zero(d: Dim) -> bool:
 
 
 def is_less(a: Dim, b: Dim) -> bool:
-    """Whether a < b, where that decides how something is computed. A size that is found while the program runs is taken not to be less: that way must be
-    right for every size."""
+    """Whether a < b, where that decides how something is computed. A size that is found while the program runs is taken
+    not to be less: that way must be right for every size."""
     if isinstance(a, int) and isinstance(b, int):
         return a < b
     env = _required(a, b)
@@ -308,7 +319,8 @@ def refuse_negative(sizes: Sequence[Dim], error: Callable[[], WeftError]) -> Non
 
 
 def is_left_open(d: Dim) -> bool:
-    """Whether a requested size is the -1 that stands for whatever fits; a number that a later call may bring is asked, a size is never negative."""
+    """Whether a requested size is the -1 that stands for whatever fits; a number that a later call may bring is asked,
+    a size is never negative."""
     return d == -1 if isinstance(d, int) else not _is_size(d) and equal(d, -1)
 
 
@@ -318,8 +330,8 @@ def _is_size(d: Expr) -> bool:
 
 
 def refuse_overflow(sizes: Sequence[Dim], error: Callable[[], WeftError]) -> None:
-    """Raise `error()` where the product of sizes leaves what 64 bits can count. Asked only where a factor is large or any number: what is counted in
-    elements of tensors that exist does not."""
+    """Raise `error()` where the product of sizes leaves what 64 bits can count. Asked only where a factor is large
+    or any number: what is counted in elements of tensors that exist does not."""
     if all(isinstance(d, int) for d in sizes) or not any(_may_be_huge(d) for d in sizes):
         return
     if not any(is_zero(d) for d in sizes):
@@ -337,7 +349,8 @@ def _may_be_huge(d: Dim) -> bool:
 
 
 def fixed(d: Dim) -> int:
-    """The dim as a Python integer, where no formula says what follows from it; a symbolic one is fixed to the example's value, with a guard."""
+    """The dim as a Python integer, where no formula says what follows from it; a symbolic one is fixed to the example's
+    value, with a guard."""
     if isinstance(d, int):
         return d
     env = _required(d, d)
@@ -347,13 +360,14 @@ def fixed(d: Dim) -> int:
 
 
 def is_repeated(d: Dim, other: Dim) -> bool:
-    """Whether broadcasting repeats `d` to be `other`, in an example that tells the two apart. The one question asked then is `d == 1`: not that the
-    two differ, which would refuse a later call whose `other` is 1 as well."""
+    """Whether broadcasting repeats `d` to be `other`, in an example that tells the two apart. The one question asked
+    then is `d == 1`: not that the two differ, which would refuse a later call whose `other` is 1 as well."""
     return _is_one(d) and not _is_one(other) and equal(d, 1)
 
 
 def same_when_summed(size: Dim, wanted: Dim) -> bool:
-    """Whether a dim needs no sum to be of the wanted size. Whether `size` is 1 is never asked: the sum over a dim of size 1 is right too."""
+    """Whether a dim needs no sum to be of the wanted size. Whether `size` is 1 is never asked:
+    the sum over a dim of size 1 is right too."""
     return size == wanted or (wanted != 1 and not is_repeated(wanted, size) and equal(size, wanted))
 
 

@@ -1,6 +1,8 @@
-"""SymInt: the integer that Python code sees where a size is a symbol. Arithmetic stays symbolic, questions become guards.
+"""SymInt: the integer that Python code sees where a size is a symbol. Arithmetic stays symbolic,
+questions become guards.
 
-A SymInt that outlives its capture (a cache of the user's kept it) is a plain number from then on: that of the call that was captured.
+A SymInt that outlives its capture (a cache of the user's kept it) is a plain number from then on: that of the call
+that was captured.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ IntLike = Union[int, "SymInt"]
 
 
 class SymInt:
-    """A symbolic integer. `x.shape[0] * 2` is again symbolic; `x.shape[0] > 8` answers from the example and records a guard."""
+    """A symbolic integer. `x.shape[0] * 2` is again symbolic; `x.shape[0] > 8` answers from the example
+    and records a guard."""
 
     __slots__ = ("_expr", "env")
 

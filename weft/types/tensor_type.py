@@ -1,7 +1,9 @@
-"""TensorType: what is known about a tensor, from nothing (`Tensor`) through `f32[*, *]` and `f32[s0, 128]` to `f32[3, 4]`."""
+"""TensorType: what is known about a tensor, from nothing (`Tensor`) through `f32[*, *]`
+and `f32[s0, 128]` to `f32[3, 4]`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from weakref import WeakValueDictionary
 
 from weft.types import dims as dm
@@ -28,7 +30,8 @@ class Type:
 
 
 class TensorType(Type):
-    """dtype, device and dims of a tensor; None means unknown, dims None means unknown rank. Build with `tensor_type`."""
+    """dtype, device and dims of a tensor; None means unknown, dims None means unknown rank.
+    Build with `tensor_type`."""
 
     __slots__ = ("device", "dims", "dtype")
     dtype: DType | None
@@ -77,7 +80,8 @@ class TensorType(Type):
 
 _Facts = tuple[DType | None, Dims | None, str]
 _RECENT: dict[_Facts, TensorType] = {}  # found at once; emptied when it is full
-_ALIVE: WeakValueDictionary[_Facts, TensorType] = WeakValueDictionary()  # every type that anything holds: there is one of each
+# every type that anything holds: there is one of each
+_ALIVE: WeakValueDictionary[_Facts, TensorType] = WeakValueDictionary()
 _LIMIT = 1 << 14
 
 
@@ -129,11 +133,17 @@ class OptionalType(Type):
     inner: Type
 
     def is_subtype_of(self, other: Type) -> bool:
-        return self is other or other is ANY or (isinstance(other, OptionalType) and self.inner.is_subtype_of(other.inner))
+        return (
+            self is other or other is ANY or (isinstance(other, OptionalType) and self.inner.is_subtype_of(other.inner))
+        )
 
 
 class ListType(Type):
-    """A list of elements of one type. Build with `list_of`."""
+    """A list of elements of one type. Build with `list_of`.
+
+    Lists can be written to, so a list of ints is no list of numbers: whoever takes it for one could put a float into
+    it. What is known of the tensors in it may differ.
+    """
 
     __slots__ = ("element",)
     element: Type
@@ -141,14 +151,54 @@ class ListType(Type):
     def is_subtype_of(self, other: Type) -> bool:
         if isinstance(other, OptionalType):
             return self.is_subtype_of(other.inner)
-        return self is other or other is ANY or (isinstance(other, ListType) and self.element.is_subtype_of(other.element))
+        return (
+            self is other or other is ANY or (isinstance(other, ListType) and _holds_less(self.element, other.element))
+        )
+
+
+class DictType(Type):
+    """A dict from keys of one type to values of one type. Build with `dict_of`. It can be written to, as a list can."""
+
+    __slots__ = ("key", "value")
+    key: Type
+    value: Type
+
+    def is_subtype_of(self, other: Type) -> bool:
+        if isinstance(other, OptionalType):
+            return self.is_subtype_of(other.inner)
+        if self is other or other is ANY:
+            return True
+        return isinstance(other, DictType) and self.key is other.key and _holds_less(self.value, other.value)
+
+
+class ClassType(Type):
+    """An object of a class, known by its qualified name (a scripted Module's `self`). Build with `class_of`."""
+
+    __slots__ = ("name",)
+    name: str
+
+    def is_subtype_of(self, other: Type) -> bool:
+        if isinstance(other, OptionalType):
+            return self.is_subtype_of(other.inner)
+        return self is other or other in (ANY, OBJECT)
+
+
+def _holds_less(inner: Type, outer: Type) -> bool:
+    """Whether the one may stand for the other inside of a container that can be written to."""
+    return (
+        inner is outer
+        or (isinstance(inner, TensorType) and isinstance(outer, TensorType) and inner.is_subtype_of(outer))
+    )
 
 
 class TupleType(Type):
-    """A tuple of given element types. Build with `tuple_of`."""
+    """A tuple of given element types. Build with `tuple_of`.
+    A named one has a `name` and the `fields` of its elements."""
 
-    __slots__ = ("elements",)
+    __slots__ = ("elements", "fields", "name")
     elements: tuple[Type, ...]
+    fields: tuple[str, ...]
+    name: str
 
     def is_subtype_of(self, other: Type) -> bool:
         if self is other or other is ANY:
@@ -157,6 +207,7 @@ class TupleType(Type):
             return self.is_subtype_of(other.inner)
         return (
             isinstance(other, TupleType)
+            and (not other.name or other.name == self.name)
             and len(self.elements) == len(other.elements)
             and all(a.is_subtype_of(b) for a, b in zip(self.elements, other.elements, strict=True))
         )
@@ -201,12 +252,43 @@ def list_of(element: Type) -> Type:
     return _COMPOUND[key]
 
 
+def dict_of(key: Type, value: Type) -> Type:
+    """The type of dicts from `key` to `value`."""
+    found = ("dict", key, value)
+    if found not in _COMPOUND:
+        made = DictType()
+        made.key, made.value, made.text = key, value, f"Dict({key}, {value})"
+        _COMPOUND[found] = made
+    return _COMPOUND[found]
+
+
+def class_of(name: str) -> Type:
+    """The type of objects of the class with this qualified name (identifiers with dots between them)."""
+    key = ("class", name)
+    if key not in _COMPOUND:
+        made = ClassType()
+        made.name, made.text = name, f"Class({name})"
+        _COMPOUND[key] = made
+    return _COMPOUND[key]
+
+
 def tuple_of(*elements: Type) -> Type:
     """The type of tuples with these elements."""
-    key = ("tuple", elements)
+    return _tuple(elements, (), "")
+
+
+def named_tuple_of(name: str, fields: Mapping[str, Type]) -> Type:
+    """The type of named tuples `name(field: type, ...)`."""
+    return _tuple(tuple(fields.values()), tuple(fields), name)
+
+
+def _tuple(elements: tuple[Type, ...], fields: tuple[str, ...], name: str) -> Type:
+    key = ("tuple", elements, fields, name)
     if key not in _COMPOUND:
         made = TupleType()
-        made.elements, made.text = elements, "(" + ", ".join(map(str, elements)) + ")"
+        made.elements, made.fields, made.name = elements, fields, name
+        parts = [f"{f}: {t}" for f, t in zip(fields, elements, strict=True)] if name else map(str, elements)
+        made.text = f"{f'NamedTuple({name})' if name else ''}({', '.join(parts)})"
         _COMPOUND[key] = made
     return _COMPOUND[key]
 
@@ -226,11 +308,17 @@ def unify(a: Type, b: Type) -> Type:
         inner_b = b.inner if isinstance(b, OptionalType) else b
         return optional(unify(inner_a, inner_b))
     if isinstance(a, ListType) and isinstance(b, ListType):
-        return list_of(unify(a.element, b.element))
+        return list_of(unify(a.element, b.element)) if _are_tensors(a.element, b.element) else ANY
+    if isinstance(a, DictType) and isinstance(b, DictType):
+        return dict_of(a.key, unify(a.value, b.value)) if a.key is b.key and _are_tensors(a.value, b.value) else ANY
     if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.elements) == len(b.elements):
         return tuple_of(*(unify(x, y) for x, y in zip(a.elements, b.elements, strict=True)))
     numbers = (INT, FLOAT, BOOL, COMPLEX, NUMBER)
     return NUMBER if a in numbers and b in numbers else ANY
+
+
+def _are_tensors(*types: Type) -> bool:
+    return all(isinstance(t, TensorType) for t in types)
 
 
 def _unify_tensors(a: TensorType, b: TensorType) -> TensorType:

@@ -4,6 +4,6 @@ from weft.autograd.checkpoint import CheckpointError, checkpoint, checkpoint_seq
 from weft.utils.selective import CheckpointPolicy, SelectiveCheckpointContext, create_selective_checkpoint_contexts
 
 __all__ = [
-    "CheckpointError", "CheckpointPolicy", "SelectiveCheckpointContext", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts",
-    "set_checkpoint_early_stop",
+    "CheckpointError", "CheckpointPolicy", "SelectiveCheckpointContext", "checkpoint", "checkpoint_sequential",
+    "create_selective_checkpoint_contexts", "set_checkpoint_early_stop",
 ]

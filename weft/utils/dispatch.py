@@ -1,4 +1,5 @@
-"""weft.utils.dispatch: modes below autograd, and what wrapper subclasses with `__weft_dispatch__` need; docs/subclasses.md shows how they are written."""
+"""weft.utils.dispatch: modes below autograd, and what wrapper subclasses with `__weft_dispatch__` need;
+docs/subclasses.md shows how they are written."""
 
 from __future__ import annotations
 
@@ -10,7 +11,10 @@ from weft.ops.packet import InplaceOverload
 from weft.tensor.flattening import is_traceable_wrapper_subclass, transform_subclass
 from weft.tensor.tensor import Tensor
 
-__all__ = ["WeftDispatchMode", "current_dispatch_modes", "is_traceable_wrapper_subclass", "return_and_correct_aliasing", "transform_subclass"]
+__all__ = [
+    "WeftDispatchMode", "current_dispatch_modes", "is_traceable_wrapper_subclass", "return_and_correct_aliasing",
+    "transform_subclass",
+]
 
 
 def return_and_correct_aliasing(func: Callable[..., Any], args: Any, kwargs: Any, out: Any) -> Any:

@@ -1,4 +1,5 @@
-"""weft.utils.pytree: functions over nested lists, tuples, dictionaries, named tuples and dataclasses, by PyTorch's names."""
+"""weft.utils.pytree: functions over nested lists, tuples, dictionaries, named tuples and dataclasses,
+by PyTorch's names."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from typing import Any
 from weft.support.pytree import LEAF, TreeSpec, flatten, map_leaves, register, unflatten
 
 __all__ = [
-    "LEAF", "TreeSpec", "register_pytree_node", "tree_all", "tree_any", "tree_flatten", "tree_leaves", "tree_map", "tree_map_only", "tree_structure",
-    "tree_unflatten",
+    "LEAF", "TreeSpec", "register_pytree_node", "tree_all", "tree_any", "tree_flatten", "tree_leaves", "tree_map",
+    "tree_map_only", "tree_structure", "tree_unflatten",
 ]
 
 
@@ -34,7 +35,8 @@ def tree_structure(tree: Any) -> TreeSpec:
 
 
 def tree_map(func: Callable[..., Any], tree: Any, *rests: Any) -> Any:
-    """The tree with `func` applied to each leaf, and to those in the same places of other trees of the same structure."""
+    """The tree with `func` applied to each leaf, and to those in the same places of other trees
+    of the same structure."""
     if not rests:
         return map_leaves(func, tree)
     leaves, spec = flatten(tree)

@@ -1,6 +1,8 @@
-"""Selective checkpointing: which operators of a checkpointed region keep their results, and which run again in backward.
+"""Selective checkpointing: which operators of a checkpointed region keep their results,
+and which run again in backward.
 
-Two dispatch modes share a table: the one of the first run puts results there, the one of the second run takes them out instead of computing.
+Two dispatch modes share a table: the one of the first run puts results there, the one of the second run takes them out
+instead of computing.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from weft.tensor.tensor import Tensor
 
 
 class CheckpointPolicy(enum.Enum):
-    """What becomes of an operator's result. weft keeps what is *_SAVE or *_CPU_OFFLOAD; MUST and PREFER mean the same."""
+    """What becomes of an operator's result. weft keeps what is *_SAVE or *_CPU_OFFLOAD;
+    MUST and PREFER mean the same."""
 
     MUST_SAVE = 0
     PREFER_SAVE = 1
@@ -60,8 +63,11 @@ class _FirstRun(WeftDispatchMode):
         self.calls[func] += 1
         wish = self.policy(SelectiveCheckpointContext(False, out), func, *args, **(kwargs or {}))
         keeps = wish if isinstance(wish, bool) else wish not in _RECOMPUTED
-        if keeps and not isinstance(func, InplaceOverload) and not getattr(func, "is_view", False):  # what a write or a view gives is another tensor's
-            self.table[key] = pytree.map_leaves(lambda v: _Kept(v.detach(), v._version) if isinstance(v, Tensor) else v, out)
+        # what a write or a view gives is another tensor's
+        if keeps and not isinstance(func, InplaceOverload) and not getattr(func, "is_view", False):
+            self.table[key] = pytree.map_leaves(
+                lambda v: _Kept(v.detach(), v._version) if isinstance(v, Tensor) else v, out
+            )
         return out
 
 
@@ -86,8 +92,8 @@ def _shown(found: Any, func: Any, allows_writes: bool) -> Any:
     if isinstance(found, _Kept):
         if not allows_writes and found.tensor._version != found.version:
             raise StateError(
-                f"checkpoint: the result of {func} was kept and has been mutated since; clone it before the in-place operator, do not keep it, or pass "
-                "allow_cache_entry_mutation=True"
+                f"checkpoint: the result of {func} was kept and has been mutated since; clone it before the in-place "
+                "operator, do not keep it, or pass allow_cache_entry_mutation=True"
             )
         return found.tensor
     if isinstance(found, (tuple, list)):
@@ -95,11 +101,15 @@ def _shown(found: Any, func: Any, allows_writes: bool) -> Any:
     return found
 
 
-def create_selective_checkpoint_contexts(policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False) -> tuple[Any, Any]:
-    """The two contexts that `checkpoint(..., context_fn=...)` asks for: operators of a list, or those that a policy names, are not run again.
+def create_selective_checkpoint_contexts(
+    policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
+) -> tuple[Any, Any]:
+    """The two contexts that `checkpoint(..., context_fn=...)` asks for: operators of a list, or those that a policy
+    names, are not run again.
 
-    policy_fn_or_list: overloads such as `weft.ops.aten.mm.default`, or a function policy(ctx, op, *args, **kwargs) that gives a CheckpointPolicy
-    (or whether to keep). Views and in-place operators always run again. allow_cache_entry_mutation: do not look whether a kept result was written.
+    policy_fn_or_list: overloads such as `weft.ops.aten.mm.default`, or a function policy(ctx, op, *args, **kwargs)
+    that gives a CheckpointPolicy (or whether to keep). Views and in-place operators always run again.
+    allow_cache_entry_mutation: do not look whether a kept result was written.
     Raises ValueProblem and ArgumentError for anything else.
     """
     policy = policy_fn_or_list
@@ -109,12 +119,19 @@ def create_selective_checkpoint_contexts(policy_fn_or_list: Any, allow_cache_ent
         listed = frozenset(policy)
         policy = lambda ctx, op, *args, **kwargs: op in listed  # noqa: E731
     elif not callable(policy):
-        raise ArgumentError(f"policy_fn_or_list must be either a function or a list of ops, got {type(policy).__name__}")
+        raise ArgumentError(
+            f"policy_fn_or_list must be either a function or a list of ops, got {type(policy).__name__}"
+        )
     table: dict[Key, Any] = {}
     return _FirstRun(policy, table), _SecondRun(table, allow_cache_entry_mutation)
 
 
 def _check_overload(op: Any) -> None:
     if not isinstance(op, Overload):
-        way_out = ". Please update the OpOverloadPacket to a specific OpOverload, such as its .default" if isinstance(op, Packet) else ""
-        raise ValueProblem(f"Expected op in `op_list` to be an OpOverload but got: {op!r} of type {type(op).__name__}{way_out}")
+        way_out = (
+            ". Please update the OpOverloadPacket to a specific OpOverload, such as its .default"
+            if isinstance(op, Packet) else ""
+        )
+        raise ValueProblem(
+            f"Expected op in `op_list` to be an OpOverload but got: {op!r} of type {type(op).__name__}{way_out}"
+        )

@@ -1,4 +1,5 @@
-"""Oracles and samples of operators that open to others, by subject as in the catalogue: NumPy, loops and sums written out, nothing of weft's."""
+"""Oracles and samples of operators that open to others, by subject as in the catalogue: NumPy, loops and sums written
+out, nothing of weft's."""
 
 from tests.ops.oracles import (  # noqa: F401
     creation,

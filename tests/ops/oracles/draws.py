@@ -1,4 +1,5 @@
-"""Random numbers: the bits of one counter from integers alone, and the distribution of every operator that draws, as a cumulative function."""
+"""Random numbers: the bits of one counter from integers alone, and the distribution of every operator that draws,
+as a cumulative function."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ def over(function: Callable[[int], Any], counter: Array, dtype: Any) -> Array:
 
 
 def bits(counter: Array, key: int, width: int) -> Array:
-    return over(lambda c: np.uint64(squares(c, key)).astype(np.int64) if width == 64 else four_rounds(c, key), counter, np.int64)
+    return over(
+        lambda c: np.uint64(squares(c, key)).astype(np.int64) if width == 64 else four_rounds(c, key), counter, np.int64
+    )
 
 
 def normal_of(word: int) -> float:
@@ -57,10 +60,17 @@ def normal_of(word: int) -> float:
 
 _KEY = 0x548C9DECBCE65297
 given("_random_bits", bits, case(I(3, 4, high=99), _KEY), case(I(5, high=99), _KEY, 32))
-given("_uniform", lambda counter, key, dtype: over(lambda c: (squares(c, key) >> 11) * 2.0**-53, counter, float), case(I(3, 4, high=99), _KEY, dtype=dt.float64))
-given("_normal", lambda counter, key, dtype: over(lambda c: normal_of(squares(c, key)), counter, float), case(I(3, 4, high=99), _KEY, dtype=dt.float64))
-given("_random_integer", lambda counter, key, low, high: over(lambda c: (squares(c, key) & (1 << 63) - 1) % (high - low) + low, counter, np.int64),
-      case(I(3, 4, high=99), _KEY, -3, 12))
+given(
+    "_uniform", lambda counter, key, dtype: over(lambda c: (squares(c, key) >> 11) * 2.0**-53, counter, float),
+    case(I(3, 4, high=99), _KEY, dtype=dt.float64),
+)
+given(
+    "_normal", lambda counter, key, dtype: over(lambda c: normal_of(squares(c, key)), counter, float),
+    case(I(3, 4, high=99), _KEY, dtype=dt.float64),
+)
+given("_random_integer", lambda counter, key, low, high: over(
+    lambda c: (squares(c, key) & (1 << 63) - 1) % (high - low) + low, counter, np.int64
+), case(I(3, 4, high=99), _KEY, -3, 12))
 
 
 # ---- distributions: name -> (arguments for n draws, P(X <= x), possible values: None for any)
@@ -119,7 +129,10 @@ drawn("random", integers(0, 2**53), lambda n: (zeros(n),))
 drawn("random.from", integers(-3, 4), lambda n: (zeros(n), -3, 4))
 drawn("random.to", integers(0, 7), lambda n: (zeros(n), 7))
 drawn("randperm", lambda x: min(max((math.floor(x) + 1) / DRAWS, 0.0), 1.0), lambda n: (n,))
-drawn("multinomial", lambda x: 0.0 if x < 0 else (0.1, 0.4, 1.0)[min(math.floor(x), 2)], lambda n: (np.array([0.2, 0.6, 1.2]), n, True))
+drawn(
+    "multinomial", lambda x: 0.0 if x < 0 else (0.1, 0.4, 1.0)[min(math.floor(x), 2)],
+    lambda n: (np.array([0.2, 0.6, 1.2]), n, True),
+)
 drawn("dropout nn::dropout", two(0.75, 0.0, 4 / 3), lambda n: (zeros(n) + 1, 0.25, True))
 drawn("nn::dropout1d", two(0.75, 0.0, 4 / 3), lambda n: (np.ones((n, 1, 1)), 0.25, True))
 drawn("nn::dropout2d", two(0.75, 0.0, 4 / 3), lambda n: (np.ones((n, 1, 1, 1)), 0.25, True))

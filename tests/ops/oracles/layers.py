@@ -48,28 +48,54 @@ def over_batch(x: Array) -> tuple[Array, Array]:
     return x.mean(axes), x.var(axes)
 
 
-def running_norm(x: Array, mean: Any, var: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float) -> Array:
+def running_norm(
+    x: Array, mean: Any, var: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
+) -> Array:
     return batch_norm(x, *(over_batch(x) if training else (mean, var)), weight, bias, eps)
 
 
-def instance_norm(x: Array, mean: Any, var: Any, weight: Any, bias: Any, own: bool, momentum: float, eps: float) -> Array:
+def instance_norm(
+    x: Array, mean: Any, var: Any, weight: Any, bias: Any, own: bool, momentum: float, eps: float
+) -> Array:
     return group_norm(x, x.shape[1], weight, bias, eps) if own else batch_norm(x, mean, var, weight, bias, eps)
 
 
-given("layer_norm", layer_norm, case(F(3, 4), (4,)), case(F(2, 3, 4), (3, 4), F(3, 4), F(3, 4), 1e-3), case(F(5, 6), (6,), F(6)))
-given("native_layer_norm", lambda x, shape, weight, bias, eps: (layer_norm(x, shape, weight, bias, eps), *moments(x, tuple(range(-len(shape), 0)), eps)))
+given(
+    "layer_norm", layer_norm, case(F(3, 4), (4,)), case(F(2, 3, 4), (3, 4), F(3, 4), F(3, 4), 1e-3),
+    case(F(5, 6), (6,), F(6)),
+)
+given("native_layer_norm", lambda x, shape, weight, bias, eps: (
+    layer_norm(x, shape, weight, bias, eps), *moments(x, tuple(range(-len(shape), 0)), eps)
+))
 given("group_norm", group_norm)
-given("rms_norm", lambda x, shape, weight, eps: affine(x / np.sqrt((x**2).mean(tuple(range(-len(shape), 0)), keepdims=True) + (np.finfo(x.dtype).eps if eps is None else eps)),
-                                                       weight, None))
-given("batch_norm_train", lambda x, weight, bias, eps: (batch_norm(x, *over_batch(x), weight, bias, eps), *over_batch(x)))
+given("rms_norm", lambda x, shape, weight, eps: affine(
+    x / np.sqrt(
+        (x**2).mean(tuple(range(-len(shape), 0)), keepdims=True) + (np.finfo(x.dtype).eps if eps is None else eps)
+    ),
+    weight, None,
+))
+given(
+    "batch_norm_train", lambda x, weight, bias, eps: (batch_norm(x, *over_batch(x), weight, bias, eps), *over_batch(x))
+)
 given("batch_norm_eval", lambda x, weight, bias, mean, var, eps: batch_norm(x, mean, var, weight, bias, eps),
       case(F(3, 2, 4), F(2), F(2), F(2), P(2), 1e-3), case(F(3, 2), None, None, F(2), P(2), 1e-5))
-given("nn::batch_norm", running_norm, case(F(3, 2, 4), F(2), P(2), F(2), F(2)), case(F(4, 3), None, None, None, F(3), True))
-given("nn::instance_norm", instance_norm, case(F(2, 3, 4)), case(F(2, 3, 4), F(3), P(3), F(3), F(3), False), case(F(2, 2, 3, 3), weight=F(2), bias=F(2)))
-given("nn::normalize", lambda x, p, dim, eps: x / np.maximum((np.abs(x)**p).sum(dim, keepdims=True)**(1 / p), eps), case(F(3, 4)), case(F(2, 3, 4), 3.0, -1))
+given(
+    "nn::batch_norm", running_norm, case(F(3, 2, 4), F(2), P(2), F(2), F(2)),
+    case(F(4, 3), None, None, None, F(3), True),
+)
+given(
+    "nn::instance_norm", instance_norm, case(F(2, 3, 4)), case(F(2, 3, 4), F(3), P(3), F(3), F(3), False),
+    case(F(2, 2, 3, 3), weight=F(2), bias=F(2)),
+)
+given(
+    "nn::normalize", lambda x, p, dim, eps: x / np.maximum((np.abs(x)**p).sum(dim, keepdims=True)**(1 / p), eps),
+    case(F(3, 4)), case(F(2, 3, 4), 3.0, -1),
+)
 
 
-def attention(q: Array, k: Array, v: Array, mask: Any, dropout: float, causal: bool, scale: float | None, gqa: bool) -> Array:
+def attention(
+    q: Array, k: Array, v: Array, mask: Any, dropout: float, causal: bool, scale: float | None, gqa: bool
+) -> Array:
     if gqa:
         k, v = (np.repeat(t, q.shape[-3] // t.shape[-3], -3) for t in (k, v))
     scores = q @ np.swapaxes(k, -2, -1) * (scale if scale is not None else q.shape[-1]**-0.5)
@@ -80,12 +106,18 @@ def attention(q: Array, k: Array, v: Array, mask: Any, dropout: float, causal: b
     return softmax(scores, -1) @ v
 
 
-given("scaled_dot_product_attention", attention, case(F(2, 3, 4), F(2, 5, 4), F(2, 5, 2)), case(F(1, 2, 3, 4), F(1, 2, 3, 4), F(1, 2, 3, 4), is_causal=True),
-      case(F(3, 4), F(5, 4), F(5, 2), F(3, 5), scale=0.3), case(F(1, 4, 3, 2), F(1, 2, 5, 2), F(1, 2, 5, 2), enable_gqa=True))
+given(
+    "scaled_dot_product_attention", attention, case(F(2, 3, 4), F(2, 5, 4), F(2, 5, 2)),
+    case(F(1, 2, 3, 4), F(1, 2, 3, 4), F(1, 2, 3, 4), is_causal=True),
+    case(F(3, 4), F(5, 4), F(5, 2), F(3, 5), scale=0.3),
+    case(F(1, 4, 3, 2), F(1, 2, 5, 2), F(1, 2, 5, 2), enable_gqa=True),
+)
 
 
-def embedding_bag(index: Array, weight: Array, offsets: Any, max_norm: Any, norm_type: Any, by_frequency: bool, mode: str, sparse: bool, scales: Any,
-                  last: bool, padding: Any) -> Array:
+def embedding_bag(
+    index: Array, weight: Array, offsets: Any, max_norm: Any, norm_type: Any, by_frequency: bool, mode: str,
+    sparse: bool, scales: Any, last: bool, padding: Any,
+) -> Array:
     if index.ndim == 2:
         bags = [(row, None if scales is None else scales[i]) for i, row in enumerate(index)]
     else:
@@ -100,15 +132,22 @@ def embedding_bag(index: Array, weight: Array, offsets: Any, max_norm: Any, norm
     return out
 
 
-given("nn::embedding", lambda index, weight, *_: weight[index], case(I(2, 3, high=5), F(5, 4)), case(I(high=5), F(5, 4)))
-given("nn::embedding_bag", embedding_bag, case(I(3, 2, high=5), F(5, 4)), case(I(2, 3, high=5), F(5, 2), mode="sum", per_sample_weights=F(2, 3)),
-      case(I(2, 3, high=5), F(5, 2), mode="max", padding_idx=2))
+given(
+    "nn::embedding", lambda index, weight, *_: weight[index], case(I(2, 3, high=5), F(5, 4)), case(I(high=5), F(5, 4))
+)
+given(
+    "nn::embedding_bag", embedding_bag, case(I(3, 2, high=5), F(5, 4)),
+    case(I(2, 3, high=5), F(5, 2), mode="sum", per_sample_weights=F(2, 3)),
+    case(I(2, 3, high=5), F(5, 2), mode="max", padding_idx=2),
+)
 
 
 # ---- images
 def affine_grid(theta: Array, size: Any, corners: bool | None) -> Array:
     ends = [1.0 if corners else 1 - 1 / n for n in size[2:]]
-    axes = np.meshgrid(*(np.linspace(-e, e, n) if n > 1 else np.zeros(1) for e, n in zip(ends, size[2:], strict=True)), indexing="ij")
+    axes = np.meshgrid(
+        *(np.linspace(-e, e, n) if n > 1 else np.zeros(1) for e, n in zip(ends, size[2:], strict=True)), indexing="ij"
+    )
     base = np.stack([*axes[::-1], np.ones_like(axes[0])], -1)
     return np.einsum("nij,...j->n...i", theta, base)
 
@@ -130,7 +169,10 @@ def grid_sample(x: Array, grid: Array, mode: str, padding: str, corners: bool | 
             if padding == "reflection":
                 place = reflected(place, 0 if corners else -0.5, size - 1 if corners else size - 0.5)
             at.append(min(max(place, 0), size - 1) if padding != "zeros" else place)
-        cells = [[(int(np.round(p)), 1.0)] if mode == "nearest" else [(int(np.floor(p)), 1 - p + np.floor(p)), (int(np.floor(p)) + 1, p - np.floor(p))] for p in at]
+        cells = [
+            [(int(np.round(p)), 1.0)] if mode == "nearest"
+            else [(int(np.floor(p)), 1 - p + np.floor(p)), (int(np.floor(p)) + 1, p - np.floor(p))] for p in at
+        ]
         for c0, w0 in cells[0]:
             for c1, w1 in cells[1]:
                 if 0 <= c0 < x.shape[3] and 0 <= c1 < x.shape[2]:
@@ -142,7 +184,10 @@ def interpolate(x: Array, size: Any, factor: Any, mode: str, corners: Any, recom
     """Nearest and linear, dim by dim."""
     rank = x.ndim - 2
     factors = factor if isinstance(factor, tuple) else (factor,) * rank
-    sizes = [int(n * f) for n, f in zip(x.shape[2:], factors, strict=True)] if size is None else (size if isinstance(size, tuple) else (size,) * rank)
+    sizes = (
+        [int(n * f) for n, f in zip(x.shape[2:], factors, strict=True)] if size is None
+        else (size if isinstance(size, tuple) else (size,) * rank)
+    )
     for axis, (n, target) in enumerate(zip(x.shape[2:], sizes, strict=True), start=2):
         step = n / target if size is not None or recompute else 1 / factors[axis - 2]
         rows = np.moveaxis(x, axis, 0)
@@ -160,8 +205,16 @@ def interpolate(x: Array, size: Any, factor: Any, mode: str, corners: Any, recom
     return x
 
 
-given("nn::affine_grid", affine_grid, case(F(2, 2, 3), (2, 1, 3, 4)), case(F(1, 3, 4), (1, 2, 2, 3, 2), align_corners=True))
-given("nn::grid_sample", grid_sample, case(F(2, 3, 4, 5), F(2, 2, 3, 2)), case(F(1, 2, 3, 4), F(1, 2, 2, 2), "bilinear", "border", True),
-      case(F(1, 2, 3, 4), F(1, 2, 2, 2), "bilinear", "reflection"), case(F(1, 2, 3, 4), F(1, 3, 2, 2), "nearest"))
-given("nn::interpolate", interpolate, case(F(1, 2, 5), 3), case(F(1, 2, 3, 4), scale_factor=2.0, mode="bilinear"), case(F(1, 1, 4), 7, mode="linear", align_corners=True),
-      case(F(1, 2, 4, 6), (2, 3), mode="area"))
+given(
+    "nn::affine_grid", affine_grid, case(F(2, 2, 3), (2, 1, 3, 4)),
+    case(F(1, 3, 4), (1, 2, 2, 3, 2), align_corners=True),
+)
+given(
+    "nn::grid_sample", grid_sample, case(F(2, 3, 4, 5), F(2, 2, 3, 2)),
+    case(F(1, 2, 3, 4), F(1, 2, 2, 2), "bilinear", "border", True),
+    case(F(1, 2, 3, 4), F(1, 2, 2, 2), "bilinear", "reflection"), case(F(1, 2, 3, 4), F(1, 3, 2, 2), "nearest"),
+)
+given(
+    "nn::interpolate", interpolate, case(F(1, 2, 5), 3), case(F(1, 2, 3, 4), scale_factor=2.0, mode="bilinear"),
+    case(F(1, 1, 4), 7, mode="linear", align_corners=True), case(F(1, 2, 4, 6), (2, 3), mode="area"),
+)

@@ -17,11 +17,19 @@ Array = Any
 def reduced(x: Array, reduction: str, weight: Any = None) -> Array:
     if weight is not None:
         x = x * weight
-    return {"none": x, "sum": x.sum(), "mean": x.sum() / np.broadcast_to(weight, x.shape).sum() if weight is not None else x.mean()}[reduction]
+    return {
+        "none": x, "sum": x.sum(),
+        "mean": x.sum() / np.broadcast_to(weight, x.shape).sum() if weight is not None else x.mean(),
+    }[reduction]
 
 
 def bce(p: Array, y: Array, weight: Any, _a: Any, _r: Any, reduction: str) -> Array:
-    return plain(-(y * np.maximum(np.log(p), -100) + (1 - y) * np.maximum(np.log1p(-p), -100)) * (1 if weight is None else weight), reduction)
+    return plain(
+        -(y * np.maximum(np.log(p), -100) + (1 - y) * np.maximum(np.log1p(-p), -100)) * (
+            1 if weight is None else weight
+        ),
+        reduction,
+    )
 
 
 def plain(x: Array, reduction: str) -> Array:
@@ -42,7 +50,9 @@ def nll(x: Array, target: Array, weight: Any, _a: Any, ignore: int, _r: Any, red
     return out.sum() / share.sum() if reduction == "mean" else plain(out, reduction)
 
 
-def cross_entropy(x: Array, target: Array, weight: Any, _a: Any, ignore: int, _r: Any, reduction: str, smoothing: float) -> Array:
+def cross_entropy(
+    x: Array, target: Array, weight: Any, _a: Any, ignore: int, _r: Any, reduction: str, smoothing: float
+) -> Array:
     logs = log_softmax(x, 1 if x.ndim > 1 else 0)
     if target.dtype.kind == "f":
         axis, count = (1, x.shape[1]) if x.ndim > 1 else (0, x.shape[0])
@@ -75,16 +85,37 @@ def kl_div(x: Array, y: Array, _a: Any, _r: Any, reduction: str, is_log: bool) -
 
 
 _PAIR = (F(3, 4), F(3, 4))
-given("nn::binary_cross_entropy", bce, case(P(3, 4), P(3, 4)), case(P(3, 4), P(3, 4), P(4), reduction="sum"), case(P(3), P(3), reduction="none"))
-given("nn::binary_cross_entropy_with_logits", bce_logits, case(F(3, 4), P(3, 4)), case(F(3, 4), P(3, 4), P(4), reduction="sum", pos_weight=P(4)))
-given("nn::nll_loss", nll, case(F(3, 4), I(3, high=4)), case(F(2, 3, 4), I(2, 4, high=3), P(3)), case(F(3, 4), I(3, high=4), ignore_index=1, reduction="sum"))
-given("nn::cross_entropy", cross_entropy, case(F(3, 4), I(3, high=4)), case(F(2, 3, 4), I(2, 4, high=3), P(3), label_smoothing=0.2), case(F(3, 4), P(3, 4)),
-      case(F(3, 4), I(3, high=4), reduction="none"))
+given(
+    "nn::binary_cross_entropy", bce, case(P(3, 4), P(3, 4)), case(P(3, 4), P(3, 4), P(4), reduction="sum"),
+    case(P(3), P(3), reduction="none"),
+)
+given(
+    "nn::binary_cross_entropy_with_logits", bce_logits, case(F(3, 4), P(3, 4)),
+    case(F(3, 4), P(3, 4), P(4), reduction="sum", pos_weight=P(4)),
+)
+given(
+    "nn::nll_loss", nll, case(F(3, 4), I(3, high=4)), case(F(2, 3, 4), I(2, 4, high=3), P(3)),
+    case(F(3, 4), I(3, high=4), ignore_index=1, reduction="sum"),
+)
+given(
+    "nn::cross_entropy", cross_entropy, case(F(3, 4), I(3, high=4)),
+    case(F(2, 3, 4), I(2, 4, high=3), P(3), label_smoothing=0.2), case(F(3, 4), P(3, 4)),
+    case(F(3, 4), I(3, high=4), reduction="none"),
+)
 given("nn::huber_loss", huber, case(*_PAIR), case(*_PAIR, "sum", 0.3))
 given("nn::smooth_l1_loss", smooth_l1, case(*_PAIR), case(*_PAIR, reduction="none", beta=0.3))
-given("nn::l1_loss", lambda x, y, _a, _r, reduction, weight: reduced(np.abs(x - y), reduction, weight), case(*_PAIR), case(*_PAIR, reduction="none"))
-given("nn::mse_loss", lambda x, y, _a, _r, reduction, weight: reduced((x - y)**2, reduction, weight), case(*_PAIR), case(*_PAIR, reduction="sum"))
-given("nn::kl_div", kl_div, case(F(3, 4), P(3, 4)), case(F(3, 4), F(3, 4), reduction="batchmean", log_target=True), case(F(3), P(3), reduction="sum"))
+given(
+    "nn::l1_loss", lambda x, y, _a, _r, reduction, weight: reduced(np.abs(x - y), reduction, weight), case(*_PAIR),
+    case(*_PAIR, reduction="none"),
+)
+given(
+    "nn::mse_loss", lambda x, y, _a, _r, reduction, weight: reduced((x - y)**2, reduction, weight), case(*_PAIR),
+    case(*_PAIR, reduction="sum"),
+)
+given(
+    "nn::kl_div", kl_div, case(F(3, 4), P(3, 4)), case(F(3, 4), F(3, 4), reduction="batchmean", log_target=True),
+    case(F(3), P(3), reduction="sum"),
+)
 
 
 # ---- CTC: the probability of a target is the sum over all paths that collapse to it
@@ -96,18 +127,28 @@ def path_loss(logs: Array, target: Any, blank: int) -> float:
     return -total
 
 
-def ctc(logs: Array, targets: Array, lengths: Any, target_lengths: Any, blank: int, zero_infinity: bool = False) -> Array:
-    out = np.array([path_loss(logs[:t, n], targets[n, :u], blank) for n, (t, u) in enumerate(zip(np.asarray(lengths), np.asarray(target_lengths), strict=True))])
+def ctc(
+    logs: Array, targets: Array, lengths: Any, target_lengths: Any, blank: int, zero_infinity: bool = False
+) -> Array:
+    out = np.array([
+        path_loss(logs[:t, n], targets[n, :u], blank)
+        for n, (t, u) in enumerate(zip(np.asarray(lengths), np.asarray(target_lengths), strict=True))
+    ])
     return np.where(np.isinf(out), 0, out) if zero_infinity else out
 
 
-def ctc_reduced(logs: Array, targets: Array, lengths: Any, target_lengths: Any, blank: int, reduction: str, zero_infinity: bool) -> Array:
+def ctc_reduced(
+    logs: Array, targets: Array, lengths: Any, target_lengths: Any, blank: int, reduction: str, zero_infinity: bool
+) -> Array:
     out = ctc(logs, targets, lengths, target_lengths, blank, zero_infinity)
     return (out / np.maximum(np.asarray(target_lengths), 1)).mean() if reduction == "mean" else plain(out, reduction)
 
 
-def ctc_backward(grad: Array, logs: Array, targets: Array, lengths: Any, target_lengths: Any, blank: int, zero_infinity: bool) -> Array:
-    """The gradient with respect to logits: each class's probability less its share in the paths that collapse to the target."""
+def ctc_backward(
+    grad: Array, logs: Array, targets: Array, lengths: Any, target_lengths: Any, blank: int, zero_infinity: bool
+) -> Array:
+    """The gradient with respect to logits: each class's probability less its share in the paths
+    that collapse to the target."""
     out = np.zeros_like(logs)
     for n, (t, u) in enumerate(zip(np.asarray(lengths), np.asarray(target_lengths), strict=True)):
         share, rows = np.zeros((int(t), logs.shape[2])), np.arange(int(t))
@@ -123,5 +164,8 @@ def _ctc(rng: Any) -> tuple[Any, ...]:
 
 
 given("_ctc_loss", ctc, lambda rng: [(_ctc(rng), {})])
-given("nn::ctc_loss", ctc_reduced, lambda rng: [((*_ctc(rng)[:2], (4, 3), (2, 1)), {}), ((*_ctc(rng)[:2], (4, 3), (2, 1)), {"reduction": "sum"})])
+given(
+    "nn::ctc_loss", ctc_reduced,
+    lambda rng: [((*_ctc(rng)[:2], (4, 3), (2, 1)), {}), ((*_ctc(rng)[:2], (4, 3), (2, 1)), {"reduction": "sum"})],
+)
 given("_ctc_loss_backward", ctc_backward, lambda rng: [((rng.uniform(0.5, 1, 2), *_ctc(rng), 0, False), {})])

@@ -36,7 +36,10 @@ def selu(x: Array, *_: Any) -> Array:
 
 
 def mvlgamma(x: Array, p: int) -> Array:
-    return p * (p - 1) / 4 * math.log(math.pi) + sum(np.vectorize(math.lgamma, otypes=[float])(x - j / 2) for j in range(p))
+    return (
+        p * (p - 1) / 4 * math.log(math.pi)
+        + sum(np.vectorize(math.lgamma, otypes=[float])(x - j / 2) for j in range(p))
+    )
 
 
 given("elu", elu)
@@ -48,7 +51,10 @@ given("softplus", softplus)
 given("softsign", lambda x: x / (1 + np.abs(x)))
 given("tanhshrink", lambda x: x - np.tanh(x))
 given("logsigmoid", lambda x: -np.logaddexp(0, -x))
-given("prelu", lambda x, weight: np.where(x > 0, x, x * (weight.reshape((-1,) + (1,) * (x.ndim - 2)) if x.ndim > 1 else weight)))
+given(
+    "prelu",
+    lambda x, weight: np.where(x > 0, x, x * (weight.reshape((-1,) + (1,) * (x.ndim - 2)) if x.ndim > 1 else weight)),
+)
 given("glu", lambda x, dim: np.split(x, 2, dim)[0] * sigmoid(np.split(x, 2, dim)[1]))
 given("mvlgamma", mvlgamma, lambda rng: [((rng.uniform(1.2, 4, (3, 4)), 3), {}), ((rng.uniform(0.6, 4, ()), 2), {})])
 given("nn::hardsigmoid", lambda x, *_: np.clip(x / 6 + 0.5, 0, 1))

@@ -1,4 +1,5 @@
-"""Where oracles and samples stand that are no line of an entry: loops and sums written out, for operators that open to others."""
+"""Where oracles and samples stand that are no line of an entry: loops and sums written out, for operators
+that open to others."""
 
 from __future__ import annotations
 
@@ -15,8 +16,11 @@ OF_BITS: set[str] = set()
 OF_FLOATS: set[str] = set()
 
 
-def given(names: str, oracle: Callable[..., Any] | None, *cases: Any, of_bits: bool = False, of_floats: bool = False) -> None:
-    """What operators (of aten, where no namespace is written) are held against, and inputs for them. An oracle takes all arguments, in schema order."""
+def given(
+    names: str, oracle: Callable[..., Any] | None, *cases: Any, of_bits: bool = False, of_floats: bool = False
+) -> None:
+    """What operators (of aten, where no namespace is written) are held against, and inputs for them.
+    An oracle takes all arguments, in schema order."""
     for short in names.split():
         name = short if "::" in short else f"aten::{short}"
         assert name not in ORACLES and name not in SAMPLES, f"{name} is given twice"

@@ -31,13 +31,19 @@ def convolve(x: Array, w: Array, bias: Any, stride: Any, padding: Any, dilation:
     else:
         pads = [(p, p) for p in each(padding, rank)]
     x = np.pad(x, [(0, 0), (0, 0), *pads])
-    sizes = [(n - (k - 1) * d - 1) // s + 1 for n, k, d, s in zip(x.shape[2:], w.shape[2:], dilation, stride, strict=True)]
+    sizes = [
+        (n - (k - 1) * d - 1) // s + 1 for n, k, d, s in zip(x.shape[2:], w.shape[2:], dilation, stride, strict=True)
+    ]
     out = np.zeros((x.shape[0], w.shape[0], *sizes), np.result_type(x, w))
     per_group, channels = w.shape[0] // groups, x.shape[1] // groups
     for o, at in itertools.product(range(w.shape[0]), np.ndindex(*sizes)):
         first = o // per_group * channels
-        window = x[(slice(None), slice(first, first + channels),
-                    *(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(at, stride, w.shape[2:], dilation, strict=True)))]
+        window = x[(
+            slice(None), slice(first, first + channels),
+            *(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(
+                at, stride, w.shape[2:], dilation, strict=True
+            )),
+        )]
         out[(slice(None), o, *at)] = (window * w[o]).sum(tuple(range(1, rank + 2)))
     return out if bias is None else out + bias.reshape((-1,) + (1,) * rank)
 
@@ -48,12 +54,20 @@ def convolve_input(grad: Array, w: Array, size: Any, stride: Any, padding: Any, 
     stride, pads, dilation = each(stride, rank), each(padding, rank), each(dilation, rank)
     spatial = tuple(size)[-rank:]
     per_group, channels = w.shape[0] // groups, w.shape[1]
-    wide = np.zeros((grad.shape[0], channels * groups, *(n + 2 * p + s * k * d for n, p, s, k, d in zip(spatial, pads, stride, w.shape[2:], dilation, strict=True))),
-                    np.result_type(grad, w))
+    wide = np.zeros(
+        (grad.shape[0], channels * groups, *(
+            n + 2 * p + s * k * d for n, p, s, k, d in zip(spatial, pads, stride, w.shape[2:], dilation, strict=True)
+        )),
+        np.result_type(grad, w),
+    )
     for o, at in itertools.product(range(w.shape[0]), np.ndindex(*grad.shape[2:])):
         first = o // per_group * channels
-        window = (slice(None), slice(first, first + channels),
-                  *(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(at, stride, w.shape[2:], dilation, strict=True)))
+        window = (
+            slice(None), slice(first, first + channels),
+            *(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(
+                at, stride, w.shape[2:], dilation, strict=True
+            )),
+        )
         wide[window] += grad[(slice(None), o, *at)].reshape((-1,) + (1,) * (rank + 1)) * w[o]
     return wide[(slice(None), slice(None), *(slice(p, p + n) for p, n in zip(pads, spatial, strict=True)))]
 
@@ -68,33 +82,62 @@ def convolve_weight(grad: Array, x: Array, size: Any, stride: Any, padding: Any,
     out = np.zeros((grad.shape[1], channels, *kernel), np.result_type(grad, x))
     for o, at in itertools.product(range(grad.shape[1]), np.ndindex(*grad.shape[2:])):
         first = o // per_group * channels
-        window = x[(slice(None), slice(first, first + channels),
-                    *(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(at, stride, kernel, dilation, strict=True)))]
+        window = x[(
+            slice(None), slice(first, first + channels),
+            *(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(at, stride, kernel, dilation, strict=True))
+        )]
         out[o] += (window * grad[(slice(None), o, *at)].reshape((-1,) + (1,) * (rank + 1))).sum(0)
     return out
 
 
-def transposed(x: Array, w: Array, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int, dilation: Any) -> Array:
+def transposed(
+    x: Array, w: Array, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int, dilation: Any
+) -> Array:
     rank = w.ndim - 2
     if x.ndim == rank + 1:
         return transposed(x[None], w, bias, stride, padding, output_padding, groups, dilation)[0]
     size = [(n - 1) * s - 2 * p + (k - 1) * d + o + 1 for n, s, p, k, d, o in zip(
-        x.shape[2:], each(stride, rank), each(padding, rank), w.shape[2:], each(dilation, rank), each(output_padding, rank), strict=True)]
+        x.shape[2:], each(stride, rank), each(padding, rank), w.shape[2:], each(dilation, rank),
+        each(output_padding, rank), strict=True)]
     out = convolve_input(x, w, size, stride, padding, dilation, groups)
     return out if bias is None else out + bias.reshape((-1,) + (1,) * rank)
 
 
-given("conv1d", convolve, case(F(2, 2, 6), F(3, 2, 3)), case(F(1, 4, 7), F(2, 2, 3), F(2), stride=2, padding=1, dilation=2, groups=2), case(F(2, 5), F(3, 2, 2)))
-given("conv2d", convolve, case(F(1, 2, 4, 5), F(3, 2, 3, 2)), case(F(1, 2, 5, 3), F(2, 1, 2, 2), F(2), stride=(2, 1), padding=1, groups=2), case(F(2, 4, 4), F(1, 2, 3, 3)))
-given("conv3d", convolve, case(F(1, 1, 3, 3, 4), F(2, 1, 2, 2, 2)), case(F(1, 1, 3, 3, 3), F(2, 1, 2, 1, 2), F(2), padding=(1, 0, 1)))
-given("conv1d.padding", convolve, case(F(2, 2, 6), F(3, 2, 3), None, 1, "same"), case(F(2, 2, 6), F(3, 2, 2), None, 2, "valid"))
-given("conv2d.padding", convolve, case(F(1, 2, 4, 5), F(3, 2, 3, 2), None, 1, "same"), case(F(1, 2, 4, 5), F(3, 2, 3, 3), F(3), 1, "valid"))
+given(
+    "conv1d", convolve, case(F(2, 2, 6), F(3, 2, 3)),
+    case(F(1, 4, 7), F(2, 2, 3), F(2), stride=2, padding=1, dilation=2, groups=2), case(F(2, 5), F(3, 2, 2)),
+)
+given(
+    "conv2d", convolve, case(F(1, 2, 4, 5), F(3, 2, 3, 2)),
+    case(F(1, 2, 5, 3), F(2, 1, 2, 2), F(2), stride=(2, 1), padding=1, groups=2), case(F(2, 4, 4), F(1, 2, 3, 3)),
+)
+given(
+    "conv3d", convolve, case(F(1, 1, 3, 3, 4), F(2, 1, 2, 2, 2)),
+    case(F(1, 1, 3, 3, 3), F(2, 1, 2, 1, 2), F(2), padding=(1, 0, 1)),
+)
+given(
+    "conv1d.padding", convolve, case(F(2, 2, 6), F(3, 2, 3), None, 1, "same"),
+    case(F(2, 2, 6), F(3, 2, 2), None, 2, "valid"),
+)
+given(
+    "conv2d.padding", convolve, case(F(1, 2, 4, 5), F(3, 2, 3, 2), None, 1, "same"),
+    case(F(1, 2, 4, 5), F(3, 2, 3, 3), F(3), 1, "valid"),
+)
 given("conv3d.padding", convolve, case(F(1, 1, 3, 3, 4), F(2, 1, 2, 1, 3), None, 1, "same"))
-given("_convolve", lambda x, w, size, stride, padding, dilation, groups: convolve(x, w, None, stride, padding, dilation, groups))
+given(
+    "_convolve",
+    lambda x, w, size, stride, padding, dilation, groups: convolve(x, w, None, stride, padding, dilation, groups),
+)
 given("_convolve_input", convolve_input)
 given("_convolve_weight", convolve_weight)
-given("conv_transpose1d", transposed, case(F(2, 3, 4), F(3, 2, 3)), case(F(1, 4, 4), F(4, 1, 3), F(2), stride=2, padding=1, output_padding=1, groups=2))
-given("conv_transpose2d", transposed, case(F(1, 2, 3, 3), F(2, 2, 2, 3)), case(F(1, 2, 2, 3), F(2, 1, 3, 2), F(1), stride=2, padding=1, dilation=2, output_padding=1))
+given(
+    "conv_transpose1d", transposed, case(F(2, 3, 4), F(3, 2, 3)),
+    case(F(1, 4, 4), F(4, 1, 3), F(2), stride=2, padding=1, output_padding=1, groups=2),
+)
+given(
+    "conv_transpose2d", transposed, case(F(1, 2, 3, 3), F(2, 2, 2, 3)),
+    case(F(1, 2, 2, 3), F(2, 1, 3, 2), F(1), stride=2, padding=1, dilation=2, output_padding=1),
+)
 given("conv_transpose3d", transposed, case(F(1, 2, 2, 2, 2), F(2, 1, 2, 2, 2)))
 
 
@@ -110,14 +153,19 @@ def places(n: int, i: int, k: int, s: int, p: int, d: int) -> list[int]:
     return [c for c in range(i * s - p, i * s - p + (k - 1) * d + 1, d) if 0 <= c < n]
 
 
-def max_pool(x: Array, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, rank: int) -> tuple[Array, Array]:
+def max_pool(
+    x: Array, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, rank: int
+) -> tuple[Array, Array]:
     kernel = each(kernel, rank)
     stride, pads, dilation = each(stride or kernel, rank), each(padding, rank), each(dilation, rank)
     spatial, lead = x.shape[-rank:], x.shape[:-rank]
     sizes = [pooled_size(*what, ceil) for what in zip(spatial, kernel, stride, pads, dilation, strict=True)]
     out, index = np.zeros((*lead, *sizes), x.dtype), np.zeros((*lead, *sizes), np.int64)
     for at in np.ndindex(*lead, *sizes):
-        axes = [places(n, i, k, s, p, d) for n, i, k, s, p, d in zip(spatial, at[len(lead):], kernel, stride, pads, dilation, strict=True)]
+        axes = [
+            places(n, i, k, s, p, d)
+            for n, i, k, s, p, d in zip(spatial, at[len(lead):], kernel, stride, pads, dilation, strict=True)
+        ]
         best = max(itertools.product(*axes), key=lambda c, at=at: x[at[:len(lead)] + c])
         out[at], index[at] = x[at[:len(lead)] + best], np.ravel_multi_index(best, spatial)
     return out, index
@@ -128,24 +176,38 @@ def window_maxima(x: Array, kernel: Any, stride: Any, before: Any, after: Any, d
     rank = len(kernel)
     lead = x.shape[:-rank]
     framed = np.pad(x, [(0, 0)] * len(lead) + list(zip(before, after, strict=True)), constant_values=-np.inf)
-    sizes = [(n - (k - 1) * d - 1) // s + 1 for n, k, d, s in zip(framed.shape[-rank:], kernel, dilation, stride, strict=True)]
+    sizes = [
+        (n - (k - 1) * d - 1) // s + 1
+        for n, k, d, s in zip(framed.shape[-rank:], kernel, dilation, stride, strict=True)
+    ]
     out, picked = np.zeros((*lead, *sizes), x.dtype), np.zeros((*lead, *sizes), np.int64)
     for at in np.ndindex(*sizes):
-        window = framed[(..., *(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(at, stride, kernel, dilation, strict=True)))]
+        window = framed[(
+            ...,
+            *(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(at, stride, kernel, dilation, strict=True))
+        )]
         flat = window.reshape(*lead, -1)
         out[(..., *at)], picked[(..., *at)] = flat.max(-1), flat.argmax(-1)
     return out, picked
 
 
-def avg_pool(x: Array, kernel: Any, stride: Any, padding: Any, ceil: bool, count_pad: bool, divisor: int | None, rank: int) -> Array:
+def avg_pool(
+    x: Array, kernel: Any, stride: Any, padding: Any, ceil: bool, count_pad: bool, divisor: int | None, rank: int
+) -> Array:
     kernel = each(kernel, rank)
     stride, pads = each(stride or kernel, rank), each(padding, rank)
     spatial, lead = x.shape[-rank:], x.shape[:-rank]
     sizes = [pooled_size(n, k, s, p, 1, ceil) for n, k, s, p in zip(spatial, kernel, stride, pads, strict=True)]
     out = np.zeros((*lead, *sizes), x.dtype)
     for at in np.ndindex(*lead, *sizes):
-        axes = [places(n, i, k, s, p, 1) for n, i, k, s, p in zip(spatial, at[len(lead):], kernel, stride, pads, strict=True)]
-        whole = np.prod([min(i * s - p + k, n + p) - (i * s - p) for n, i, k, s, p in zip(spatial, at[len(lead):], kernel, stride, pads, strict=True)])
+        axes = [
+            places(n, i, k, s, p, 1)
+            for n, i, k, s, p in zip(spatial, at[len(lead):], kernel, stride, pads, strict=True)
+        ]
+        whole = np.prod([
+            min(i * s - p + k, n + p) - (i * s - p)
+            for n, i, k, s, p in zip(spatial, at[len(lead):], kernel, stride, pads, strict=True)
+        ])
         count = divisor or (whole if count_pad else np.prod([len(a) for a in axes]))
         out[at] = sum(x[at[:len(lead)] + c] for c in itertools.product(*axes)) / count
     return out
@@ -166,18 +228,33 @@ _SHAPES = {1: (F(1, 2, 7), F(2, 6)), 2: (F(1, 2, 5, 4), F(2, 4, 5)), 3: (F(1, 1,
 for _rank, (_full, _single) in _SHAPES.items():
     given(f"max_pool{_rank}d", lambda x, k, s, p, d, ceil, rank=_rank: max_pool(x, k, s, p, d, ceil, rank)[0],
           case(_full, 2), case(_single, 3, 2, 1), case(_full, 2, 2, 1, 1, True))
-    given(f"max_pool{_rank}d_with_indices", lambda x, k, s, p, d, ceil, rank=_rank: max_pool(x, k, s, p, d, ceil, rank), case(_full, 2), case(_single, 2, 1, 1, 2))
-    given(f"nn::max_pool{_rank}d", lambda x, k, s, p, d, ceil, both, rank=_rank: max_pool(x, k, s, p, d, ceil, rank)[slice(None) if both else 0],
-          case(_full, 2), case(_single, 3, 2, 1), case(_full, 2, return_indices=True))
-    given(f"avg_pool{_rank}d", lambda x, k, s, p, ceil, pad, divisor=None, rank=_rank: avg_pool(x, k, s, p, ceil, pad, divisor, rank),
-          case(_full, 2), case(_single, 3, 2, 1), case(_full, 2, 2, 1, True, False), case(_full, 2, 2, 1, True, True))
-    given(f"nn::adaptive_avg_pool{_rank}d", lambda x, size, rank=_rank: adaptive(x, size, rank), case(_full, 2), case(_single, 3), case(_full, (1,) * _rank))
+    given(
+        f"max_pool{_rank}d_with_indices", lambda x, k, s, p, d, ceil, rank=_rank: max_pool(x, k, s, p, d, ceil, rank),
+        case(_full, 2), case(_single, 2, 1, 1, 2),
+    )
+    given(
+        f"nn::max_pool{_rank}d",
+        lambda x, k, s, p, d, ceil, both, rank=_rank: max_pool(x, k, s, p, d, ceil, rank)[slice(None) if both else 0],
+        case(_full, 2), case(_single, 3, 2, 1), case(_full, 2, return_indices=True),
+    )
+    given(
+        f"avg_pool{_rank}d",
+        lambda x, k, s, p, ceil, pad, divisor=None, rank=_rank: avg_pool(x, k, s, p, ceil, pad, divisor, rank),
+        case(_full, 2), case(_single, 3, 2, 1), case(_full, 2, 2, 1, True, False), case(_full, 2, 2, 1, True, True),
+    )
+    given(
+        f"nn::adaptive_avg_pool{_rank}d", lambda x, size, rank=_rank: adaptive(x, size, rank), case(_full, 2),
+        case(_single, 3), case(_full, (1,) * _rank),
+    )
 
 
 def unpool(x: Array, indices: Array, kernel: Any, stride: Any, padding: Any, output_size: Any, rank: int) -> Array:
     kernel = each(kernel, rank)
     stride, pads = each(stride or kernel, rank), each(padding, rank)
-    size = tuple(output_size)[-rank:] if output_size else tuple((n - 1) * s + k - 2 * p for n, s, k, p in zip(x.shape[-rank:], stride, kernel, pads, strict=True))
+    size = (
+        tuple(output_size)[-rank:] if output_size
+        else tuple((n - 1) * s + k - 2 * p for n, s, k, p in zip(x.shape[-rank:], stride, kernel, pads, strict=True))
+    )
     out = np.zeros((*x.shape[:-rank], int(np.prod(size))), x.dtype)
     for at in np.ndindex(x.shape):
         out[(*at[:-rank], indices[at])] = x[at]
@@ -195,7 +272,10 @@ def _places(*dims: int, high: int) -> Any:
 
 
 for _rank, _dims in ((1, (2, 2, 3)), (2, (1, 2, 2, 3)), (3, (1, 1, 2, 2, 2))):
-    given(f"nn::max_unpool{_rank}d", lambda *args, rank=_rank: unpool(*args, rank), _places(*_dims, high=int(np.prod(_dims[2:])) * 2**_rank))
+    given(
+        f"nn::max_unpool{_rank}d", lambda *args, rank=_rank: unpool(*args, rank),
+        _places(*_dims, high=int(np.prod(_dims[2:])) * 2**_rank),
+    )
 
 
 def columns(x: Array, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Array:

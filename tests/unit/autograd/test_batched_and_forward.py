@@ -52,7 +52,9 @@ def test_one_walk_for_all(rng):
 def test_gradcheck_both_ways(rng):
     x, z = leaf(rng, 3), weft.from_numpy(rng.normal(size=2) + 1j * rng.normal(size=2)).requires_grad_()
     for fast in (False, True):
-        assert gradcheck(lambda a: (a.exp() * a, a.cumsum(0)), x, check_forward_ad=True, check_batched_grad=True, fast_mode=fast)
+        assert gradcheck(
+            lambda a: (a.exp() * a, a.cumsum(0)), x, check_forward_ad=True, check_batched_grad=True, fast_mode=fast
+        )
         assert gradcheck(lambda a: (a * a.conj()).abs(), z, check_forward_ad=True, fast_mode=fast)
 
 
@@ -110,7 +112,9 @@ def test_a_batch_of_gradients_meets_a_function_within_a_backward(rng):
             return Inner.apply(g, ctx.saved_tensors[0])
 
     x = leaf(rng, 3)
-    (rows,) = weft.autograd.grad(Sine.apply(x), x, weft.eye(3, dtype=weft.float64), is_grads_batched=True, create_graph=True)
+    (rows,) = weft.autograd.grad(
+        Sine.apply(x), x, weft.eye(3, dtype=weft.float64), is_grads_batched=True, create_graph=True
+    )
     np.testing.assert_allclose(rows.detach().numpy(), np.diag(np.cos(x.detach().numpy())))
     (second,) = weft.autograd.grad(rows.sum(), x)
     np.testing.assert_allclose(second.numpy(), -np.sin(x.detach().numpy()))

@@ -87,7 +87,10 @@ def test_functional_against_closed_forms(rng: Rng) -> None:
     xv, yv = x.detach().numpy(), y.detach().numpy()
     np.testing.assert_allclose(functional.jacobian(lambda t: t**2, x).numpy(), np.diag(2 * xv))
     (jx, jy), (sx, sy) = functional.jacobian(lambda a, b: (a * b, a.sum()), (x, y))
-    assert jx.shape == (2, 3, 3) and jy.shape == (2, 3, 2, 3) and sx.tolist() == [1.0] * 3 and sy.tolist() == [[0.0] * 3] * 2
+    assert (
+        jx.shape == (2, 3, 3) and jy.shape == (2, 3, 2, 3) and sx.tolist() == [1.0] * 3
+        and sy.tolist() == [[0.0] * 3] * 2
+    )
     np.testing.assert_allclose(np.einsum("ijk->ij", jx.numpy()), yv)
     np.testing.assert_allclose(functional.hessian(lambda t: (t**3).sum(), x).numpy(), np.diag(6 * xv))
     (hxx, hxy), (hyx, _) = functional.hessian(lambda a, b: (a * b).sum(), (x, y))
@@ -98,7 +101,9 @@ def test_functional_against_closed_forms(rng: Rng) -> None:
         np.testing.assert_allclose(product.numpy(), expected)
         np.testing.assert_allclose(value.item(), (xv**3).sum())
         assert not product.requires_grad
-    np.testing.assert_allclose(functional.jvp(lambda a, b: a * b, (x, y), (v, u))[1].numpy(), v.numpy() * yv + xv * u.numpy())
+    np.testing.assert_allclose(
+        functional.jvp(lambda a, b: a * b, (x, y), (v, u))[1].numpy(), v.numpy() * yv + xv * u.numpy()
+    )
     ga, gb = functional.vjp(lambda a, b: a * b, (x, y), u)[1]
     np.testing.assert_allclose(ga.numpy(), (u.numpy() * yv).sum(0))
     np.testing.assert_allclose(gb.numpy(), u.numpy() * xv)
@@ -108,7 +113,9 @@ def test_functional_against_closed_forms(rng: Rng) -> None:
 def test_functional_create_graph_strict_and_words(rng: Rng) -> None:
     x = leaf(rng, 2)
     assert gradcheck(lambda t: functional.jacobian(lambda s: s**3, t, create_graph=True), (x,))
-    assert gradcheck(lambda t: functional.hvp(lambda s: (s**4).sum(), t, t.detach() * 0 + 1.0, create_graph=True)[1], (x,))
+    assert gradcheck(
+        lambda t: functional.hvp(lambda s: (s**4).sum(), t, t.detach() * 0 + 1.0, create_graph=True)[1], (x,)
+    )
     with pytest.raises(RuntimeError, match="strict"):
         functional.jacobian(lambda t: weft.ones(2), x, strict=True)
     with pytest.raises(RuntimeError, match="independent of input 1"):

@@ -117,7 +117,9 @@ def test_a_version_is_checked(rng: Rng) -> None:
 
 def test_saved_tensor_hooks_see_what_functions_save(rng: Rng) -> None:
     x, log = leaf(rng, 2), []
-    with weft.autograd.saved_tensors_hooks(lambda t: (log.append("pack"), t.detach())[1], lambda t: (log.append("unpack"), t)[1]):
+    with weft.autograd.saved_tensors_hooks(
+        lambda t: (log.append("pack"), t.detach())[1], lambda t: (log.append("unpack"), t)[1]
+    ):
         y = Power.apply(x, 2) + Exponential.apply(x)
     y.sum().backward()
     assert log == ["pack", "pack", "unpack", "unpack"]
@@ -176,7 +178,10 @@ def dirty(*marked: int, count: int = 1) -> type[Function]:
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            return tuple(g * 2.0 for g in grads) if count > 1 else (grads[0] * 2.0, *[None] * (len(ctx.needs_input_grad) - 1))
+            return (
+                tuple(g * 2.0 for g in grads) if count > 1
+                else (grads[0] * 2.0, *[None] * (len(ctx.needs_input_grad) - 1))
+            )
 
     return Dirty
 

@@ -284,7 +284,9 @@ def test_t_eng_6_anomaly_mode_shows_the_forward_line() -> None:
     x = weft.tensor([-1.0, 1.0], requires_grad=True)
     with weft.autograd.detect_anomaly():
         y = x.sqrt()  # the forward line
-        with pytest.warns(UserWarning, match="the forward line"), pytest.raises(RuntimeError, match=r"SqrtBackward0.*nan values in its 0th output"):
+        with pytest.warns(UserWarning, match="the forward line"), pytest.raises(
+            RuntimeError, match=r"SqrtBackward0.*nan values in its 0th output"
+        ):
             y.sum().backward()
     assert not weft.autograd.is_anomaly_enabled()
     with weft.autograd.set_detect_anomaly(True, check_nan=False):

@@ -55,7 +55,8 @@ def test_t_hooks_1_order_at_order_two(rng: Rng) -> None:
     v = x.detach().numpy()
     np.testing.assert_allclose(g.detach().numpy(), 8 * v**5)  # (2 y)**2 * 2 x
     (h,) = weft.autograd.grad(g.sum(), x)
-    np.testing.assert_allclose(h.numpy(), 8 * v**4 + 2 * v * (16 * v**3) ** 2)  # the hook squares what flows through y again
+    # the hook squares what flows through y again
+    np.testing.assert_allclose(h.numpy(), 8 * v**4 + 2 * v * (16 * v**3) ** 2)
     assert log == [True, False]
 
 
@@ -133,8 +134,10 @@ def test_t_hooks_4_an_exception_leaves_the_engine_usable(rng: Rng, place: str) -
     x = leaf(rng, 2)
     y = x * 2.0
     node = y.grad_fn
-    register = {"tensor": y.register_hook, "pre": node.register_prehook, "post": node.register_hook, "leaf": x.register_hook,
-                "accumulated": x.register_post_accumulate_grad_hook}[place]
+    register = {
+        "tensor": y.register_hook, "pre": node.register_prehook, "post": node.register_hook, "leaf": x.register_hook,
+        "accumulated": x.register_post_accumulate_grad_hook,
+    }[place]
     handle = register(stop)
     with pytest.raises(Stop):
         y.sum().backward()

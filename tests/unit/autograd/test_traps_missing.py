@@ -132,7 +132,10 @@ def test_t_undef_4_sums_of_present_and_missing(rng: Rng) -> None:
     (lambda g: (g, g), "a gradient different than None at position 2"),
     (lambda g: (3.0, None), r"expected Variable or None \(got float\)"),
     (lambda g: ([g], None), r"expected Variable or None \(got list\)"),
-    (lambda g: (weft.ones(3), None), r"invalid gradient at index 0 - got \[3\] but expected shape compatible with \[2\]"),
+    (
+        lambda g: (weft.ones(3), None),
+        r"invalid gradient at index 0 - got \[3\] but expected shape compatible with \[2\]",
+    ),
 ])
 def test_t_undef_5_what_backward_may_return(rng: Rng, made: Any, text: str) -> None:
     class Odd(Function):

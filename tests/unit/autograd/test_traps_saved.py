@@ -151,7 +151,9 @@ def test_t_save_6_the_version_error_names_both_lines(rng: Rng) -> None:
 
 def test_t_save_7_hooks_counts_and_order(rng: Rng) -> None:
     x, log = leaf(rng, 2), []
-    with weft.autograd.saved_tensors_hooks(lambda t: (log.append("pack"), t)[1], lambda t: (log.append("unpack"), t)[1]):
+    with weft.autograd.saved_tensors_hooks(
+        lambda t: (log.append("pack"), t)[1], lambda t: (log.append("unpack"), t)[1]
+    ):
         y = x * x
     assert log == ["pack", "pack"]
     y.sum().backward()

@@ -121,12 +121,17 @@ def test_t_sh_2_zero_dims(rng: Rng) -> None:
     x.register_hook(lambda g: seen.append(g.shape))
     (x.expand(2, 3) * 2.0).sum().backward()
     assert x.grad.item() == 12.0 and x.grad.shape == () and seen == [()]
-    assert gradcheck(lambda t: t.view(1).expand(3).exp(), (x,)) and gradgradcheck(lambda t: t.view(1).expand(3).exp(), (x,))
+    assert (
+        gradcheck(lambda t: t.view(1).expand(3).exp(), (x,))
+        and gradgradcheck(lambda t: t.view(1).expand(3).exp(), (x,))
+    )
 
 
 def test_t_sh_3_layouts(rng: Rng) -> None:
     base = leaf(rng, 4, 6)
-    for view in (lambda t: t.t(), lambda t: t[::2, 1::2], lambda t: t[1:, 2:], lambda t: t.view(2, 2, 6).permute(2, 0, 1)):
+    for view in (
+        (lambda t: t.t(), lambda t: t[::2, 1::2], lambda t: t[1:, 2:], lambda t: t.view(2, 2, 6).permute(2, 0, 1))
+    ):
         assert gradcheck(lambda t, view=view: (view(t) * 1.0).exp() * view(t), (base,), fast_mode=True)
         assert gradgradcheck(lambda t, view=view: view(t).sin(), (base,), fast_mode=True)
         assert view(base).contiguous().is_contiguous()
@@ -167,13 +172,17 @@ def test_t_sh_5_dims(rng: Rng) -> None:
 
 
 @pytest.mark.parametrize("index", [
-    (slice(None), 1), (Ellipsis, -1), (None, 0), (slice(1, None, 2), None, 2), ([0, 2, 0],), ([0, 2], slice(None), [1, 1]),
+    (slice(None), 1), (Ellipsis, -1), (None, 0), (slice(1, None, 2), None, 2), ([0, 2, 0],),
+    ([0, 2], slice(None), [1, 1]),
     (slice(None), [1, 0], [0, 3]), (0, [2, 1, 2]),
 ])
 def test_t_sh_6_indexing(rng: Rng, index: Any) -> None:
     x = leaf(rng, 3, 4, 5)
     np.testing.assert_allclose(x[index].detach().numpy(), x.detach().numpy()[index])
-    assert gradcheck(lambda t: t[index].sin(), (x,), fast_mode=True) and gradgradcheck(lambda t: t[index].sin(), (x,), fast_mode=True)
+    assert (
+        gradcheck(lambda t: t[index].sin(), (x,), fast_mode=True)
+        and gradgradcheck(lambda t: t[index].sin(), (x,), fast_mode=True)
+    )
 
     def write(t: weft.Tensor, s: weft.Tensor) -> weft.Tensor:
         b = t.clone()
@@ -207,9 +216,15 @@ def test_t_sh_6_masks_writes_and_errors(rng: Rng) -> None:
 
 
 def test_t_sh_7_numbers() -> None:
-    assert type(weft.tensor(3).item()) is int and type(weft.tensor(True).item()) is bool and type(weft.tensor(1.5).item()) is float
+    assert (
+        type(weft.tensor(3).item()) is int and type(weft.tensor(True).item()) is bool
+        and type(weft.tensor(1.5).item()) is float
+    )
     a = weft.tensor([-7, 7])
-    assert (a // 2).tolist() == [-4, 3] and weft.div(a, 2, rounding_mode="trunc").tolist() == [-3, 3] and (a % 4).tolist() == [1, 3]
+    assert (
+        (a // 2).tolist() == [-4, 3] and weft.div(a, 2, rounding_mode="trunc").tolist() == [-3, 3]
+        and (a % 4).tolist() == [1, 3]
+    )
     assert math.copysign(1.0, (weft.tensor([-0.0]) * 1.0).item()) == -1.0
     assert (weft.tensor([1]) << 3).tolist() == [8] and (weft.tensor([-8]) >> 1).tolist() == [-4]
     top = weft.tensor([2**31 - 1], dtype=weft.int32)

@@ -86,7 +86,9 @@ def test_t_view_4_forbidden_writes(rng: Rng) -> None:
             v = base[:2]
         with pytest.raises(RuntimeError, match="created in no_grad mode and is being modified inplace"):
             v.mul_(2.0)
-    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"):
+    with pytest.raises(
+        RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"
+    ):
         weft.ones(1, 3).expand(2, 3).add_(1.0)
     with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
         weft.ones(3).add_(weft.ones(2, 3))

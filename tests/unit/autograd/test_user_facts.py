@@ -1,4 +1,5 @@
-"""What programs read off autograd: edges as arguments, what hooks may return, identities of saved tensors, warnings, inference tensors."""
+"""What programs read off autograd: edges as arguments, what hooks may return, identities of saved tensors, warnings,
+inference tensors."""
 
 from __future__ import annotations
 
@@ -269,13 +270,18 @@ def test_anomaly_mode_names_the_node_and_what_led_to_it(rng: Rng) -> None:
             return Bad.apply(g * ctx.saved_tensors[0])
 
     x = leaf(rng, 2)
-    with warnings.catch_warnings(record=True) as caught, pytest.raises(RuntimeError, match="'BadBackward' returned nan values in its 0th"):
+    with warnings.catch_warnings(record=True) as caught, pytest.raises(
+        RuntimeError, match="'BadBackward' returned nan values in its 0th"
+    ):
         warnings.simplefilter("always")
         with weft.autograd.detect_anomaly():
             (g,) = weft.autograd.grad(Outer.apply(x).sum(), x, create_graph=True)
             g.sum().backward()
     texts = [str(w.message) for w in caught]
-    assert "Anomaly Detection has been enabled" in texts[0] and "Error detected in BadBackward" in texts[1] and "Bad.apply" in texts[1]
+    assert (
+        "Anomaly Detection has been enabled" in texts[0] and "Error detected in BadBackward" in texts[1]
+        and "Bad.apply" in texts[1]
+    )
     assert "OuterBackward" in texts[2] and "Outer.apply" in texts[2]
 
 
@@ -298,7 +304,10 @@ def test_inference_tensors() -> None:
         y.add_(1)
         assert weft.tensor([1.0]).is_inference() and not weft.is_grad_enabled()
     assert weft.is_inference(y) and z.is_inference() and not view.is_inference() and not z.requires_grad
-    assert y.view(1, 2).is_inference() and y.detach().is_inference() and not y.clone().is_inference() and not (y * 2).is_inference()
+    assert (
+        y.view(1, 2).is_inference() and y.detach().is_inference() and not y.clone().is_inference()
+        and not (y * 2).is_inference()
+    )
     assert (x + y).requires_grad  # nothing is saved
     with pytest.raises(RuntimeError, match="cannot be saved for backward"):
         x * y

@@ -1,4 +1,5 @@
-"""Gradients of writes through views: by NumPy (no history wanted) as by operators (history wanted), and as central differences say."""
+"""Gradients of writes through views: by NumPy (no history wanted) as by operators (history wanted),
+and as central differences say."""
 
 from __future__ import annotations
 
@@ -54,7 +55,10 @@ def test_gradients_with_and_without_history(view: str, write: str) -> None:
     step[i, j] = 1e-6
     for k, found in enumerate(plain):
         ends = [loss(*[weft.tensor(v + s * step * (k == n)) for n, v in enumerate((x0, w0))]).item() for s in (1, -1)]
-        assert (0.0 if found is None else found[i, j].item()) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-4, abs=1e-6)
+        assert (
+            (0.0 if found is None else found[i, j].item())
+            == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-4, abs=1e-6)
+        )
 
 
 def test_the_gradient_that_flows_in_is_not_written() -> None:

@@ -1,4 +1,5 @@
-"""Corners that PyTorch's operator database found: empty rows, borders that cut and wrap, indices from the end, angles of complex sums."""
+"""Corners that PyTorch's operator database found: empty rows, borders that cut and wrap, indices from the end,
+angles of complex sums."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def test_circular_borders_wrap_what_negative_padding_leaves() -> None:
 def test_take_along_dim_counts_from_the_end() -> None:
     x = weft.randn(3, 4)
     index = weft.randint(-4, 4, (3, 2))
-    np.testing.assert_array_equal(weft.take_along_dim(x, index, 1).numpy(), np.take_along_axis(x.numpy(), index.numpy(), 1))
+    np.testing.assert_array_equal(
+        weft.take_along_dim(x, index, 1).numpy(), np.take_along_axis(x.numpy(), index.numpy(), 1)
+    )
 
 
 def test_logaddexp_of_complex_numbers_goes_on_from_the_greater() -> None:

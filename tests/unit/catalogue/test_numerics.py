@@ -1,4 +1,5 @@
-"""Differences and trapezoids, numbers taken apart, tuples of elements, and writes to places of the flattened tensor, against NumPy and Python."""
+"""Differences and trapezoids, numbers taken apart, tuples of elements, and writes to places of the flattened tensor,
+against NumPy and Python."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ def test_differences(rng: Rng) -> None:
     x = _tensor(rng, 3, int(rng.integers(4, 8)))
     n, dim = int(rng.integers(0, 3)), int(rng.integers(-2, 2))
     np.testing.assert_allclose(x.diff(n, dim).numpy(), np.diff(x.numpy(), n, dim))
-    np.testing.assert_allclose(weft.diff(x, prepend=x[:, :1], append=x[:, :2]).numpy(), np.diff(x.numpy(), 1, -1, x.numpy()[:, :1], x.numpy()[:, :2]))
+    np.testing.assert_allclose(
+        weft.diff(x, prepend=x[:, :1], append=x[:, :2]).numpy(),
+        np.diff(x.numpy(), 1, -1, x.numpy()[:, :1], x.numpy()[:, :2]),
+    )
     assert weft.diff(weft.tensor([True, False, False])).tolist() == [True, False]
     assert weft.diff(weft.tensor([1.0, 2.0]), 5).shape == (0,)
     assert weft.autograd.gradcheck(lambda v: v.diff(2), x.clone().requires_grad_())
@@ -35,7 +39,9 @@ def test_trapezoids(rng: Rng) -> None:
     np.testing.assert_allclose(weft.trapezoid(y, x).numpy(), (areas * np.diff(places)).sum(1))
     np.testing.assert_allclose(weft.cumulative_trapezoid(y, x).numpy(), (areas * np.diff(places)).cumsum(1))
     np.testing.assert_allclose(weft.trapz(y.t(), x, dim=0).numpy(), (areas * np.diff(places)).sum(1))
-    assert weft.autograd.gradcheck(lambda a, b: weft.trapezoid(a, b), (y.clone().requires_grad_(), x.clone().requires_grad_()))
+    assert weft.autograd.gradcheck(
+        lambda a, b: weft.trapezoid(a, b), (y.clone().requires_grad_(), x.clone().requires_grad_())
+    )
 
 
 def test_powers_of_a_vector(rng: Rng) -> None:
@@ -49,8 +55,14 @@ def test_powers_of_a_vector(rng: Rng) -> None:
 
 def test_common_divisors(rng: Rng) -> None:
     a, b = (weft.from_numpy(rng.integers(-40, 40, (3, 4)).astype(np.int32)) for _ in range(2))
-    assert weft.gcd(a, b).tolist() == [[math.gcd(x, y) for x, y in zip(r, s, strict=True)] for r, s in zip(a.tolist(), b.tolist(), strict=True)]
-    assert weft.lcm(a, b).tolist() == [[math.lcm(x, y) for x, y in zip(r, s, strict=True)] for r, s in zip(a.tolist(), b.tolist(), strict=True)]
+    assert (
+        weft.gcd(a, b).tolist()
+        == [[math.gcd(x, y) for x, y in zip(r, s, strict=True)] for r, s in zip(a.tolist(), b.tolist(), strict=True)]
+    )
+    assert (
+        weft.lcm(a, b).tolist()
+        == [[math.lcm(x, y) for x, y in zip(r, s, strict=True)] for r, s in zip(a.tolist(), b.tolist(), strict=True)]
+    )
     assert weft.gcd(a, b.long()).dtype is weft.int64
     with pytest.raises(RuntimeError, match="integers"):
         weft.gcd(a, b.double())
@@ -60,7 +72,10 @@ def test_mantissas_and_neighbours(rng: Rng) -> None:
     x = _tensor(rng, 6)
     mantissa, exponent = weft.frexp(x)
     assert exponent.dtype is weft.int32
-    assert [(m, e) for m, e in zip(mantissa.tolist(), exponent.tolist(), strict=True)] == [math.frexp(v) for v in x.tolist()]
+    assert (
+        [(m, e) for m, e in zip(mantissa.tolist(), exponent.tolist(), strict=True)]
+        == [math.frexp(v) for v in x.tolist()]
+    )
     assert weft.equal(weft.ldexp(mantissa, exponent), x)
     assert weft.autograd.gradcheck(lambda v: weft.frexp(v)[0], x.clone().requires_grad_())
     assert weft.nextafter(x, x + 1).tolist() == [math.nextafter(v, math.inf) for v in x.tolist()]
@@ -68,7 +83,10 @@ def test_mantissas_and_neighbours(rng: Rng) -> None:
 
 def test_tuples_of_elements(rng: Rng) -> None:
     a, b = _tensor(rng, 3), _tensor(rng, 2)
-    assert weft.cartesian_prod(a, b, a).tolist() == [list(t) for t in itertools.product(a.tolist(), b.tolist(), a.tolist())]
+    assert (
+        weft.cartesian_prod(a, b, a).tolist()
+        == [list(t) for t in itertools.product(a.tolist(), b.tolist(), a.tolist())]
+    )
     assert weft.equal(weft.cartesian_prod(a), a)
     for r, repeats in itertools.product((1, 2, 3), (False, True)):
         choose = itertools.combinations_with_replacement if repeats else itertools.combinations
@@ -116,14 +134,20 @@ def test_reductions_into_slices(rng: Rng) -> None:
     index = weft.tensor([0, 2, 0, 0])
     got = x.index_reduce(0, index, source, "amax")
     rows = source.numpy()
-    np.testing.assert_allclose(got.numpy(), [np.vstack([x.numpy()[:1], rows[[0, 2, 3]]]).max(0), x.numpy()[1], np.maximum(x.numpy()[2], rows[1])])
+    np.testing.assert_allclose(
+        got.numpy(),
+        [np.vstack([x.numpy()[:1], rows[[0, 2, 3]]]).max(0), x.numpy()[1], np.maximum(x.numpy()[2], rows[1])],
+    )
     alone = x.index_reduce(0, index, source, "mean", include_self=False)
     np.testing.assert_allclose(alone[0].numpy(), rows[[0, 2, 3]].mean(0))
 
 
 def test_compiled(rng: Rng) -> None:
     def whole(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
-        return x.diff(), weft.trapezoid(x), weft.vander(x[0]), weft.cartesian_prod(x[0], x[1]), x.clone().fill_diagonal_(2.0), weft.ldexp(x, x.long()), x.hsplit([1])[1]
+        return (
+            x.diff(), weft.trapezoid(x), weft.vander(x[0]), weft.cartesian_prod(x[0], x[1]),
+            x.clone().fill_diagonal_(2.0), weft.ldexp(x, x.long()), x.hsplit([1])[1]
+        )
 
     x = _tensor(rng, 3, 4)
     for got, expected in zip(weft.compile(whole)(x), whole(x), strict=True):
@@ -134,7 +158,10 @@ def test_compiled(rng: Rng) -> None:
 def test_a_captured_write_of_a_composite(name: str, rng: Rng) -> None:
     """An entry without a type rule of its own says only by its opening what is written."""
     a, b = _tensor(rng, 3, 3), _tensor(rng, 3, 3)
-    arguments = {"addmm_": (a, b), "addr_": (a[0], b[0]), "renorm_": (2, 0, 0.5), "index_fill_": (0, weft.tensor([1]), weft.tensor(5.0))}.get(name, ())
+    arguments = {
+        "addmm_": (a, b), "addr_": (a[0], b[0]), "renorm_": (2, 0, 0.5),
+        "index_fill_": (0, weft.tensor([1]), weft.tensor(5.0)),
+    }.get(name, ())
     x = _tensor(rng, 3, 3)
 
     def write(x: weft.Tensor) -> weft.Tensor:
@@ -146,9 +173,14 @@ def test_a_captured_write_of_a_composite(name: str, rng: Rng) -> None:
 def test_slopes_of_samples(rng: Rng) -> None:
     x, places = _tensor(rng, 5, 4), _tensor(rng, 5).sort()[0]
     for order in (1, 2):
-        for got, expected in zip(weft.gradient(x, spacing=0.3, edge_order=order), np.gradient(x.numpy(), 0.3, edge_order=order), strict=True):
+        for got, expected in zip(
+            weft.gradient(x, spacing=0.3, edge_order=order), np.gradient(x.numpy(), 0.3, edge_order=order), strict=True
+        ):
             np.testing.assert_allclose(got.numpy(), expected)
-        np.testing.assert_allclose(weft.gradient(x, spacing=(places,), dim=0, edge_order=order)[0].numpy(), np.gradient(x.numpy(), places.numpy(), axis=0, edge_order=order))
+        np.testing.assert_allclose(
+            weft.gradient(x, spacing=(places,), dim=0, edge_order=order)[0].numpy(),
+            np.gradient(x.numpy(), places.numpy(), axis=0, edge_order=order),
+        )
     assert weft.autograd.gradcheck(lambda v: weft.gradient(v, edge_order=2), x.clone().requires_grad_())
     with pytest.raises(RuntimeError, match="at least edge_order"):
         weft.gradient(x[:1])

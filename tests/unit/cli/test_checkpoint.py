@@ -21,7 +21,10 @@ def some_checkpoint(rng: np.random.Generator) -> Checkpoint:
     settings = Settings(size, steps=9, batch=2, seed=4, dropout=0.25, data=("a b.txt",), text_sha256="ab" * 32)
     model = initial_weights(size, 1)
     optimizer: list[dict[str, np.ndarray | float]] = [
-        {"step": np.array(3, np.float32), "rate": 0.1, "exp_avg": rng.standard_normal(value.shape[::-1]).astype(value.dtype).T}
+        {
+            "step": np.array(3, np.float32), "rate": 0.1,
+            "exp_avg": rng.standard_normal(value.shape[::-1]).astype(value.dtype).T,
+        }
         for value in model.values()
     ]
     return Checkpoint(settings, 3, model, optimizer, rng.standard_normal(3), {"state": [4, 255, 0]})
@@ -82,16 +85,24 @@ def test_metadata_that_makes_no_sense_is_refused(tmp_path: Path, damage: str) ->
         load_checkpoint(path)
 
 
-@pytest.mark.parametrize("entry", ["steps", "batch", "seed", "learning_rate", "dropout", "data", "text_sha256", "size.blocks", "size.context", "step", "random", "optimizer"])
+@pytest.mark.parametrize("entry", [
+    "steps", "batch", "seed", "learning_rate", "dropout", "data", "text_sha256", "size.blocks", "size.context", "step",
+    "random", "optimizer",
+])
 @pytest.mark.parametrize("value", [None, "x", -1, 1.5, [1], {}, True, 10**30, float("nan"), float("inf")])
-def test_entries_of_another_kind_are_refused_or_harmless(tmp_path: Path, rng: np.random.Generator, entry: str, value: object) -> None:
+def test_entries_of_another_kind_are_refused_or_harmless(
+    tmp_path: Path, rng: np.random.Generator, entry: str, value: object
+) -> None:
     path = tmp_path / FILE_NAME
     save_checkpoint(path, some_checkpoint(rng))
     about = json.loads(stored_metadata(path))
     part = about if entry in about else about["settings"]["size"] if "." in entry else about["settings"]
     part[entry.split(".")[-1]] = value
     save_file(load_file(path), path, metadata={KEY: json.dumps(about)})
-    harmless = {("steps", 10**30), ("batch", 10**30), ("seed", 10**30), ("learning_rate", 1.5), ("learning_rate", 10**30), ("text_sha256", "x")}
+    harmless = {
+        ("steps", 10**30), ("batch", 10**30), ("seed", 10**30), ("learning_rate", 1.5), ("learning_rate", 10**30),
+        ("text_sha256", "x"),
+    }
     if value in [kept for name, kept in harmless if name == entry] and not isinstance(value, bool):
         load_checkpoint(path)
     elif entry == "optimizer" and value == {}:

@@ -1,7 +1,9 @@
-"""Arrays between pages that nobody may touch, and native programs over them: a read or write beyond a buffer's end (or before its start) ends the process.
+"""Arrays between pages that nobody may touch, and native programs over them: a read or write beyond a buffer's end
+(or before its start) ends the process.
 
-`python -m tests.unit.codegen.guarded SEED PROGRAMS OPERATORS` runs as many of both so. The frame's own arrays are guarded too: what programs make for results,
-buffers of late size, and each slot of the arena, which are laid apart for this.
+`python -m tests.unit.codegen.guarded SEED PROGRAMS OPERATORS` runs as many of both so. The frame's
+own arrays are guarded too: what programs make for results, buffers of late size, and each slot of the arena, which are
+laid apart for this.
 """
 
 from __future__ import annotations
@@ -59,11 +61,13 @@ class _Numpy:
         return getattr(np, name)
 
 
-_places: dict[int, tuple[Any, int, int]] = {}  # by a layout's id: the layout, the first word of its slots' offsets, how many there are
+# by a layout's id: the layout, the first word of its slots' offsets, how many there are
+_places: dict[int, tuple[Any, int, int]] = {}
 
 
 def install() -> None:
-    """Make weft's runtime take its memory from here. The arena's slots get a page between each other, and lie against its start or end."""
+    """Make weft's runtime take its memory from here. The arena's slots get a page between each other,
+    and lie against its start or end."""
     import weft.codegen.program.functions as emission
     from weft.plan.sizes import Operation
     from weft.runtime import program
@@ -124,7 +128,10 @@ def run_programs(rng: np.random.Generator, count: int) -> None:
 
     for _ in range(count):
         _change_side(rng)
-        drawn = draw_program(int(rng.integers(2**31)), bool(rng.random() < 0.4), int(rng.integers(3, 14)), str(rng.choice(["float64", "float32"])))
+        drawn = draw_program(
+            int(rng.integers(2**31)), bool(rng.random() < 0.4), int(rng.integers(3, 14)),
+            str(rng.choice(["float64", "float32"])),
+        )
         print(f"seed {drawn.seed}, {drawn.dtype}, state {drawn.state}\n{drawn.source('weft')}", flush=True)
         state = {n: weft.from_numpy(guarded(x)).requires_grad_(n.startswith("w")) for n, x in draw_state(drawn).items()}
         function = weft.compile(make_function(drawn, "weft", {"weft": weft, **state}), backend="llvm")
@@ -140,7 +147,7 @@ def run_programs(rng: np.random.Generator, count: int) -> None:
 def run_operators(rng: np.random.Generator, count: int) -> None:
     """Single operators on their samples, in dtypes drawn for each; what the interpreter says too, to 1e-3."""
     from tests.ops.sampling import NoSample, cases, cast, mine
-    from weft.compile.executable import make_executable
+    from weft.compile.program.executable import make_executable
     from weft.ir.builder import Builder
     from weft.ir.interpreter import interpret
     from weft.support.errors import WeftError
@@ -174,7 +181,9 @@ def run_operators(rng: np.random.Generator, count: int) -> None:
                 _compare(op.name, np.asarray(v), np.asarray(w))
 
 
-def _results(builder: Any, op: Any, operands: list[Any], inputs: list[Array], symbols: dict[str, int], tensor_type: Any) -> list[Any]:
+def _results(
+    builder: Any, op: Any, operands: list[Any], inputs: list[Array], symbols: dict[str, int], tensor_type: Any
+) -> list[Any]:
     from weft.types import dtype as dt
 
     def operand(v: Any) -> Any:
@@ -196,7 +205,9 @@ def _results(builder: Any, op: Any, operands: list[Any], inputs: list[Array], sy
 
 
 def _compare(name: str, found: Array, expected: Array) -> None:
-    assert found.shape == expected.shape and found.dtype == expected.dtype, (name, found.dtype, found.shape, expected.dtype, expected.shape)
+    assert (
+        found.shape == expected.shape and found.dtype == expected.dtype
+    ), (name, found.dtype, found.shape, expected.dtype, expected.shape)
     if found.dtype.kind not in "fc" and found.dtype.itemsize > 2:
         assert np.array_equal(found, expected), (name, found, expected)
         return

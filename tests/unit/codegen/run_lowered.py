@@ -1,4 +1,5 @@
-"""A small runner of lowered graphs: NumPy buffers, one call after the other, the extent cut into parts; and the graph by evaluate, to compare."""
+"""A small runner of lowered graphs: NumPy buffers, one call after the other, the extent cut into parts;
+and the graph by evaluate, to compare."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from weft.codegen.native import build
 from weft.codegen.target import Target, host_target
 from weft.ir.builder import Builder
 from weft.ir.graph import Graph, Value, values_in
-from weft.loops.kernel import ForeignStep, KernelCall, LoweredGraph
+from weft.loops.kernel import HostCall, KernelCall, LoweredGraph
 from weft.ops import array, compute  # noqa: F401
 from weft.ops.methods import install_methods
 from weft.passes.alias import dims_of, dtype_of
@@ -50,7 +51,9 @@ def graph_of(fn: Callable[..., Any], *inputs: Any, symbolic: bool = True) -> tup
     from weft.types import dtype as dt
 
     params = [
-        b.param(tensor_type(dt.from_numpy(x.dtype), tuple(size(n) for n in x.shape)) if isinstance(x, np.ndarray) else FLOAT, f"x{i}")
+        b.param(tensor_type(dt.from_numpy(
+            x.dtype
+        ), tuple(size(n) for n in x.shape)) if isinstance(x, np.ndarray) else FLOAT, f"x{i}")
         for i, x in enumerate(inputs)
     ]
     with b.active():
@@ -93,10 +96,12 @@ class Runner:
         return [s for s in self.lowered.steps if isinstance(s, KernelCall)]
 
     @property
-    def foreign(self) -> list[ForeignStep]:
-        return [s for s in self.lowered.steps if isinstance(s, ForeignStep)]
+    def host_calls(self) -> list[HostCall]:
+        return [s for s in self.lowered.steps if isinstance(s, HostCall)]
 
-    def __call__(self, inputs: Sequence[Any], sizes: dict[str, int], parts: int = 1, in_place: bool = False) -> list[Array]:
+    def __call__(
+        self, inputs: Sequence[Any], sizes: dict[str, int], parts: int = 1, in_place: bool = False
+    ) -> list[Array]:
         graph = self.lowered.graph
         self.known: dict[Value, Any] = dict(zip(graph.params, inputs, strict=False))
         self.sizes, self.parts, self.in_place = sizes, parts, in_place
@@ -106,7 +111,7 @@ class Runner:
                 self.later = self._used_after(at)
                 self._kernel(step)
             else:
-                self._foreign(step)  # type: ignore[arg-type]
+                self._host_call(step)  # type: ignore[arg-type]
         return [self.read(r) for r in self.lowered.results]
 
     def _used_after(self, at: int) -> set[Value]:
@@ -127,16 +132,19 @@ class Runner:
         dims = tuple(dm.evaluate(d, self.sizes) for d in g.dims)
         if 0 in dims:
             return np.empty(dims, base.dtype)
-        return np.ndarray(dims, base.dtype, base, dm.evaluate(g.offset, self.sizes) * n, tuple(dm.evaluate(s, self.sizes) * n for s in g.strides))
+        return np.ndarray(
+            dims, base.dtype, base, dm.evaluate(g.offset, self.sizes) * n,
+            tuple(dm.evaluate(s, self.sizes) * n for s in g.strides),
+        )
 
-    def _foreign(self, step: ForeignStep) -> None:
-        out = compute.evaluate(step.node.op, tuple(self._foreign_argument(a) for a in step.node.args))
+    def _host_call(self, step: HostCall) -> None:
+        out = compute.evaluate(step.node.op, tuple(self._host_argument(a) for a in step.node.args))
         for value, x in zip(step.outputs, out if isinstance(out, (tuple, list)) else (out,), strict=False):
             self.known[value] = np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x
 
-    def _foreign_argument(self, operand: Any) -> Any:
+    def _host_argument(self, operand: Any) -> Any:
         if type(operand) is tuple:
-            return tuple(self._foreign_argument(o) for o in operand)
+            return tuple(self._host_argument(o) for o in operand)
         return self.read(operand)
 
     def _kernel(self, step: KernelCall) -> None:
@@ -147,7 +155,9 @@ class Runner:
             source = step.buffers[shared[o]] if o in shared else None
             if source is not None and source not in self.fixed and source not in self.later and source not in taken:
                 taken.add(source)
-                self.known[value] = self.known[source].reshape(-1).view(_numpy(dtype_of(value))).reshape(self._dims(value))
+                self.known[value] = self.known[source].reshape(-1).view(_numpy(dtype_of(value))).reshape(
+                    self._dims(value)
+                )
             else:
                 self.known[value] = np.full(self._dims(value), 77, np.int64).astype(_numpy(dtype_of(value)))
         arrays = [np.asarray(self.known[v]) for v in step.buffers]
@@ -155,14 +165,18 @@ class Runner:
             assert x.dtype == _numpy(dtype_of(v)) and (x.flags.c_contiguous or x.size == 0), (v, x.dtype)
         bufs = (ctypes.c_void_p * max(1, len(arrays)))(*(x.ctypes.data for x in arrays))
         ints = (ctypes.c_int64 * max(1, len(step.ints)))(*(dm.evaluate(d, self.sizes) for d in step.ints))
-        numbers = (ctypes.c_double * max(1, len(step.numbers)))(*(float(_argument(n, self.known, self.sizes)) for n in step.numbers))
+        numbers = (ctypes.c_double * max(1, len(step.numbers)))(
+            *(float(_argument(n, self.known, self.sizes)) for n in step.numbers)
+        )
         scratch = np.full(dm.evaluate(step.scratch_bytes, self.sizes) + 64, 99, np.uint8)
         address = (scratch.ctypes.data + 63) // 64 * 64
         extent = dm.evaluate(step.extent, self.sizes)
         call = SIGNATURE(self.library[step.function])
         cuts = sorted({extent * i // self.parts for i in range(self.parts + 1)})
         for begin, end in reversed(list(itertools.pairwise(cuts))):
-            status = call(ctypes.addressof(bufs), ctypes.addressof(ints), ctypes.addressof(numbers), address, begin, end)
+            status = call(
+                ctypes.addressof(bufs), ctypes.addressof(ints), ctypes.addressof(numbers), address, begin, end
+            )
             if status:
                 raise Failed(step.nodes[step.raises[status - 1]])
 
@@ -175,8 +189,11 @@ def _numpy(dtype: DType | None) -> Any:
     return dtype.numpy
 
 
-def check(fn: Callable[..., Any], *inputs: Any, symbolic: bool = True, tolerance: float = 1e-5, target: Target | None = None) -> Runner:
-    """Lower, run in one part and in three, in place where allowed; compare all with evaluate. Returns the runner for counting."""
+def check(
+    fn: Callable[..., Any], *inputs: Any, symbolic: bool = True, tolerance: float = 1e-5, target: Target | None = None
+) -> Runner:
+    """Lower, run in one part and in three, in place where allowed; compare all with evaluate.
+    Returns the runner for counting."""
     graph, sizes = graph_of(fn, *inputs, symbolic=symbolic)
     runner = Runner(graph, target)
     wanted = numpy_results(graph, inputs, sizes)
@@ -205,5 +222,7 @@ def compare(runner: Runner, got: Sequence[Any], wanted: Sequence[Any], tolerance
             np.testing.assert_array_equal(x, y, err_msg="\n".join(k.text for k in runner.kernels))
         else:
             half = {"float16": 1e-3, "bfloat16": 8e-3}.get(y.dtype.name, 0.0)
-            np.testing.assert_allclose(_plain(x).astype(np.float64), _plain(y).astype(np.float64), rtol=max(tolerance, half), atol=max(tolerance, half),
-                                       err_msg="\n".join(k.text for k in runner.kernels))
+            np.testing.assert_allclose(
+                _plain(x).astype(np.float64), _plain(y).astype(np.float64), rtol=max(tolerance, half),
+                atol=max(tolerance, half), err_msg="\n".join(k.text for k in runner.kernels),
+            )

@@ -1,4 +1,5 @@
-"""stages() of a compiled function: graphs, then the loops and the LLVM text of each kernel, all under one set of names."""
+"""stages() of a compiled function: graphs, then the loops and the LLVM text of each kernel,
+all under one set of names."""
 
 from __future__ import annotations
 
@@ -36,7 +37,10 @@ def test_the_numpy_back_end_has_no_kernels() -> None:
     assert not {"nests", "llvm"} & set(weft.compile(softmax_twice, backend="numpy").stages(x))
 
 
-@pytest.mark.parametrize("target", [x86_target("x86-64"), x86_target("x86-64-v3"), aarch64_target()], ids=lambda t: f"{t.arch}-{t.vector_bytes}")
+@pytest.mark.parametrize(
+    "target", [x86_target("x86-64"), x86_target("x86-64-v3"), aarch64_target()],
+    ids=lambda t: f"{t.arch}-{t.vector_bytes}",
+)
 def test_the_text_is_what_is_compiled_for_any_machine(target) -> None:
     graph = weft.compile(softmax_twice).stages(weft.ones(2, 3))["optimized"]
     module = Module.for_target(target)

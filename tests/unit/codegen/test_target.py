@@ -96,9 +96,9 @@ def test_refused_text_is_quoted_with_its_function() -> None:
     with pytest.raises(CodegenError, match=r"(?s)does not parse.*define i64 @bad.*> +\d+   ret i64 %nothing") as caught:
         compile_object(good + "define i64 @bad() {\n  ret i64 %nothing\n}\n", host_target())
     assert "@good" not in str(caught.value)
-    broken = (
-        good
-        + "define i64 @late(i1 %c) {\n  br i1 %c, label %a, label %b\na:\n  %x = add i64 1, 2\n  br label %b\nb:\n  ret i64 %x\n}\n"
+    broken = good + (
+        "define i64 @late(i1 %c) {\n  br i1 %c, label %a, label %b\n"
+        "a:\n  %x = add i64 1, 2\n  br label %b\nb:\n  ret i64 %x\n}\n"
     )
     with pytest.raises(CodegenError, match=r"(?s)does not verify.*define i64 @late") as caught:
         compile_object(broken, host_target())

@@ -1,4 +1,5 @@
-"""Compiled functions and modules as objects: copied, pickled, compiled in place; and what Python's objects hide from a step that reads them."""
+"""Compiled functions and modules as objects: copied, pickled, compiled in place;
+and what Python's objects hide from a step that reads them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,9 @@ def test_cond_chooses_when_the_program_runs(backend, rng):
     k = weft.tensor(rng.standard_normal(3))
 
     def f(x):
-        return weft.cond(x.sum() > 0, lambda a: {"y": a * k, "n": a.sum()}, lambda a: {"y": a[0] - k * 2, "n": k.sum()}, (x,))
+        return weft.cond(
+            x.sum() > 0, lambda a: {"y": a * k, "n": a.sum()}, lambda a: {"y": a[0] - k * 2, "n": k.sum()}, (x,)
+        )
 
     eager, compiled = both(f, backend)
     weft.counters.reset()
@@ -58,7 +60,10 @@ def test_nested_control_flow(backend, rng):
 
     def step(x):
         def body(c, n):
-            c = weft.cond(c.sum() > 1, lambda a: a * w, lambda a: weft.cond(a[0] > 0.2, lambda b: b * w + 0.1, lambda b: b - w * 0.5, (a,)), (c,))
+            c = weft.cond(
+                c.sum() > 1, lambda a: a * w,
+                lambda a: weft.cond(a[0] > 0.2, lambda b: b * w + 0.1, lambda b: b - w * 0.5, (a,)), (c,),
+            )
             return c, n + 1
 
         c, n = weft.while_loop(lambda c, n: n < 4, body, (x, 0))
@@ -102,12 +107,15 @@ def _branches(x, w):
 
 
 def _stops(x, w):
-    return weft.while_loop(lambda y, n: (y * y).sum() < 9.0, lambda y, n: (y * (1 + w) + 0.3 * y.sin(), n + 1), (x, 0))[0]
+    return (
+        weft.while_loop(lambda y, n: (y * y).sum() < 9.0, lambda y, n: (y * (1 + w) + 0.3 * y.sin(), n + 1), (x, 0))[0]
+    )
 
 
 def _loop_in_loop(x, w):
     def body(c, n):
-        d, _ = weft.while_loop(lambda d, m: m <= n, lambda d, m: (d * w.sin(), m + 1), (c, 0))  # another number of steps each time
+        # another number of steps each time
+        d, _ = weft.while_loop(lambda d, m: m <= n, lambda d, m: (d * w.sin(), m + 1), (c, 0))
         return d + w, n + 1
 
     return weft.while_loop(lambda c, n: n < 3, body, (x, 0))[0]
@@ -115,7 +123,10 @@ def _loop_in_loop(x, w):
 
 def _branch_in_loop(x, w):
     def body(c, n):
-        return weft.cond(c.sum() > 1, lambda a: a * w.sin(), lambda a: weft.cond(a[0] > 0.2, lambda b: b * w * b + 0.1, lambda b: b - w * 0.5, (a,)), (c,)), n + 1
+        return weft.cond(
+            c.sum() > 1, lambda a: a * w.sin(),
+            lambda a: weft.cond(a[0] > 0.2, lambda b: b * w * b + 0.1, lambda b: b - w * 0.5, (a,)), (c,),
+        ), n + 1
 
     return weft.while_loop(lambda c, n: n < 4, body, (x, 0))[0]
 
@@ -138,18 +149,29 @@ def test_higher_orders(function, backend, rng):
     for sign in (1, -1):
         x = weft.tensor(sign * rng.uniform(0.2, 1.0, 3), requires_grad=True)
         w = weft.tensor(rng.uniform(0.5, 0.9, 3), requires_grad=True)
-        compiled = [weft.compile(lambda x, w, k=k: _orders(function, k)(x, w).detach(), backend=backend) for k in range(4)]
+        compiled = [
+            weft.compile(lambda x, w, k=k: _orders(function, k)(x, w).detach(), backend=backend) for k in range(4)
+        ]
         for k in range(4):
             np.testing.assert_allclose(compiled[k](x, w).item(), _orders(function, k)(x, w).item(), rtol=1e-9)
-        slopes = weft.compile(lambda x, w: weft.autograd.grad(_orders(function, 1)(x, w), [x, w]), backend=backend)(x, w)  # second derivatives
+        # second derivatives
+        slopes = weft.compile(lambda x, w: weft.autograd.grad(_orders(function, 1)(x, w), [x, w]), backend=backend)(
+            x, w
+        )
         way, step = rng.standard_normal(3), 1e-6
-        ends = [compiled[1](weft.tensor(x.detach().numpy() + s * step * way, requires_grad=True), w).item() for s in (1, -1)]
-        np.testing.assert_allclose((slopes[0].numpy() * way).sum(), (ends[0] - ends[1]) / (2 * step), rtol=1e-5, atol=1e-6)
+        ends = [
+            compiled[1](weft.tensor(x.detach().numpy() + s * step * way, requires_grad=True), w).item() for s in (1, -1)
+        ]
+        np.testing.assert_allclose(
+            (slopes[0].numpy() * way).sum(), (ends[0] - ends[1]) / (2 * step), rtol=1e-5, atol=1e-6
+        )
 
 
 def test_python_conditions_are_python(rng):
     assert weft.cond(True, lambda: 1, lambda: 2) == 1
-    compiled = weft.compile(lambda x, flag: weft.cond(flag, lambda a: a + 1, lambda a: a - 1, (x,)), backend="interpret")
+    compiled = weft.compile(
+        lambda x, flag: weft.cond(flag, lambda a: a + 1, lambda a: a - 1, (x,)), backend="interpret"
+    )
     x = weft.tensor([1.0])
     assert compiled(x, True).tolist() == [2.0] and compiled(x, False).tolist() == [0.0]
 

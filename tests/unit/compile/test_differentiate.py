@@ -1,4 +1,5 @@
-"""differentiate against central differences: text with nested If and Loop, first and second order, what capture records."""
+"""differentiate against central differences: text with nested If and Loop, first and second order,
+what capture records."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ LOOP = """graph @recurrence(%h: f64[3], %x: f64[s0, 3], %w: f64[3]) {
   %6: f64[] = aten::sum(%last)
   %7: f64[] = aten::mul.Tensor(%5, %6)
   return %7
-}"""
+}"""  # noqa: E501
 NESTED = """graph @nested(%x: f64[2], %w: f64[2], %n: int) {
   %y: f64[2] = prim::Loop(%n, condition=True, carried=[%x], xs=[]) (%i: int, %c: f64[2]) {
     %s: f64[] = aten::sum(%c)
@@ -122,7 +123,9 @@ def both_orders(text, inputs, wrt):
 
 def test_straight(rng):
     rows = int(rng.integers(1, 5))
-    both_orders(STRAIGHT, [rng.standard_normal((rows, 3)), rng.standard_normal((3, 2)), rng.standard_normal(2)], (0, 1, 2))
+    both_orders(
+        STRAIGHT, [rng.standard_normal((rows, 3)), rng.standard_normal((3, 2)), rng.standard_normal(2)], (0, 1, 2)
+    )
 
 
 @pytest.mark.parametrize("flag", [True, False])
@@ -133,7 +136,10 @@ def test_branch(flag, rng):
 @pytest.mark.parametrize("reverse", ["False", "True"])
 @pytest.mark.parametrize("steps", [0, 1, 4])
 def test_loop(reverse, steps, rng):
-    both_orders(LOOP.replace("REVERSE", reverse), [rng.standard_normal(3), rng.standard_normal((steps, 3)), rng.standard_normal(3)], (0, 1, 2))
+    both_orders(
+        LOOP.replace("REVERSE", reverse),
+        [rng.standard_normal(3), rng.standard_normal((steps, 3)), rng.standard_normal(3)], (0, 1, 2),
+    )
 
 
 @pytest.mark.parametrize("steps", [0, 3])
@@ -164,7 +170,7 @@ def test_a_result_without_derivative_and_a_number_that_is_carried():
         yield True, %1, %k
       }
       return %y
-    }"""
+    }"""  # noqa: E501
     with pytest.raises(Unsupported, match="0-dim tensor"):
         differentiate(parse_graph(text))
 

@@ -44,7 +44,10 @@ def test_a_training_step_is_explained(rng):
     stages = dict(program.stages)
     assert list(stages) == ["captured", "opened", "optimized"]
     assert 0 < len(program.kernels) < stages["optimized"]
-    assert program.opaque_calls >= 6 and program.foreign == [] and program.native_segments == 1 and program.foreign_segments == 0
+    assert (
+        program.opaque_calls >= 6 and program.foreign == [] and program.native_segments == 1
+        and program.foreign_segments == 0
+    )
     assert program.arena_bytes > 0
     assert [s for s in found.state if s.endswith("updated in place")] == found.state and len(found.state) == 2
     assert any("s1 == 4" in g for g in found.size_guards)

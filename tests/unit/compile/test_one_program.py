@@ -1,4 +1,5 @@
-"""One captured program serves every size, present or missing gradients, and changed numbers of the optimizer; and it is right."""
+"""One captured program serves every size, present or missing gradients, and changed numbers of the optimizer;
+and it is right."""
 
 from __future__ import annotations
 
@@ -51,7 +52,9 @@ class Trainer:
             loss.backward()
             return loss
 
-        wrap: Callable[[Any], Any] = (lambda f: f) if backend == "eager" else (lambda f: weft.compile(f, backend=backend))
+        wrap: Callable[[Any], Any] = (
+            (lambda f: f) if backend == "eager" else (lambda f: weft.compile(f, backend=backend))
+        )
         self.step, self.sgd_step, self.accumulate = wrap(step), wrap(sgd_step), wrap(accumulate)
 
 
@@ -70,9 +73,12 @@ def run_both(eager: Any, compiled: Any, size: tuple[int, int], rng: random.Rando
 
 
 def worst(a: Trainer, b: Trainer, grads: bool) -> float:
-    pairs = [(p.grad, q.grad) if grads else (p, q) for p, q in zip(a.model.parameters(), b.model.parameters(), strict=True)]
+    pairs = [
+        (p.grad, q.grad) if grads else (p, q) for p, q in zip(a.model.parameters(), b.model.parameters(), strict=True)
+    ]
     return max(
-        float(np.linalg.norm((p - q).detach().numpy()) / (np.linalg.norm(p.detach().numpy()) + 1e-6)) for p, q in pairs if p is not None
+        float(np.linalg.norm((p - q).detach().numpy()) / (np.linalg.norm(p.detach().numpy()) + 1e-6))
+        for p, q in pairs if p is not None
     )
 
 
@@ -81,7 +87,8 @@ SIZES = [(7, 12), (33, 12), (1, 12), (16, 7), (16, 1), (1, 1), (12, 12)]
 
 @pytest.mark.parametrize("first", [(4, 12), (1, 1), (1, 12), (4, 1)])
 def test_every_size_runs_in_the_first_program_bit_for_bit(first: tuple[int, int]) -> None:
-    """The interpreter computes with NumPy, and so does eager mode here (with native code, sums over large arrays have another order)."""
+    """The interpreter computes with NumPy, and so does eager mode here (with native code, sums over large arrays
+    have another order)."""
     with weft.knobs(backend="numpy"):
         check_bits(first)
 
@@ -130,7 +137,8 @@ def test_gradients_accumulate_whether_present_or_not(backend: str) -> None:
         run_both(eager.accumulate, compiled.accumulate, size, rng, 1e-5)
         assert worst(eager, compiled, grads=True) < 1e-4
         after = [p.grad for p in compiled.model.parameters()]
-        assert all(b is None or b is a for a, b in zip(after, before, strict=True))  # an accumulated gradient keeps its identity
+        # an accumulated gradient keeps its identity
+        assert all(b is None or b is a for a, b in zip(after, before, strict=True))
     assert weft.counters.captures == 1
 
 
@@ -144,5 +152,8 @@ def test_what_the_user_keeps_survives_the_next_step() -> None:
     kept, view, value = parameter.grad, parameter.grad.view(-1), loss.item()
     copies = kept.numpy().copy()
     trainer.step(*batch((2, 12), rng)[:2])
-    assert np.array_equal(kept.numpy(), copies) and np.array_equal(view.numpy(), copies.reshape(-1)) and loss.item() == value
+    assert (
+        np.array_equal(kept.numpy(), copies) and np.array_equal(view.numpy(), copies.reshape(-1))
+        and loss.item() == value
+    )
     assert parameter.grad is not kept and parameter.data_ptr() == address

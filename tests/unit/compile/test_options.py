@@ -1,4 +1,5 @@
-"""The options of weft.compile: those of PyTorch's programs are accepted, those that do not exist are refused by name."""
+"""The options of weft.compile: those of PyTorch's programs are accepted, those that do not exist
+are refused by name."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ import weft
 
 
 @pytest.mark.parametrize("options", [
-    {"fullgraph": True}, {"fullgraph": False}, {"dynamic": True}, {"dynamic": False}, {"mode": "reduce-overhead"}, {"mode": "default", "options": {}},
+    {"fullgraph": True}, {"fullgraph": False}, {"dynamic": True}, {"dynamic": False}, {"mode": "reduce-overhead"},
+    {"mode": "default", "options": {}},
 ])
 def test_programs_written_for_pytorch_run(options: dict[str, Any]) -> None:
     step = weft.compile(lambda x: x * 2, **options)
@@ -32,7 +34,8 @@ def test_disabled_is_the_function_itself() -> None:
 
 
 @pytest.mark.parametrize(("options", "words"), [
-    ({"backend": "inductor"}, "no backend 'inductor'; there are llvm"), ({"mode": "fast"}, "no mode 'fast'"), ({"options": {"trace.enabled": True}}, "trace.enabled"),
+    ({"backend": "inductor"}, "no backend 'inductor'; there are llvm"), ({"mode": "fast"}, "no mode 'fast'"),
+    ({"options": {"trace.enabled": True}}, "trace.enabled"),
 ])
 def test_what_does_not_exist_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(TypeError, match=words):

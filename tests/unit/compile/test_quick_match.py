@@ -1,4 +1,5 @@
-"""Calls that the written-out check lets through are those that the questions one by one let through; all others get their program or their miss."""
+"""Calls that the written-out check lets through are those that the questions one by one let through;
+all others get their program or their miss."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft.compile.arguments import facts_of
-from weft.compile.quick_match import quick_match
+from weft.compile.program.arguments import facts_of
+from weft.compile.program.quick_match import quick_match
 
 
 def _quick(*tensors: weft.Tensor, outside: frozenset[int] = frozenset()):
@@ -21,8 +22,9 @@ def test_sizes_are_bound() -> None:
 
 
 @pytest.mark.parametrize("other", [
-    lambda: weft.zeros(3, 2, dtype=weft.float64), lambda: weft.zeros(3), lambda: weft.zeros(2, 3).t(), lambda: weft.zeros(3, 2, requires_grad=True),
-    lambda: weft.zeros(6, 2)[::2], lambda: 3.0, lambda: np.zeros((3, 2), np.float32), lambda: weft.nn.Parameter(weft.zeros(3, 2)),
+    lambda: weft.zeros(3, 2, dtype=weft.float64), lambda: weft.zeros(3), lambda: weft.zeros(2, 3).t(),
+    lambda: weft.zeros(3, 2, requires_grad=True), lambda: weft.zeros(6, 2)[::2], lambda: 3.0,
+    lambda: np.zeros((3, 2), np.float32), lambda: weft.nn.Parameter(weft.zeros(3, 2)),
     lambda: weft.zeros(3, 2, device="meta"),
 ])
 def test_anything_else_is_looked_at_closely(other) -> None:
@@ -35,11 +37,17 @@ def test_shared_memory_is_looked_at_closely() -> None:
     x = weft.zeros(4)
     quick = _quick(weft.zeros(4), weft.zeros(4), outside=frozenset({id(x._data)}))
     y = weft.zeros(8)
-    assert quick is not None and quick([y[:4], y[4:]]) is None and quick([x, y[:4]]) is None and quick([y[:4], y[:4]]) is None
+    assert (
+        quick is not None and quick([y[:4], y[4:]]) is None and quick([x, y[:4]]) is None
+        and quick([y[:4], y[:4]]) is None
+    )
 
 
 def test_programs_that_hang_on_more_have_no_quick_check() -> None:
-    assert _quick(weft.zeros(3, requires_grad=True)) is None and _quick(weft.zeros(3, 2).t()) is None and _quick(weft.zeros(6)[::2]) is None
+    assert (
+        _quick(weft.zeros(3, requires_grad=True)) is None and _quick(weft.zeros(3, 2).t()) is None
+        and _quick(weft.zeros(6)[::2]) is None
+    )
     assert _quick(*[weft.zeros(1) for _ in range(17)]) is None
 
 
@@ -55,7 +63,9 @@ def test_misses_after_quick_calls_are_named_and_right(rng: np.random.Generator) 
     for _ in range(3):
         step(x, y)
     weft.counters.reset()
-    for a, b in ((x, y), (x, x), (state, y), (x.double(), y.double()), (x, weft.ones(8)[::2]), (x.clone().requires_grad_(), y)):
+    for a, b in (
+        ((x, y), (x, x), (state, y), (x.double(), y.double()), (x, weft.ones(8)[::2]), (x.clone().requires_grad_(), y))
+    ):
         after = state + 1
         expected = ((after if a is state else a.detach()) * b + after).numpy()
         np.testing.assert_allclose(step(a, b).detach().numpy(), expected, rtol=1e-5)

@@ -9,7 +9,9 @@ import weft
 
 ADD = {
     "tensor": lambda p, factor: p.register_hook(lambda g: g * factor),
-    "node": lambda p, factor: p.expand_as(p).grad_fn.next_functions[0][0].register_prehook(lambda grads: (grads[0] * factor,)),
+    "node": lambda p, factor: p.expand_as(p).grad_fn.next_functions[0][0].register_prehook(
+        lambda grads: (grads[0] * factor,)
+    ),
 }
 
 

@@ -1,4 +1,5 @@
-"""Transforms inside weft.compile: the same values, one program for every size, native code without loops; and compiled functions inside transforms."""
+"""Transforms inside weft.compile: the same values, one program for every size, native code without loops;
+and compiled functions inside transforms."""
 
 from __future__ import annotations
 
@@ -27,11 +28,14 @@ def written(x: Any) -> Any:
 
 
 TRANSFORMED = {
-    "grad": lambda x: grad(scalar)(x), "grad of a write": lambda x: grad(written)(x), "hessian": lambda x: hessian(scalar)(x),
-    "jacrev of jacrev": lambda x: jacrev(jacrev(scalar))(x), "jvp": lambda x: jvp(lambda y: y.tanh() * y.sum(), (x,), (x * 2,))[1],
+    "grad": lambda x: grad(scalar)(x), "grad of a write": lambda x: grad(written)(x),
+    "hessian": lambda x: hessian(scalar)(x),
+    "jacrev of jacrev": lambda x: jacrev(jacrev(scalar))(x),
+    "jvp": lambda x: jvp(lambda y: y.tanh() * y.sum(), (x,), (x * 2,))[1],
     "vjp": lambda x: vjp(lambda y: y.outer(y), x)[1](weft.ones(x.shape[0], x.shape[0], dtype=x.dtype))[0],
     "jacfwd of a write": lambda x: jacfwd(written)(x), "vmap": lambda x: vmap(lambda a: (a * x).softmax(0))(x),
-    "vmap of a grad": lambda x: vmap(grad(scalar))(x.outer(x)), "grad of a vmap": lambda x: grad(lambda y: vmap(scalar)(y.outer(y)).sum())(x),
+    "vmap of a grad": lambda x: vmap(grad(scalar))(x.outer(x)),
+    "grad of a vmap": lambda x: grad(lambda y: vmap(scalar)(y.outer(y)).sum())(x),
 }
 
 
@@ -59,7 +63,9 @@ def test_per_example_gradients_compiled(rng):
     compiled = weft.compile(norms)
     for n in (3, 5):
         x, y = weft.randn(n, 3), weft.randint(0, 4, (n,))
-        np.testing.assert_allclose(compiled(parameters, x, y).numpy(), norms(parameters, x, y).numpy(), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(
+            compiled(parameters, x, y).numpy(), norms(parameters, x, y).numpy(), rtol=1e-4, atol=1e-6
+        )
     assert len(compiled.entries) == 1
 
 
@@ -101,7 +107,8 @@ def test_a_compiled_function_inside_a_transform(rng):
 
 
 def test_choices_by_value_under_a_transform(rng):
-    """Eager: Python's. In a compiled function the levels stand above the capture, whose branches know nothing of them."""
+    """Eager: Python's. In a compiled function the levels stand above the capture,
+    whose branches know nothing of them."""
 
     def f(x: Any) -> Any:
         return weft.cond(x.sum() > 0, lambda y: y.pow(2).sum(), lambda y: y.sum(), (x,))

@@ -92,7 +92,9 @@ def test_batches(function, rng):
     value, double = vmap(function.apply)(x)
     np.testing.assert_allclose(value.numpy(), x.numpy() ** 3)
     np.testing.assert_allclose(double.numpy(), x.numpy() * 2)
-    np.testing.assert_allclose(vmap(lambda row: function.apply(row)[0], in_dims=1, out_dims=1)(x).numpy(), x.numpy() ** 3)
+    np.testing.assert_allclose(
+        vmap(lambda row: function.apply(row)[0], in_dims=1, out_dims=1)(x).numpy(), x.numpy() ** 3
+    )
     slopes = vmap(grad(lambda row: function.apply(row)[0].sum()))(x)
     np.testing.assert_allclose(slopes.numpy(), 30 * x.numpy() ** 2)
     outer = grad(lambda x: vmap(lambda row: function.apply(row)[0].sum())(x).sum())(x)
@@ -160,7 +162,9 @@ def test_ordinary_autograd_sees_the_batched_function(rng):
     np.testing.assert_allclose(x.grad.numpy(), 30 * x.detach().numpy() ** 2)
 
 
-@pytest.mark.parametrize("transform", [lambda f: grad(lambda x: f(x).sum()), vmap, lambda f: lambda x: jvp(f, (x,), (x,))])
+@pytest.mark.parametrize(
+    "transform", [lambda f: grad(lambda x: f(x).sum()), vmap, lambda f: lambda x: jvp(f, (x,), (x,))]
+)
 def test_the_old_style_is_refused(transform, rng):
     with pytest.raises(RuntimeError, match=r"setup_context|does not have vmap support"):
         transform(Old.apply)(point(rng, 3))
@@ -181,7 +185,8 @@ def test_no_vmap_support_is_said(rng):
 
 
 def test_backward_may_differentiate_inside(rng):
-    """A backward that calls autograd.grad (as a checkpoint does) records while the transform's own backward does not."""
+    """A backward that calls autograd.grad (as a checkpoint does) records while the transform's own
+    backward does not."""
 
     class Again(weft.autograd.Function):
         @staticmethod

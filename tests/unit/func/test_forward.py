@@ -50,7 +50,9 @@ def test_writes_leave_the_tangents_of_the_caller(rng):
 
 def test_forward_over_reverse_over_forward(rng):
     x = point(rng)
-    third = jvp(lambda x: grad(lambda x: jvp(weft.exp, (x * 2,), (weft.ones_like(x),))[1])(x), (x,), (weft.ones_like(x),))[1]
+    third = jvp(
+        lambda x: grad(lambda x: jvp(weft.exp, (x * 2,), (weft.ones_like(x),))[1])(x), (x,), (weft.ones_like(x),)
+    )[1]
     assert float(third) == pytest.approx(4 * np.exp(2 * float(x)))
 
 

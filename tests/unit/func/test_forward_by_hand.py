@@ -1,4 +1,5 @@
-"""forward_ad under autograd: gradients of dual tensors carry tangents (products with the Hessian), and tangents are written into plain tensors."""
+"""forward_ad under autograd: gradients of dual tensors carry tangents (products with the Hessian), and tangents are
+written into plain tensors."""
 
 from __future__ import annotations
 
@@ -109,7 +110,10 @@ def test_the_tangent_of_a_gradient(name, both, rng):
         np.testing.assert_allclose(value.detach().numpy(), gradient(x, y).numpy(), rtol=1e-9)
         np.testing.assert_allclose(tangent.detach().numpy(), expected.numpy(), rtol=1e-4, atol=1e-5)
         along = unpack_dual(loss).tangent
-        np.testing.assert_allclose(float(along), float((gradient(x, y) * v).sum() + (grad(f(x, y.requires_grad_()), y)[0] * w).sum()), rtol=1e-7)
+        np.testing.assert_allclose(
+            float(along), float((gradient(x, y) * v).sum() + (grad(f(x, y.requires_grad_()), y)[0] * w).sum()),
+            rtol=1e-7,
+        )
         if not both:  # the tangent of the loss is the gradient along v
             np.testing.assert_allclose(grad(along, leaf)[0].numpy(), expected.numpy(), rtol=1e-4, atol=1e-5)
 

@@ -38,7 +38,9 @@ def test_argnums_and_pytrees(rng):
     np.testing.assert_allclose(grad(f, argnums=1)(state, x, scale=3.0).numpy(), 6 * state["w"].numpy().T @ y)
     gradient, (value, aux) = grad_and_value(lambda x: ((x * x).sum(), {"norm": x.norm()}), has_aux=True)(x)
     np.testing.assert_allclose(gradient.numpy(), 2 * x.numpy())
-    assert float(value) == pytest.approx((x.numpy() ** 2).sum()) and float(aux["norm"]) == pytest.approx(np.linalg.norm(x.numpy()))
+    assert float(value) == pytest.approx((x.numpy() ** 2).sum()) and float(aux["norm"]) == pytest.approx(np.linalg.norm(
+        x.numpy()
+    ))
     assert type(aux["norm"]._data) is np.ndarray
 
 
@@ -172,7 +174,12 @@ def test_levels_are_gone_after_an_error(rng):
 def test_in_inference_mode(rng):
     with weft.inference_mode():
         x = point(rng, 3)
-        np.testing.assert_allclose(grad(lambda x: (x.sin() * x)[1:].sum())(x).numpy()[1:], (np.cos(x.numpy()) * x.numpy() + np.sin(x.numpy()))[1:])
+        np.testing.assert_allclose(
+            grad(lambda x: (x.sin() * x)[1:].sum())(x).numpy()[1:],
+            (np.cos(x.numpy()) * x.numpy() + np.sin(x.numpy()))[1:],
+        )
         np.testing.assert_allclose(hessian(lambda x: x.pow(3).sum())(x).numpy(), np.diag(6 * x.numpy()))
-        np.testing.assert_allclose(vmap(grad(lambda x: x.sin().sum()))(x.outer(x)).numpy(), np.cos(np.outer(x.numpy(), x.numpy())))
+        np.testing.assert_allclose(
+            vmap(grad(lambda x: x.sin().sum()))(x.outer(x)).numpy(), np.cos(np.outer(x.numpy(), x.numpy()))
+        )
         assert weft.is_inference_mode_enabled() and (x + 1).is_inference()

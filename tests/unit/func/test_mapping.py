@@ -21,7 +21,9 @@ def test_dims_in_and_out(rng):
     np.testing.assert_allclose(vmap(lambda a, b: a * b, in_dims=(0, None))(x, y).numpy(), x.numpy() * y.numpy())
     np.testing.assert_allclose(vmap(lambda a: a.sum(), in_dims=-1)(x).numpy(), x.numpy().sum(0))
     np.testing.assert_allclose(vmap(lambda a: (a, a * 2), out_dims=(1, -1))(x)[1].numpy(), 2 * x.numpy().T)
-    tree = vmap(lambda p: {"s": p["x"] + p["y"][0], "n": weft.ones(2)}, in_dims=({"x": 0, "y": [None]},))({"x": x, "y": [y]})
+    tree = vmap(lambda p: {"s": p["x"] + p["y"][0], "n": weft.ones(2)}, in_dims=({"x": 0, "y": [None]},))(
+        {"x": x, "y": [y]}
+    )
     np.testing.assert_allclose(tree["s"].numpy(), x.numpy() + y.numpy())
     assert tree["n"].shape == (4, 2)
     shared = vmap(lambda a: (a, y), out_dims=(0, None))(x)[1]
@@ -31,7 +33,10 @@ def test_dims_in_and_out(rng):
 
 
 def test_no_examples(rng):
-    assert vmap(lambda a: (a @ weft.ones(3, 2, dtype=weft.float64)).exp())(weft.zeros(0, 5, 3, dtype=weft.float64)).shape == (0, 5, 2)
+    assert (
+        vmap(lambda a: (a @ weft.ones(3, 2, dtype=weft.float64)).exp())(weft.zeros(0, 5, 3, dtype=weft.float64)).shape
+        == (0, 5, 2)
+    )
     assert vmap(lambda a: a.reshape(-1).cumsum(0))(weft.zeros(0, 5, 3)).shape == (0, 15)
 
 
@@ -40,7 +45,10 @@ def test_dtypes_follow_the_examples(rng):
     x32, s64 = weft.ones(4, 3), weft.ones(4, dtype=weft.float64)
     assert vmap(lambda a, s: a * s)(x32, s64).dtype is weft.float32
     assert vmap(lambda s: s * 2.5)(weft.arange(4)).dtype is weft.float32
-    assert vmap(lambda s, t: s + t, in_dims=(0, None))(weft.ones(4), weft.tensor(1.0, dtype=weft.float64)).dtype is weft.float64
+    assert (
+        vmap(lambda s, t: s + t, in_dims=(0, None))(weft.ones(4), weft.tensor(1.0, dtype=weft.float64)).dtype
+        is weft.float64
+    )
 
 
 def test_randomness(rng):
@@ -157,7 +165,10 @@ def test_what_is_refused(rng):
         (lambda: vmap(lambda a: weft.zeros(()).add_(a))(x), "being vmapped over but `self` not"),
         (lambda: vmap(lambda a: a, in_dims=(0, 0))(x), "in_dims is not compatible with the structure of `inputs`"),
         (lambda: vmap(lambda a: a, in_dims=None)(x), "expected `in_dims` to be int"),
-        (lambda: vmap(lambda a: a, in_dims=3)(x), "Got in_dim=3 for some input, but that input is a Tensor of dimensionality 1"),
+        (
+            lambda: vmap(lambda a: a, in_dims=3)(x),
+            "Got in_dim=3 for some input, but that input is a Tensor of dimensionality 1",
+        ),
         (lambda: vmap(lambda a: a)(2.0), "We cannot vmap over non-Tensor arguments"),
         (lambda: vmap(lambda a, b: a)(x, point(rng, 4)), "to have the same size in the mapped dimension"),
         (lambda: vmap(lambda: x)(), "got no inputs"),
@@ -184,7 +195,9 @@ def test_a_kept_example_cannot_be_used_later(rng):
 
 def test_what_an_example_looks_like(rng):
     seen: list[Any] = []
-    vmap(lambda a: (seen.extend([a.shape, a.ndim, a.numel(), a.stride(), a.dtype, repr(a)]), a)[1], in_dims=1)(weft.arange(6.0).reshape(3, 2))
+    vmap(lambda a: (seen.extend([a.shape, a.ndim, a.numel(), a.stride(), a.dtype, repr(a)]), a)[1], in_dims=1)(
+        weft.arange(6.0).reshape(3, 2)
+    )
     assert seen[:5] == [(3,), 1, 3, (2,), weft.float32]
     assert seen[5] == "BatchedTensor(lvl=1, bdim=0, value=\n    tensor([[0., 2., 4.],\n            [1., 3., 5.]])\n)"
 
@@ -199,10 +212,14 @@ def test_per_example_jvp_directions(rng):
 def test_writes_keep_the_dtype_of_what_is_written(other, rng):
     a, s = weft.from_numpy(rng.uniform(1, 2, 4).astype(np.float32)), weft.ones(4).to(other) * 2
     shared = weft.ones(()).to(other) * 3
-    for f in (lambda a, s: a.clone().add_(s), lambda a, s: a.clone().mul_(shared).add_(s), lambda a, s: a.clone().copy_(s)):
+    for f in (
+        (lambda a, s: a.clone().add_(s), lambda a, s: a.clone().mul_(shared).add_(s), lambda a, s: a.clone().copy_(s))
+    ):
         looped = weft.stack([f(x, y) for x, y in zip(a, s, strict=True)])
         found = vmap(f)(a, s)
         assert found.dtype is weft.float32
         np.testing.assert_allclose(found.numpy(), looped.numpy())
     rows = weft.ones(4, 2, 3, dtype=weft.int64)
-    np.testing.assert_array_equal(vmap(lambda r, s: r.clone().add_(s), in_dims=(0, 0))(rows, weft.arange(4)).numpy()[:, 0, 0], 1 + np.arange(4))
+    np.testing.assert_array_equal(
+        vmap(lambda r, s: r.clone().add_(s), in_dims=(0, 0))(rows, weft.arange(4)).numpy()[:, 0, 0], 1 + np.arange(4)
+    )

@@ -48,11 +48,13 @@ def products_in_place(x: Any, c: Any) -> Any:
 WRITES = (through_views, into_zeros, products_in_place)
 # No step makes equal elements: where sort and amax meet ties, which of them has the gradient is free.
 STEPS: list[Callable[[Any, Any], Any]] = [
-    lambda x, c: x.sin() * c, lambda x, c: x * x + c, lambda x, c: weft.softmax(x * c, 0), lambda x, c: x.flip(0).cumsum(0),
-    lambda x, c: weft.where(x > 0.6, x.exp(), x * c), lambda x, c: x.outer(c) @ x, lambda x, c: x[weft.tensor([2, 0, 0])] * c + x,
-    lambda x, c: weft.stack([x, c]).prod(0), lambda x, c: x.sort().values * x.amax(), lambda x, c: x.expand(2, N).reshape(-1)[1:4] * x.norm(),
-    lambda x, c: weft.nn.functional.layer_norm(x, (N,), c, None), lambda x, c: weft.einsum("i,j,j->i", x, x, c), lambda x, c: x.logsumexp(0) * x,
-    lambda x, c: weft.cat([x[1:], c[:1]]).tanh(), lambda x, c: x.gather(0, weft.tensor([1, 1, 2])) * x.std() * c, lambda x, c: x.clone().mul_(c).add_(x),
+    lambda x, c: x.sin() * c, lambda x, c: x * x + c, lambda x, c: weft.softmax(x * c, 0),
+    lambda x, c: x.flip(0).cumsum(0), lambda x, c: weft.where(x > 0.6, x.exp(), x * c), lambda x, c: x.outer(c) @ x,
+    lambda x, c: x[weft.tensor([2, 0, 0])] * c + x, lambda x, c: weft.stack([x, c]).prod(0),
+    lambda x, c: x.sort().values * x.amax(), lambda x, c: x.expand(2, N).reshape(-1)[1:4] * x.norm(),
+    lambda x, c: weft.nn.functional.layer_norm(x, (N,), c, None), lambda x, c: weft.einsum("i,j,j->i", x, x, c),
+    lambda x, c: x.logsumexp(0) * x, lambda x, c: weft.cat([x[1:], c[:1]]).tanh(),
+    lambda x, c: x.gather(0, weft.tensor([1, 1, 2])) * x.std() * c, lambda x, c: x.clone().mul_(c).add_(x),
 ]
 
 
@@ -154,8 +156,9 @@ def of_pullback_plain(f: Program) -> Program:
 
 
 TRANSFORMS = {
-    "grad": (of_gradient, of_gradient_plain), "vmap": (of_map, of_map_plain), "vmap -1": (of_map_last, of_map_last_plain),
-    "jvp": (of_tangent, of_tangent_plain), "jacrev": (of_jacobian, of_jacobian_plain), "jacfwd": (of_forward_jacobian, of_jacobian_plain),
+    "grad": (of_gradient, of_gradient_plain), "vmap": (of_map, of_map_plain),
+    "vmap -1": (of_map_last, of_map_last_plain), "jvp": (of_tangent, of_tangent_plain),
+    "jacrev": (of_jacobian, of_jacobian_plain), "jacfwd": (of_forward_jacobian, of_jacobian_plain),
     "vjp": (of_pullback, of_pullback_plain),
 }
 

@@ -17,7 +17,9 @@ def test_replaced_and_put_back(rng):
     x = weft.randn(5, 3)
     found = functional_call(module, other, x)
     hidden = np.tanh(x.numpy() @ other["0.weight"].numpy().T + other["0.bias"].numpy())
-    np.testing.assert_allclose(found.numpy(), hidden @ other["2.weight"].numpy().T + other["2.bias"].numpy(), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        found.numpy(), hidden @ other["2.weight"].numpy().T + other["2.bias"].numpy(), rtol=1e-5, atol=1e-5
+    )
     assert all(dict(module.named_parameters())[name] is p for name, p in own.items())
     partly = functional_call(module, ({"0.bias": other["0.bias"]}, {"2.bias": other["2.bias"]}), (x,))
     assert partly.requires_grad
@@ -32,7 +34,9 @@ def test_tied_parameters():
     w = weft.eye(3) * 2
     np.testing.assert_allclose(functional_call(module, {"0.weight": w}, x).numpy(), 4 * x.numpy(), rtol=1e-6)
     untied = functional_call(module, {"0.weight": w}, x, tie_weights=False)
-    np.testing.assert_allclose(untied.detach().numpy(), 2 * x.numpy() @ first.weight.detach().numpy().T, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        untied.detach().numpy(), 2 * x.numpy() @ first.weight.detach().numpy().T, rtol=1e-5, atol=1e-6
+    )
     with pytest.raises(ValueError, match="which are tied"):
         functional_call(module, {"0.weight": w, "1.weight": w * 2}, x)
 
@@ -76,7 +80,10 @@ def test_per_example_gradients_of_a_module(rng):
 def test_an_ensemble(rng):
     models = [nn.Linear(3, 2) for _ in range(4)]
     parameters, buffers = stack_module_state(models)
-    assert parameters["weight"].shape == (4, 2, 3) and parameters["weight"].is_leaf and parameters["weight"].requires_grad and buffers == {}
+    assert (
+        parameters["weight"].shape == (4, 2, 3) and parameters["weight"].is_leaf and parameters["weight"].requires_grad
+        and buffers == {}
+    )
     x = weft.randn(5, 3)
     out = vmap(lambda p: functional_call(models[0], p, x))(parameters)
     for k, model in enumerate(models):
@@ -105,6 +112,8 @@ def test_batch_norm_under_vmap():
 def test_a_look_inside():
     seen = []
     x = weft.arange(6.0).reshape(2, 3)
-    vmap(grad(lambda a: (seen.append(weft.func.debug_unwrap(a)), seen.append(weft.func.debug_unwrap(a, recurse=False)), a.sum())[2]))(x)
+    vmap(grad(lambda a: (
+        seen.append(weft.func.debug_unwrap(a)), seen.append(weft.func.debug_unwrap(a, recurse=False)), a.sum()
+    )[2]))(x)
     np.testing.assert_array_equal(seen[0].numpy(), x.numpy())
     assert repr(seen[1]).startswith("BatchedTensor(lvl=1") and weft.func.debug_unwrap(x) is x

@@ -1,4 +1,5 @@
-"""Wrapper subclasses and dispatch modes below the transforms: the class's operators are asked, and gradients are of the class."""
+"""Wrapper subclasses and dispatch modes below the transforms: the class's operators are asked,
+and gradients are of the class."""
 
 from __future__ import annotations
 

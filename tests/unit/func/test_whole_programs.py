@@ -1,4 +1,5 @@
-"""Programs that people write with transforms, eager and compiled: clipped per-example gradients, learning to learn, a differential equation."""
+"""Programs that people write with transforms, eager and compiled: clipped per-example gradients, learning to learn,
+a differential equation."""
 
 from __future__ import annotations
 

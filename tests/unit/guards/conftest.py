@@ -1,4 +1,5 @@
-"""User programs for the guards: source with names and numbers drawn for the run, executed under a file name of its own."""
+"""User programs for the guards: source with names and numbers drawn for the run,
+executed under a file name of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ Program = Callable[..., types.ModuleType]
 
 @pytest.fixture
 def program(rng: np.random.Generator) -> Iterator[Program]:
-    """program(source, **names) -> a module that ran `source`; its file is `user_<number>.py`, and `import` finds it by its name."""
+    """program(source, **names) -> a module that ran `source`; its file is `user_<number>.py`,
+    and `import` finds it by its name."""
     made: list[str] = []
 
     def make(source: str, **names: Any) -> types.ModuleType:

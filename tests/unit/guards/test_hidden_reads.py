@@ -1,4 +1,5 @@
-"""Reads that Python hides in C, in the standard library, in classes and in absences: a change is noticed by the next call, at one capture."""
+"""Reads that Python hides in C, in the standard library, in classes and in absences: a change is noticed by the next
+call, at one capture."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def _attrgetter() -> Program:
 
 def _absent() -> Program:
     config = types.SimpleNamespace()
-    return lambda x: x * (config.k if hasattr(config, "k") else 2.0), [lambda: setattr(config, "k", 3.0), lambda: delattr(config, "k")]
+    return lambda x: x * (config.k if hasattr(config, "k") else 2.0), [
+        lambda: setattr(config, "k", 3.0), lambda: delattr(config, "k")
+    ]
 
 
 def _tried() -> Program:
@@ -111,7 +114,9 @@ def test_a_change_is_noticed(name: str) -> None:
             x = weft.randn(3)
             weft.testing.assert_close(compiled(x), program(x))
     assert len(compiled.misses) <= len(changes)
-    assert all(re.match(r"test_hidden_reads\.py:\d+: .+ was .+, is now .+", miss) for miss in compiled.misses), compiled.misses
+    assert all(re.match(r"test_hidden_reads\.py:\d+: .+ was .+, is now .+", miss) for miss in compiled.misses), (
+        compiled.misses
+    )
 
 
 def test_an_optimizers_rate_is_one_input_wherever_it_is_read() -> None:

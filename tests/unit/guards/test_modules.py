@@ -1,4 +1,5 @@
-"""Modules, known through Kinds: mode, structure, hooks, forward and settings are guarded; an epoch spares looking at them."""
+"""Modules, known through Kinds: mode, structure, hooks, forward and settings are guarded;
+an epoch spares looking at them."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from weft.guards import Kinds, ObjectWrite, record
+from weft.guards import Kinds, ObjectWrite, observe
 
 LIBRARY = """
 class Counter: epoch = 0
@@ -106,47 +107,49 @@ def test_a_changed_module_is_noticed(name: str, with_epoch: bool, net: Any) -> N
     user, kinds = net
     counter = user.Module.__setattr__.__globals__["Counter"]
     epoch = (lambda: counter.epoch) if with_epoch else None
-    result, recording = record(user.step, (1.0,), kinds=kinds, epoch_source=epoch)
+    result, observation = observe(user.step, (1.0,), kinds=kinds, epoch_source=epoch)
     assert result == 0.5
-    assert recording.guards.check() and recording.guards.check()
+    assert observation.guards.check() and observation.guards.check()
     user.net.temperature = 2.0
-    assert recording.guards.check()
+    assert observation.guards.check()
     change, path = CHANGES[name]
     exec(change, user.__dict__)
     if "class of" in path:
         counter.epoch += 1  # assigning __class__ bypasses nothing that a Module can see
-    assert not recording.guards.check()
-    assert any(m.path.endswith(path) or path in m.path for m in recording.guards.misses()), recording.guards.misses()
+    assert not observation.guards.check()
+    assert (
+        any(m.path.endswith(path) or path in m.path for m in observation.guards.misses())
+    ), observation.guards.misses()
 
 
 def test_a_hook_is_guarded_like_any_function(net: Any) -> None:
     user, kinds = net
     user.net.register_forward_hook(user.hook)
-    _, recording = record(user.step, (1.0,), kinds=kinds)
+    _, observation = observe(user.step, (1.0,), kinds=kinds)
     user.SCALE = 2.5
-    assert [m.path for m in recording.guards.misses()] == ["global SCALE"]
+    assert [m.path for m in observation.guards.misses()] == ["global SCALE"]
 
 
 def test_modules_that_a_library_generator_yields(net: Any) -> None:
     user, kinds = net
-    assert record(user.scan, (0.0,), kinds=kinds)[0] == 0.0
-    _, recording = record(user.scan, (0.0,), kinds=kinds)
+    assert observe(user.scan, (0.0,), kinds=kinds)[0] == 0.0
+    _, observation = observe(user.scan, (0.0,), kinds=kinds)
     user.net.drop._parameters["w"] = user.Tensor()
-    assert not recording.guards.check()
+    assert not observation.guards.check()
 
 
 def test_while_the_epoch_stands_still_tracked_guards_are_not_evaluated(net: Any) -> None:
     user, kinds = net
     epoch = [0]
-    _, recording = record(user.step, (1.0,), kinds=kinds, epoch_source=lambda: epoch[0])
-    assert recording.guards.check()
+    _, observation = observe(user.step, (1.0,), kinds=kinds, epoch_source=lambda: epoch[0])
+    assert observation.guards.check()
     object.__setattr__(user.net, "temperature", 9.0)  # a write that nobody tells
-    assert recording.guards.check()
+    assert observation.guards.check()
     epoch[0] += 1
-    assert not recording.guards.check()
-    assert not recording.guards.check()
+    assert not observation.guards.check()
+    assert not observation.guards.check()
     object.__setattr__(user.net, "temperature", 2.0)
-    assert recording.guards.check()
+    assert observation.guards.check()
 
 
 def test_writes_to_a_modules_own_dicts_are_the_drivers(net: Any) -> None:
@@ -154,19 +157,19 @@ def test_writes_to_a_modules_own_dicts_are_the_drivers(net: Any) -> None:
     user.net._buffers["mean"] = before = user.Tensor()
     user.exec_step = None
     exec("def update(x):\n    net._buffers['mean'] = Tensor()\n    return x", user.__dict__)
-    _, recording = record(user.update, (1.0,), kinds=kinds)
-    (write,) = recording.writes
+    _, observation = observe(user.update, (1.0,), kinds=kinds)
+    (write,) = observation.writes
     assert isinstance(write, ObjectWrite) and write.old is before and write.target.name == "mean"
-    assert not recording.guards.check() and recording.guards.without(slots=[write.target]).check()
-    recording.rollback()
+    assert not observation.guards.check() and observation.guards.without(slots=[write.target]).check()
+    observation.rollback()
     assert user.net._buffers["mean"] is before
 
 
 def test_a_set_without_some_state(net: Any) -> None:
     user, kinds = net
-    _, recording = record(user.step, (1.0,), kinds=kinds)
+    _, observation = observe(user.step, (1.0,), kinds=kinds)
     user.net.temperature = 3.0
-    (miss,) = recording.guards.misses()
-    assert recording.guards.without(slots=[miss.lift_target]).check()
-    assert recording.guards.without(holders=[user.net]).check()
-    assert not recording.guards.check()
+    (miss,) = observation.guards.misses()
+    assert observation.guards.without(slots=[miss.lift_target]).check()
+    assert observation.guards.without(holders=[user.net]).check()
+    assert not observation.guards.check()

@@ -1,4 +1,5 @@
-"""Nothing goes stale: whatever the function read, a change of it is noticed, and said with line, old and new value; nothing else is."""
+"""Nothing goes stale: whatever the function read, a change of it is noticed, and said with line, old and new value;
+nothing else is."""
 
 from __future__ import annotations
 
@@ -9,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from weft.guards import Kinds, Recording, record
+from weft.guards import Kinds, Observation, observe
 
-# each case: program, the function to record (an expression), the statement that changes something, the guard's path, irrelevant changes
+# each case: program, the function to record (an expression), the statement that changes something, the guard's path,
+# irrelevant changes
 CASES: dict[str, tuple[str, str, str, str, str]] = {
     "global number": ("A = 1.5\nB = 2\ndef f(x): return x * A", "f", "A = new", "global A", "B = new"),
     "global shadowing a builtin": ("def f(x): return abs(x)", "f", "abs = float", "global abs", "len = float"),
@@ -26,23 +28,24 @@ CASES: dict[str, tuple[str, str, str, str, str]] = {
         "A = (1, float('2.5'), 'a')",
     ),
     "closure cell": (
-        "def make(k):\n    def f(x): return x * k\n    def put(v):\n        nonlocal k\n        k = v\n    return f, put\nf, put = make(1.25)",
-        "f",
-        "put(new)",
-        "closure cell 'k'",
-        "",
-    ),
-    "closure cell of a nested function": (
-        "def make(k):\n    def f(x):\n        g = lambda y: y * k\n        return g(x)\n    def put(v):\n        nonlocal k\n        k = v\n"
+        "def make(k):\n    def f(x): return x * k\n    def put(v):\n        nonlocal k\n        k = v\n"
         "    return f, put\nf, put = make(1.25)",
         "f",
         "put(new)",
         "closure cell 'k'",
         "",
     ),
+    "closure cell of a nested function": (
+        "def make(k):\n    def f(x):\n        g = lambda y: y * k\n        return g(x)\n    def put(v):\n"
+        "        nonlocal k\n        k = v\n    return f, put\nf, put = make(1.25)",
+        "f",
+        "put(new)",
+        "closure cell 'k'",
+        "",
+    ),
     "closure cell of a helper": (
-        "def make(k):\n    def g(x): return x * k\n    def put(v):\n        nonlocal k\n        k = v\n    return g, put\ng, put = make(1.25)\n"
-        "def f(x): return [h(x) for h in (g,)][0]",
+        "def make(k):\n    def g(x): return x * k\n    def put(v):\n        nonlocal k\n        k = v\n"
+        "    return g, put\ng, put = make(1.25)\ndef f(x): return [h(x) for h in (g,)][0]",
         "f",
         "put(new)",
         "closure cell 'k'",
@@ -56,7 +59,8 @@ CASES: dict[str, tuple[str, str, str, str, str]] = {
         "m.u = new",
     ),
     "attribute through a call": (
-        "class M:\n    def __init__(self): self.t = 0.5\n    def __call__(self, x): return x / self.t\nm = M()\ndef f(x): return m(x)",
+        "class M:\n    def __init__(self): self.t = 0.5\n    def __call__(self, x): return x / self.t\nm = M()\n"
+        "def f(x): return m(x)",
         "f",
         "m.t = new",
         "self.t",
@@ -120,7 +124,8 @@ CASES: dict[str, tuple[str, str, str, str, str]] = {
         "c.d['b'] = 3",
     ),
     "dataclass field": (
-        "import dataclasses\n@dataclasses.dataclass\nclass C:\n    lr: float = 0.5\n    n: int = 3\nc = C()\ndef f(x): return x * c.lr",
+        "import dataclasses\n@dataclasses.dataclass\nclass C:\n    lr: float = 0.5\n    n: int = 3\nc = C()\n"
+        "def f(x): return x * c.lr",
         "f",
         "c.lr = new",
         "c.lr",
@@ -179,7 +184,8 @@ CASES: dict[str, tuple[str, str, str, str, str]] = {
         "m.bs[1].z = new",
     ),
     "loop over enumerate": (
-        "class B:\n    def __init__(self): self.s = 1.5\nbs = [B(), B()]\ndef f(x):\n    for i, b in enumerate(bs): x = x * b.s + i\n    return x",
+        "class B:\n    def __init__(self): self.s = 1.5\nbs = [B(), B()]\ndef f(x):\n"
+        "    for i, b in enumerate(bs): x = x * b.s + i\n    return x",
         "f",
         "bs[0].s = new",
         "bs[0].s",
@@ -193,14 +199,16 @@ CASES: dict[str, tuple[str, str, str, str, str]] = {
         "",
     ),
     "generator expression": (
-        "class B:\n    def __init__(self): self.s = 1.5\nbs = {'p': B()}\ndef f(x): return sum(x * b.s for b in bs.values())",
+        "class B:\n    def __init__(self): self.s = 1.5\nbs = {'p': B()}\n"
+        "def f(x): return sum(x * b.s for b in bs.values())",
         "f",
         "bs['p'].s = new",
         "bs['p'].s",
         "",
     ),
     "map over a lambda": (
-        "class B:\n    def __init__(self): self.s = 1.5\nbs = [B(), B()]\ndef f(x): return sum(map(lambda b: b.s * x, bs))",
+        "class B:\n    def __init__(self): self.s = 1.5\nbs = [B(), B()]\n"
+        "def f(x): return sum(map(lambda b: b.s * x, bs))",
         "f",
         "bs[1].s = new",
         "b.s",
@@ -214,8 +222,8 @@ CASES: dict[str, tuple[str, str, str, str, str]] = {
         "",
     ),
     "what a generator yields": (
-        "class C: pass\nc = C(); c.v = 0.5\ncs = [c]\ndef gen():\n    for each in cs: yield each\ndef f(x):\n    for each in gen(): x = x * each.v\n"
-        "    return x",
+        "class C: pass\nc = C(); c.v = 0.5\ncs = [c]\ndef gen():\n    for each in cs: yield each\ndef f(x):\n"
+        "    for each in gen(): x = x * each.v\n    return x",
         "f",
         "c.v = new",
         "v",
@@ -229,7 +237,8 @@ CASES: dict[str, tuple[str, str, str, str, str]] = {
         "",
     ),
     "reassigned local": (
-        "class C: pass\nc = C(); c.n = C(); c.v = c.n.v = 0.5\ndef f(x):\n    d = c\n    x = x * d.v\n    d = d.n\n    return x * d.v",
+        "class C: pass\nc = C(); c.n = C(); c.v = c.n.v = 0.5\ndef f(x):\n    d = c\n    x = x * d.v\n    d = d.n\n"
+        "    return x * d.v",
         "f",
         "c.n.v = new",
         "c.n.v",
@@ -250,7 +259,8 @@ CASES: dict[str, tuple[str, str, str, str, str]] = {
         "c.w = 1",
     ),
     "getattr with a computed name": (
-        "class C: pass\nc = C(); c.v0 = 0.5\ndef f(x):\n    for i in range(1): x = x * getattr(c, 'v%d' % i)\n    return x",
+        "class C: pass\nc = C(); c.v0 = 0.5\ndef f(x):\n    for i in range(1): x = x * getattr(c, 'v%d' % i)\n"
+        "    return x",
         "f",
         "c.v0 = new",
         "c.v0",
@@ -315,15 +325,16 @@ CASES: dict[str, tuple[str, str, str, str, str]] = {
         "",
     ),
     "super": (
-        "class A:\n    def g(self, x): return x * self.s\nclass M(A):\n    def g(self, x): return super().g(x) + 1\nm = M(); m.s = 1.5\n"
-        "def f(x): return m.g(x)",
+        "class A:\n    def g(self, x): return x * self.s\nclass M(A):\n    def g(self, x): return super().g(x) + 1\n"
+        "m = M(); m.s = 1.5\ndef f(x): return m.g(x)",
         "f",
         "m.s = new",
         "self.s",
         "",
     ),
     "property source": (
-        "class M:\n    def __init__(self): self._v = 0.5\n    @property\n    def v(self): return self._v\nm = M()\ndef f(x): return x * m.v",
+        "class M:\n    def __init__(self): self._v = 0.5\n    @property\n    def v(self): return self._v\nm = M()\n"
+        "def f(x): return x * m.v",
         "f",
         "m._v = new",
         "self._v",
@@ -337,8 +348,8 @@ CASES: dict[str, tuple[str, str, str, str, str]] = {
         "",
     ),
     "object from a property": (
-        "class C: pass\nclass M:\n    def __init__(self): self._c = C(); self._c.v = 0.5\n    @property\n    def c(self): return self._c\n"
-        "m = M()\ndef f(x): return x * m.c.v",
+        "class C: pass\nclass M:\n    def __init__(self): self._c = C(); self._c.v = 0.5\n    @property\n"
+        "    def c(self): return self._c\nm = M()\ndef f(x): return x * m.c.v",
         "f",
         "m._c.v = new",
         "c().v",
@@ -366,23 +377,24 @@ CASES: dict[str, tuple[str, str, str, str, str]] = {
         "",
     ),
     "decorated": (
-        "import functools\nS = 0.5\ndef deco(fn):\n    @functools.wraps(fn)\n    def wrapper(*a): return fn(*a) * S\n    return wrapper\n"
-        "@deco\ndef f(x): return x + 1",
+        "import functools\nS = 0.5\ndef deco(fn):\n    @functools.wraps(fn)\n    def wrapper(*a): return fn(*a) * S\n"
+        "    return wrapper\n@deco\ndef f(x): return x + 1",
         "f",
         "S = new",
         "global S",
         "",
     ),
     "inside a decorated function": (
-        "import contextlib\nS = 0.5\n@contextlib.contextmanager\ndef cm():\n    yield S\ndef f(x):\n    with cm() as s: return x * s",
+        "import contextlib\nS = 0.5\n@contextlib.contextmanager\ndef cm():\n    yield S\ndef f(x):\n"
+        "    with cm() as s: return x * s",
         "f",
         "S = new",
         "global S",
         "",
     ),
     "bound method kept in an attribute": (
-        "class A:\n    def __init__(self): self.v = 0.5\n    def g(self, x): return x * self.v\nclass M: pass\nm = M(); m.act = A().g\n"
-        "def f(x): return m.act(x)",
+        "class A:\n    def __init__(self): self.v = 0.5\n    def g(self, x): return x * self.v\nclass M: pass\n"
+        "m = M(); m.act = A().g\ndef f(x): return m.act(x)",
         "f",
         "m.act.__self__.v = new",
         "self.v",
@@ -397,7 +409,8 @@ CASES: dict[str, tuple[str, str, str, str, str]] = {
         "A[1] = 1",
     ),
     "while loop and try": (
-        "S = 2\nT = {'e': 0.5}\ndef f(x):\n    i = 0\n    while i < S:\n        try:\n            x = x * T['e']\n        finally:\n            i += 1\n    return x",
+        "S = 2\nT = {'e': 0.5}\ndef f(x):\n    i = 0\n    while i < S:\n        try:\n            x = x * T['e']\n"
+        "        finally:\n            i += 1\n    return x",
         "f",
         "T['e'] = new",
         "T['e']",
@@ -439,14 +452,16 @@ CASES: dict[str, tuple[str, str, str, str, str]] = {
         "",
     ),
     "weakref": (
-        "import weakref\nclass C: pass\nc = C(); c.v = 0.5\nw = weakref.ref(c)\ndef g(o, x): return x * o.v\ndef f(x): return g(w(), x)",
+        "import weakref\nclass C: pass\nc = C(); c.v = 0.5\nw = weakref.ref(c)\ndef g(o, x): return x * o.v\n"
+        "def f(x): return g(w(), x)",
         "f",
         "c.v = new",
         "o.v",
         "",
     ),
     "mapped through __getattr__": (
-        "class M:\n    def __init__(self): self.d = {'v': 0.5}\n    def __getattr__(self, name): return self.d[name]\nm = M()\ndef f(x): return x * m.v",
+        "class M:\n    def __init__(self): self.d = {'v': 0.5}\n    def __getattr__(self, name): return self.d[name]\n"
+        "m = M()\ndef f(x): return x * m.v",
         "f",
         "m.d['v'] = new",
         "self.d['v']",
@@ -467,14 +482,16 @@ CASES: dict[str, tuple[str, str, str, str, str]] = {
         "m.q = 2",
     ),
     "subscript of an object": (
-        "class S:\n    def __init__(self): self.xs = [0.5]\n    def __getitem__(self, i): return self.xs[i]\ns = S()\ndef f(x): return x * s[0]",
+        "class S:\n    def __init__(self): self.xs = [0.5]\n    def __getitem__(self, i): return self.xs[i]\ns = S()\n"
+        "def f(x): return x * s[0]",
         "f",
         "s.xs[0] = new",
         "self.xs[0]",
         "",
     ),
     "walrus and starred": (
-        "class C: pass\nc = C(); c.v = 0.5; cs = [c]\ndef f(x):\n    if (d := c): x = x * d.v\n    a, *_ = cs\n    return x * a.v",
+        "class C: pass\nc = C(); c.v = 0.5; cs = [c]\ndef f(x):\n    if (d := c): x = x * d.v\n    a, *_ = cs\n"
+        "    return x * a.v",
         "f",
         "c.v = new",
         "c.v",
@@ -492,16 +509,16 @@ def run(module: types.ModuleType, statement: str, number: Callable[[], float]) -
 def test_a_change_is_noticed(name: str, program: Any, number: Any) -> None:
     source, fn, change, path, irrelevant = CASES[name]
     module = program(source)
-    result, recording = record(eval(fn, module.__dict__), (2.0,))
+    result, observation = observe(eval(fn, module.__dict__), (2.0,))
     assert result == eval(fn, module.__dict__)(2.0)
-    assert recording.guards.check() and recording.guards.first_miss() is None
+    assert observation.guards.check() and observation.guards.first_miss() is None
     run(module, irrelevant, number)
-    assert recording.guards.check(), recording.guards.first_miss()
+    assert observation.guards.check(), observation.guards.first_miss()
     run(module, change, number)
-    assert not recording.guards.check()
-    paths = [m.path for m in recording.guards.misses()]
+    assert not observation.guards.check()
+    paths = [m.path for m in observation.guards.misses()]
     assert any(p.endswith(path) for p in paths), paths
-    miss = recording.guards.first_miss()
+    miss = observation.guards.first_miss()
     assert miss is not None and miss.where.file == f"{module.__name__}.py" and miss.where.line > 0
     assert str(miss).startswith(f"{module.__name__}.py:")
 
@@ -510,15 +527,15 @@ def test_a_change_is_noticed(name: str, program: Any, number: Any) -> None:
 def test_number_misses_can_be_undone(name: str, program: Any, number: Any) -> None:
     source, fn, change, _, _ = CASES[name]
     module = program(source)
-    _, recording = record(eval(fn, module.__dict__), (2.0,))
+    _, observation = observe(eval(fn, module.__dict__), (2.0,))
     run(module, change, number)
-    misses = recording.guards.misses()
+    misses = observation.guards.misses()
     for miss in misses:
         assert miss.is_number == (miss.lift_target is not None)
         if miss.lift_target is not None:
             assert miss.lift_target.get() == miss.new == module.new
             miss.lift_target.put(miss.old)
-    assert recording.guards.check() == any(m.is_number for m in misses), recording.guards.misses()
+    assert observation.guards.check() == any(m.is_number for m in misses), observation.guards.misses()
 
 
 def test_the_line_is_that_of_the_read(program: Any, line: Any, number: Any) -> None:
@@ -535,9 +552,9 @@ def test_the_line_is_that_of_the_read(program: Any, line: Any, number: Any) -> N
             return m.forward(x)
         """
     )
-    _, recording = record(module.step, (1.0,))
+    _, observation = observe(module.step, (1.0,))
     module.m.temperature = new = number()
-    miss = recording.guards.first_miss()
+    miss = observation.guards.first_miss()
     assert miss is not None
     assert (miss.where.line, miss.path, miss.old, miss.new) == (line(module, "# here"), "self.temperature", 0.5, new)
     assert str(miss) == f"{module.__name__}.py:{miss.where.line}: self.temperature was 0.5, is now {new!r}"
@@ -560,11 +577,11 @@ def test_objects_that_the_call_makes_are_not_guarded(program: Any) -> None:
             return [use(C(i), {}, []) for i in range(3)], C(3)
         """
     )
-    result, recording = record(module.step, (1.0,))
-    assert result[0] == [0, 2, 6] and recording.writes == []
+    result, observation = observe(module.step, (1.0,))
+    assert result[0] == [0, 2, 6] and observation.writes == []
     result[0].append(1)
     result[1].v = 9
-    assert recording.guards.check(), recording.guards.misses()
+    assert observation.guards.check(), observation.guards.misses()
 
 
 def test_older_objects_are_guarded_behind_objects_that_the_call_makes(program: Any, number: Any) -> None:
@@ -585,64 +602,67 @@ def test_older_objects_are_guarded_behind_objects_that_the_call_makes(program: A
         """
     )
     module.configs = [module.Config(number()), module.Config(number())]
-    _, recording = record(module.step, (1.0,))
-    assert [w.target.text for w in recording.writes] == ["kept.view"]
-    assert recording.guards.check()
+    _, observation = observe(module.step, (1.0,))
+    assert [w.target.text for w in observation.writes] == ["kept.view"]
+    assert observation.guards.check()
     module.kept.view.kept = 3
-    assert recording.guards.check()
+    assert observation.guards.check()
     module.configs[1].scale = number()
-    assert [m.path for m in recording.guards.misses()] == ["view.config.scale"]
+    assert [m.path for m in observation.guards.misses()] == ["view.config.scale"]
 
 
 def test_arguments_that_are_containers_are_the_callers_to_guard(program: Any) -> None:
     module = program("def step(batch): return batch['x'] * batch['ks'][0]")
     batch = {"x": 2.0, "ks": [1.5, 2.5]}
-    _, recording = record(module.step, (batch,))
+    _, observation = observe(module.step, (batch,))
     batch["ks"][0], batch["x"], batch["y"] = 3.5, 1.0, 1.0
-    assert recording.guards.check(), recording.guards.misses()
+    assert observation.guards.check(), observation.guards.misses()
 
 
 def test_equal_values_in_other_objects_do_not_miss(program: Any, number: Any) -> None:
     module = program("def f(x): return x * A * B[0] * C['k']", A=(number(), "a"), B=[number()], C={"k": number()})
     module.f = program("def f(x): return x * A[0] * B[0] * C['k'] + len(B)", **{k: module.__dict__[k] for k in "ABC"}).f
-    _, recording = record(module.f, (1.0,))
+    _, observation = observe(module.f, (1.0,))
     scope = module.f.__globals__
     for _ in range(3):
         scope["A"] = (float(repr(scope["A"][0])), "a")
         scope["B"][0] = float(repr(scope["B"][0]))
         scope["C"]["k"] = float(repr(scope["C"]["k"]))
-        assert recording.guards.check(), recording.guards.misses()
+        assert observation.guards.check(), observation.guards.misses()
     scope["C"]["k"] += 1
-    assert [m.path for m in recording.guards.misses()] == ["C['k']"]
+    assert [m.path for m in observation.guards.misses()] == ["C['k']"]
 
 
 def test_nan_is_equal_to_itself(program: Any) -> None:
     module = program("A = float('nan')\ndef f(x): return x * A")
-    _, recording = record(module.f, (1.0,))
+    _, observation = observe(module.f, (1.0,))
     module.A = float("nan")
-    assert recording.guards.check()
+    assert observation.guards.check()
     module.A = 1.0
-    assert not recording.guards.check()
+    assert not observation.guards.check()
 
 
 def test_declared_leaves_are_not_opened(program: Any) -> None:
-    module = program("class T:\n    __slots__ = ('__dict__', 'version')\n    def __init__(self): self.version = 0\nt = T()\ndef f(x): return x * t.version")
-    _, recording = record(module.f, (1.0,), kinds=Kinds(leaves=(module.T,)))
+    module = program(
+        "class T:\n    __slots__ = ('__dict__', 'version')\n    def __init__(self): self.version = 0\nt = T()\n"
+        "def f(x): return x * t.version"
+    )
+    _, observation = observe(module.f, (1.0,), kinds=Kinds(leaves=(module.T,)))
     module.t.version += 1
-    assert recording.guards.check()
+    assert observation.guards.check()
     module.t = module.T()
-    assert not recording.guards.check()
+    assert not observation.guards.check()
 
 
 def test_what_the_user_gives_a_leaf_is_guarded(program: Any, number: Any) -> None:
     module = program("class T: pass\nt = T()\ndef f(x): return x * getattr(t, 'scale', 2.0)")
-    _, recording = record(module.f, (1.0,), kinds=Kinds(leaves=(module.T,)))
+    _, observation = observe(module.f, (1.0,), kinds=Kinds(leaves=(module.T,)))
     module.t.scale = number()
-    assert [m.path for m in recording.guards.misses()] == ["t.scale"]
+    assert [m.path for m in observation.guards.misses()] == ["t.scale"]
 
 
 def test_a_partial_keeps_its_function_guarded(program: Any, number: Any) -> None:
     module = program("S = 0.5\ndef g(k, x): return x * k * S")
-    recording: Recording = record(functools.partial(module.g, number()), (2.0,))[1]
+    observation: Observation = observe(functools.partial(module.g, number()), (2.0,))[1]
     module.S = number()
-    assert [m.path for m in recording.guards.misses()] == ["global S"]
+    assert [m.path for m in observation.guards.misses()] == ["global S"]

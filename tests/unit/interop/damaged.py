@@ -17,9 +17,12 @@ from weft.interop import safetensors
 
 DATA = Path(__file__).parent / "data"
 ODD: list[Any] = [
-    None, True, -1, 0, 1, 2**31, 2**62, 2**63, 2**64, 10**400, 0.5, -0.0, 1e308, "", "x", "\ud800", "é" * 50, [], {}, [[]], [1] * 65, [2**40, 2**40, 0],
-    {"dict": [[[], 1]]}, {"tuple": []}, {"ordered": 1}, {"tensor": {}}, {"number": ["V99999999999", 0]}, {"number": ["object", 0]}, {"bytes": "%"},
-    {"complex": ["z", "z"]}, {"float": "z"}, {"dtype": "f"}, {"device": "?"}, {"set": [[1]]}, {"size": ["a"]}, {"array": 3}, {"array": {"tuple": []}},
+    None, True, -1, 0, 1, 2**31, 2**62, 2**63, 2**64, 10**400, 0.5, -0.0, 1e308, "", "x", "\ud800", "é" * 50, [], {},
+    [[]], [1] * 65, [2**40, 2**40, 0],
+    {"dict": [[[], 1]]}, {"tuple": []}, {"ordered": 1}, {"tensor": {}}, {"number": ["V99999999999", 0]},
+    {"number": ["object", 0]}, {"bytes": "%"},
+    {"complex": ["z", "z"]}, {"float": "z"}, {"dtype": "f"}, {"device": "?"}, {"set": [[1]]}, {"size": ["a"]},
+    {"array": 3}, {"array": {"tuple": []}},
 ]
 TEXTS = [b"[" * 50_000, b"1" * 9000, b"1e999999", b"\xff\xfe", b"NaN", b"nul", b'{"a":' * 30_000]
 
@@ -27,9 +30,15 @@ TEXTS = [b"[" * 50_000, b"1" * 9000, b"1e999999", b"\xff\xfe", b"NaN", b"nul", b
 def contents() -> dict[str, list[bytes]]:
     """Whole files of each kind."""
     x = weft.arange(12.0).reshape(3, 4)
-    tensors = {"a": x, "b.weight": weft.ones(2, dtype=weft.bfloat16), "empty": weft.zeros(0, 3), "c": weft.tensor([True, False])}
+    tensors = {
+        "a": x, "b.weight": weft.ones(2, dtype=weft.bfloat16), "empty": weft.zeros(0, 3),
+        "c": weft.tensor([True, False]),
+    }
     own = io.BytesIO()
-    weft.save({"x": x, "turned": x.t(), "n": [1, 2.5, None, (3, {"k"}), 1j, b"raw", weft.float16, x.shape], "state": weft.nn.Linear(2, 3).state_dict()}, own)
+    weft.save({
+        "x": x, "turned": x.t(), "n": [1, 2.5, None, (3, {"k"}), 1j, b"raw", weft.float16, x.shape],
+        "state": weft.nn.Linear(2, 3).state_dict(),
+    }, own)
     return {
         "safetensors": [safetensors.save(tensors, {"note": "text"})],
         "weft": [own.getvalue()],
@@ -61,14 +70,17 @@ def _bytes(rng: random.Random, content: bytes) -> bytes:
         elif way == 3:
             made[at:at] = made[other : other + rng.randrange(64)]
         elif way == 4:
-            made[at : at + 8] = struct.pack("<Q", rng.choice((0, 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1, rng.randrange(2**64))))
+            made[at : at + 8] = struct.pack(
+                "<Q", rng.choice((0, 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1, rng.randrange(2**64)))
+            )
         else:
             made[at : at + 1] = bytes([made[at] ^ 1 << rng.randrange(8)]) if made else b"x"
     return bytes(made)
 
 
 def _header(rng: random.Random, content: bytes) -> bytes:
-    """The header with some of its values replaced; in weft's own files also within the structure, which is a text in it."""
+    """The header with some of its values replaced; in weft's own files also within the structure,
+    which is a text in it."""
     size = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + size])
     structure = header.get("__metadata__", {}).get("weft")
@@ -104,7 +116,9 @@ def _replaced(rng: random.Random, tree: Any) -> Any:
 def _torch_pickle(rng: random.Random, content: bytes) -> bytes:
     """The archive packed anew, whole, around a damaged pickle."""
     made = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(made, "w", rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as new:
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(
+        made, "w", rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
+    ) as new:
         for name in old.namelist():
             inner = old.read(name)
             if name.endswith("data.pkl"):
@@ -121,7 +135,10 @@ def _opcodes(rng: random.Random, content: bytes) -> bytes:
     for _ in range(rng.choice((1, 2, 3, 10))):
         at = rng.randrange(2, len(made))
         if rng.random() < 0.5:
-            made[at : at + rng.randrange(2)] = rng.choice((b"0", b"2", b"(", b"t", b"e", b"s", b"u", b"R", b"b", b"Q", b"\x85", b"\x86", b"h\x00", b"h\x05", b"q\x01", b"."))
+            made[at : at + rng.randrange(2)] = rng.choice((
+                b"0", b"2", b"(", b"t", b"e", b"s", b"u", b"R", b"b", b"Q", b"\x85", b"\x86", b"h\x00", b"h\x05",
+                b"q\x01", b".",
+            ))
         else:
             made[at:at] = pickle.dumps(rng.choice([v for v in ODD if v != "\ud800"]), 2)[2:-1]
     return bytes(made) if rng.random() < 0.7 else _bytes(rng, bytes(made))

@@ -26,9 +26,11 @@ def test_damaged_files_load_or_are_refused(kind: str) -> None:
             weft.load(io.BytesIO(content), map_location=random.choice((None, "meta")))
         except ParseError as problem:
             refused += 1
-            assert len(str(problem)) < 1000 + len(content), (seed, number)
+            assert len(str(problem)) < 1000, (seed, number)
         except Exception as problem:
-            raise AssertionError(f"damaged.damaged({kind!r}, 300, {seed}), file {number}: {problem!r}"[:500]) from problem
+            raise AssertionError(
+                f"damaged.damaged({kind!r}, 300, {seed}), file {number}: {problem!r}"[:500]
+            ) from problem
     assert 100 < refused < 300
 
 

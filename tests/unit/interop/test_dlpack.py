@@ -9,7 +9,9 @@ import pytest
 
 import weft
 
-DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128")
+DTYPES = (
+    "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128"
+)
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -50,7 +52,9 @@ def test_read_only_memory_stays_so() -> None:
     array.flags.writeable = False
     tensor = weft.from_dlpack(array)
     assert (tensor + 1).tolist() == [1, 2, 3]
-    for write in (lambda: tensor.add_(1), lambda: tensor.mul_(weft.ones(3, dtype=weft.float64)), lambda: tensor.zero_(), lambda: tensor.__setitem__(0, 1)):
+    for write in (lambda: tensor.add_(
+        1
+    ), lambda: tensor.mul_(weft.ones(3, dtype=weft.float64)), lambda: tensor.zero_(), lambda: tensor.__setitem__(0, 1)):
         with pytest.raises(RuntimeError, match="read-only"):
             write()
     assert array.tolist() == [0, 1, 2] and tensor._version == 0

@@ -25,7 +25,8 @@ def again(value: Any) -> Any:
 
 
 PLAIN = [
-    None, True, 3, -(2**70), 2.5, float("inf"), float("-inf"), 1e-310, "text \u00e4\n", b"\x00\xff", 1 - 2j, [], (), {}, [1, [2, (3,)]], {"a": {"b": 1}},
+    None, True, 3, -(2**70), 2.5, float("inf"), float("-inf"), 1e-310, "text \u00e4\n", b"\x00\xff", 1 - 2j, [], (), {},
+    [1, [2, (3,)]], {"a": {"b": 1}},
     {1: "int", (2, 3): "tuple", None: 0}, {1, 2}, weft.float16, weft.Size((2, 3)), weft.device("cpu"),
 ]
 
@@ -43,7 +44,10 @@ def test_nan_and_numpy_values() -> None:
     np.testing.assert_array_equal(found["a"], np.arange(6).reshape(2, 3))
 
 
-@pytest.mark.parametrize("name", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("name", [
+    "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
+    "complex128",
+])
 def test_every_dtype(name: str) -> None:
     dtype = getattr(weft, name)
     x = weft.randn(random.randint(1, 4), 3).to(dtype)
@@ -54,10 +58,16 @@ def test_every_dtype(name: str) -> None:
 def test_layout_gradients_and_parameters_stay() -> None:
     x = weft.randn(2, 3, 4).permute(2, 0, 1)
     parameter = weft.nn.Parameter(weft.randn(3))
-    found = again({"x": x, "empty": weft.zeros(0, 2), "scalar": weft.tensor(1.5), "p": parameter, "g": weft.ones(2, requires_grad=True)})
+    found = again({
+        "x": x, "empty": weft.zeros(0, 2), "scalar": weft.tensor(1.5), "p": parameter,
+        "g": weft.ones(2, requires_grad=True),
+    })
     assert found["x"].stride() == x.stride() and weft.equal(found["x"], x)
     assert tuple(found["empty"].shape) == (0, 2) and found["scalar"].ndim == 0
-    assert isinstance(found["p"], weft.nn.Parameter) and found["p"].requires_grad and found["g"].requires_grad and not found["x"].requires_grad
+    assert (
+        isinstance(found["p"], weft.nn.Parameter) and found["p"].requires_grad and found["g"].requires_grad
+        and not found["x"].requires_grad
+    )
 
 
 def test_tensors_that_share_memory_share_it_again() -> None:
@@ -156,8 +166,11 @@ def test_damaged_files_are_refused() -> None:
             weft.load(io.BytesIO(content))
     size = int.from_bytes(whole[:8], "little")
     header = json.loads(whole[8 : 8 + size])
-    for tree in ('{"tensor":{"in":"other","dtype":"float32","at":[[4],[1],0]}}', '{"tensor":{"in":"x","dtype":"float32","at":[[9],[1],0]}}',
-                 '{"tensor":{"in":"x","dtype":"float32","at":[[2],[1],-1]}}', '{"module":"os"}', "{}", "["):
+    for tree in (
+        '{"tensor":{"in":"other","dtype":"float32","at":[[4],[1],0]}}',
+        '{"tensor":{"in":"x","dtype":"float32","at":[[9],[1],0]}}',
+        '{"tensor":{"in":"x","dtype":"float32","at":[[2],[1],-1]}}', '{"module":"os"}', "{}", "[",
+    ):
         header["__metadata__"]["weft"] = tree
         text = json.dumps(header).encode()
         with pytest.raises(ValueError, match="structure"):

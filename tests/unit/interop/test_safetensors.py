@@ -17,7 +17,9 @@ DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float3
 
 def arrays() -> dict[str, np.ndarray]:  # type: ignore[type-arg]
     rng = np.random.default_rng(random.randrange(2**32))
-    made = {name: np.asarray(rng.integers(0, 9, size=rng.integers(0, 4, size=rng.integers(0, 4))), name) for name in DTYPES}
+    made = {
+        name: np.asarray(rng.integers(0, 9, size=rng.integers(0, 4, size=rng.integers(0, 4))), name) for name in DTYPES
+    }
     return made | {"a/b.c": np.ones(3, np.float32)}
 
 

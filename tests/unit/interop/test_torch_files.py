@@ -1,4 +1,5 @@
-"""PyTorch's .pt files, read without running them. The files in data/ were written by data/make_torch_files.py with torch 2.13."""
+"""PyTorch's .pt files, read without running them. The files in data/ were written by data/make_torch_files.py with
+torch 2.13."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ def test_the_state_dict_fits_the_same_module() -> None:
 
 def test_every_kind_of_value() -> None:
     found = weft.load(DATA / "kinds.pt")
-    for name in ("float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64", "complex128"):
+    for name in (
+        "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64", "complex128"
+    ):
         tensor = found[name]
         assert tensor.dtype is getattr(weft, name)
         assert tensor.to(weft.complex128).tolist() == [0, 1, 1 if name == "bool" else 2]
@@ -101,7 +104,9 @@ def archive(pickled: bytes, **entries: bytes) -> io.BytesIO:
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 def test_no_code_in_a_file_is_run(tmp_path: Path, protocol: int) -> None:
     trace = tmp_path / "ran"
-    for bomb in (Bomb(os.mkdir, str(trace)), Bomb(eval, f"__import__('os').mkdir({str(trace)!r})"), Bomb(getattr, OrderedDict, "clear")):
+    for bomb in (Bomb(os.mkdir, str(trace)), Bomb(eval, f"__import__('os').mkdir({str(trace)!r})"), Bomb(
+        getattr, OrderedDict, "clear"
+    )):
         with pytest.raises(ValueError, match="nothing in a file is run"):
             weft.load(archive(pickle.dumps({"x": bomb}, protocol)))
     assert not trace.exists()
@@ -119,14 +124,19 @@ def tensor_pickle(key: str, offset: int, size: tuple[int, ...], stride: tuple[in
         return b"(" + b"".join(number(i) for i in items) + b"t"
 
     reference = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text(key) + text("cpu") + number(6) + b"tQ"
-    arguments = b"(" + reference + number(offset) + numbers(size) + numbers(stride) + b"\x89" + b"ccollections\nOrderedDict\n)R" + b"t"
+    arguments = (
+        b"(" + reference + number(offset) + numbers(size) + numbers(stride) + b"\x89" + b"ccollections\nOrderedDict\n)R"
+        + b"t"
+    )
     return b"\x80\x02" + b"ctorch._utils\n_rebuild_tensor_v2\n" + arguments + b"R."
 
 
 def test_a_tensor_cannot_reach_outside_its_storage() -> None:
     content = np.arange(6, dtype=np.float32).tobytes()
     assert weft.load(archive(tensor_pickle("0", 1, (2, 2), (2, 1)), **{"0": content})).tolist() == [[1, 2], [3, 4]]
-    for offset, size, stride in ((0, (7,), (1,)), (5, (2,), (1,)), (0, (2, 2), (100, 1)), (-1, (1,), (1,)), (0, (2,), (-1,)), (2**30, (1,), (1,))):
+    for offset, size, stride in (
+        (0, (7,), (1,)), (5, (2,), (1,)), (0, (2, 2), (100, 1)), (-1, (1,), (1,)), (0, (2,), (-1,)), (2**30, (1,), (1,))
+    ):
         with pytest.raises(ValueError, match="does not make sense"):
             weft.load(archive(tensor_pickle("0", offset, size, stride), **{"0": content}))
     with pytest.raises(ValueError, match="lacks the bytes"):

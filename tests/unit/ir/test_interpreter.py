@@ -59,7 +59,7 @@ LOOP = """graph @g(%n: int, %x: f64[3], %rows: f64[s0, 3]) {{
     yield True, %2, %1
   }}
   return %last, %ys
-}}"""
+}}"""  # noqa: E501
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -1,4 +1,5 @@
-"""Text that was cut, or had words left out, replaced or doubled, is a graph that prints back, or one error with line and column: never another one."""
+"""Text that was cut, or had words left out, replaced or doubled, is a graph that prints back, or one error with line
+and column: never another one."""
 
 from __future__ import annotations
 
@@ -16,8 +17,10 @@ from weft.support.errors import ParseError, VerifyError
 TEXTS = Path(__file__).parents[2] / "text"
 WORDS = re.compile(r'"[^"\n]*"|[%@]?[\w:.]+|->|\S')
 STRAY = str.split(
-    '%x %0 ( ) [ ] { } , : = -> f32 f64[s0] int prim::If prim::Loop aten::add.Tensor aten::nope autograd::MulBackward0 autograd::X yield return True None '
-    'nan inf - 1e999 99999999999999999999 "abc "\\x" "a" s0 u0 graph example guard == @g @ % complex( complex(f32,1) // 0 (s0//0) max( # \0 é f32[ Optional[ '
+    '%x %0 ( ) [ ] { } , : = -> f32 f64[s0] int prim::If prim::Loop aten::add.Tensor aten::nope autograd::MulBackward0 '
+    'autograd::X yield return True None '
+    'nan inf - 1e999 99999999999999999999 "abc "\\x" "a" s0 u0 graph example guard == @g @ % complex( complex(f32,'
+    '1) // 0 (s0//0) max( # \0 é f32[ Optional[ '
     "-nan --1 0x10 1. ' i64[]? (int,) List(f32)"
 )
 
@@ -37,7 +40,9 @@ def spoiled(text: str, rng: np.random.Generator) -> str:
 
 
 def test_spoiled_text(rng: np.random.Generator) -> None:
-    texts = [f"graph {part}" for path in TEXTS.glob("*.ir") for part in path.read_text(encoding="utf-8").split("graph ")[1:]]
+    texts = [
+        f"graph {part}" for path in TEXTS.glob("*.ir") for part in path.read_text(encoding="utf-8").split("graph ")[1:]
+    ]
     texts += [draw_control(rng, 6).text for _ in range(10)]
     refused = 0
     for _ in range(500):

@@ -40,7 +40,7 @@ graph @loss(%x: f32[s0, 4], %w: f32[4, 3], %p: b1[], %state: f32[3]) {
   }
   %4: f32[3] = aten::sum(%rows, dim=[0])
   return %4, %last -> %state
-}"""
+}"""  # noqa: E501
 
 
 def round_trip(graph):
@@ -63,7 +63,10 @@ def test_text_with_blocks_is_printed_as_it_was_written():
 def test_parsed_text_runs(rng):
     graph = parse_graph(LOSS)
     rows = int(rng.integers(0, 9))
-    x, w, state = rng.standard_normal((rows, 4), np.float32), rng.standard_normal((4, 3), np.float32), rng.standard_normal(3, np.float32)
+    x, w, state = (
+        rng.standard_normal((rows, 4), np.float32), rng.standard_normal((4, 3), np.float32),
+        rng.standard_normal(3, np.float32)
+    )
     for flag in (True, False):
         y = x @ w
         y = np.maximum(y, 0) if flag else y
@@ -77,8 +80,9 @@ def test_parsed_text_runs(rng):
 
 
 IMMEDIATES = [
-    0, -7, 2**70, 0.1, -0.0, 1e300, 1e-5, 5e-324, math.inf, -math.inf, True, False, None, "mean", 'a "quoted" # word\n', complex(0.0, -2.5),
-    complex(-0.0, math.inf), dt.float32, dt.int8, dt.bfloat16, (), (1, (2.5, None), ("x",)), dm.symbol("s0"), dm.symbol("s0") * dm.symbol("s1") + 2,
+    0, -7, 2**70, 0.1, -0.0, 1e300, 1e-5, 5e-324, math.inf, -math.inf, True, False, None, "mean", 'a "quoted" # word\n',
+    complex(0.0, -2.5), complex(-0.0, math.inf), dt.float32, dt.int8, dt.bfloat16, (), (1, (2.5, None), ("x",)),
+    dm.symbol("s0"), dm.symbol("s0") * dm.symbol("s1") + 2,
     -dm.symbol("i0"), dm.floordiv(dm.symbol("s0") + 1, 2), dm.mod(dm.symbol("s0"), dm.symbol("s1")) * 3,
     dm.maximum(dm.symbol("s0"), 4) - dm.minimum(dm.symbol("s1"), dm.symbol("s0")),
 ]
@@ -157,8 +161,10 @@ def test_random_graphs_round_trip(rng):
     unary = ("relu", "tanh", "exp", "neg", "sigmoid")
     for _ in range(40):
         x, y = (values[int(rng.integers(len(values)))] for _ in range(2))
-        made = [getattr(aten, unary[int(rng.integers(len(unary)))])(x), aten.add(x, y, alpha=float(rng.standard_normal())),
-                aten.where(aten.gt(x, 0.25), x, y), aten.mul(x, 2)]
+        made = [
+            getattr(aten, unary[int(rng.integers(len(unary)))])(x), aten.add(x, y, alpha=float(rng.standard_normal())),
+            aten.where(aten.gt(x, 0.25), x, y), aten.mul(x, 2),
+        ]
         values.append(made[int(rng.integers(4))])
     graph = b.graph([v.value for v in values[-3:]])
     verify(round_trip(graph))
@@ -166,15 +172,27 @@ def test_random_graphs_round_trip(rng):
 
 WRONG = {
     "graph @g(%x: f32[2]) {\n  %1: f32[2] = aten::relu(%y)\n  return %1\n}": ("line 2, column 27", "%y is not defined"),
-    "graph @g(%x: f32[2]) {\n  %x: f32[2] = aten::relu(%x)\n  return %x\n}": ("line 2, column 3", "%x is defined twice"),
+    "graph @g(%x: f32[2]) {\n  %x: f32[2] = aten::relu(%x)\n  return %x\n}": (
+        "line 2, column 3", "%x is defined twice"
+    ),
     "graph @g(%x: f33[2]) {\n  return %x\n}": ("line 1, column 14", "'f33' is no type"),
     "graph @g(%x: f32[n]) {\n  return %x\n}": ("line 1, column 18", "expected a size"),
-    "graph @g(%x: f32[2]) {\n  %1: f32[2] = aten::relux(%x)\n  return %1\n}": ("line 2, column 16", "no operator aten::relux"),
-    "graph @g(%x: f32[2]) {\n  %1: f32[2] = aten::add(%x, %x)\n  return %1\n}": ("line 2, column 16", "there are aten::add.Tensor"),
-    "graph @g(%x: f32[2]) {\n  %1: f32[2] = aten::relu()\n  return %1\n}": ("line 2, column 26", "needs argument 'self'"),
-    "graph @g(%x: f32[2]) {\n  %1: f32[2] = aten::relu(%x, speed=3)\n  return %1\n}": ("line 2, column 31", "has no argument 'speed'"),
+    "graph @g(%x: f32[2]) {\n  %1: f32[2] = aten::relux(%x)\n  return %1\n}": (
+        "line 2, column 16", "no operator aten::relux"
+    ),
+    "graph @g(%x: f32[2]) {\n  %1: f32[2] = aten::add(%x, %x)\n  return %1\n}": (
+        "line 2, column 16", "there are aten::add.Tensor"
+    ),
+    "graph @g(%x: f32[2]) {\n  %1: f32[2] = aten::relu()\n  return %1\n}": (
+        "line 2, column 26", "needs argument 'self'"
+    ),
+    "graph @g(%x: f32[2]) {\n  %1: f32[2] = aten::relu(%x, speed=3)\n  return %1\n}": (
+        "line 2, column 31", "has no argument 'speed'"
+    ),
     "graph @g(%x: f32[2]) {\n  %1: f32[2] = aten::relu(x)\n  return %1\n}": ("line 2, column 27", "written %x"),
-    "graph @g(%x: f32[2]) {\n  %1: f32[2] = aten::relu(%x)\n  return %1 -> %1\n}": ("line 3, column 16", "no parameter"),
+    "graph @g(%x: f32[2]) {\n  %1: f32[2] = aten::relu(%x)\n  return %1 -> %1\n}": (
+        "line 3, column 16", "no parameter"
+    ),
     "graph @g(%x: f32[4 // 0]) {\n  return %x\n}": ("line 1, column 23", "divided by zero"),
     "graph @g(%x: f32[2]) {\n  return \"\\x\"\n}": ("line 2, column 10", "not a text that JSON knows"),
     "graph @\"\\x\"(%x: f32[2]) {\n  return %x\n}": ("line 1, column 7", "not a text that JSON knows"),

@@ -51,7 +51,9 @@ def test_operators_that_move_elements_want_their_own_dtype_and_memory() -> None:
     np.testing.assert_allclose(y.numpy(), x.numpy().cumsum(), rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge", "fmod", "rsub", "clamp_min", "clamp_max", "maximum", "atan2"])
+@pytest.mark.parametrize(
+    "name", ["eq", "ne", "lt", "le", "gt", "ge", "fmod", "rsub", "clamp_min", "clamp_max", "maximum", "atan2"]
+)
 def test_a_number_first_is_refused_where_a_tensor_is_due(name: str) -> None:
     with pytest.raises(TypeError, match="must be Tensor, not int"):
         getattr(weft, name)(2, weft.ones(3))
@@ -134,7 +136,9 @@ def test_several_results_have_names() -> None:
     found = x.max(1)
     values, indices = found
     assert isinstance(found, tuple) and found.values is values and found.indices is indices and found[1] is indices
-    assert repr(weft.tensor([[1.0, 2.0]]).max(1)) == "weft.return_types.max(\nvalues=tensor([2.]),\nindices=tensor([1]))"
+    assert (
+        repr(weft.tensor([[1.0, 2.0]]).max(1)) == "weft.return_types.max(\nvalues=tensor([2.]),\nindices=tensor([1]))"
+    )
     found.values.sum().backward()
     assert x.grad is not None and float(x.grad.sum()) == 3
     sign, logabsdet = weft.linalg.slogdet(weft.eye(2))

@@ -1,4 +1,5 @@
-"""Results that PyTorch gives row-major are row-major, whatever the layout of the operands: `.view(-1)` on them works."""
+"""Results that PyTorch gives row-major are row-major, whatever the layout of the operands:
+`.view(-1)` on them works."""
 
 from __future__ import annotations
 

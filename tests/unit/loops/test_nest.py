@@ -1,4 +1,4 @@
-"""Nests: their text, phases, kept values, and the weights of bodies."""
+"""Nests: their text, phases, stashed values, and the weights of bodies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ install_methods()
 def nests(fn: Any, *dims: tuple[Any, ...]) -> list[Nest]:
     b = Builder("f")
     s = b.env.fresh("s", 7)
-    params = [b.param(tensor_type(dt.float32, tuple(s if d == "s" else d for d in each)), f"x{i}") for i, each in enumerate(dims)]
+    params = [
+        b.param(tensor_type(dt.float32, tuple(s if d == "s" else d for d in each)), f"x{i}")
+        for i, each in enumerate(dims)
+    ]
     with b.active():
         out = fn(*map(b.handle, params))
     env = ProvingEnv(b.env)
@@ -50,7 +53,7 @@ def test_text_of_a_row_nest() -> None:
         "    %1 = reduce max(%0): f32\n"
         "    for j0 in 0..100:  # phase 1\n"
         "      %2 = aten::sub.Tensor(%0, %1, None): f32\n"
-        "      %3 = aten::exp(%2): f32  # kept\n"
+        "      %3 = aten::exp(%2): f32  # stashed\n"
         "    %4 = reduce sum(%3): f32\n"
         "    for j0 in 0..100:  # phase 2\n"
         "      %5 = aten::div.Tensor(%3, %4): f32\n"
@@ -78,11 +81,13 @@ def test_a_column_sum_beside_a_store_leaves_parts() -> None:
     assert main.form == "rows" and main.chunks is not None and combine.reads == [main.writes[1]]
 
 
-def test_cheap_values_are_computed_again_and_dear_ones_kept() -> None:
-    (nest,) = nests(lambda x: (lambda c: c * aten.rsqrt((c * c).sum(1, keepdim=True)))(x - x.sum(1, keepdim=True)), ("s", 100))
-    assert nest.phases == 3 and not any(i.kept for i in nest.instrs)
+def test_cheap_values_are_computed_again_and_dear_ones_stashed() -> None:
+    (nest,) = nests(
+        lambda x: (lambda c: c * aten.rsqrt((c * c).sum(1, keepdim=True)))(x - x.sum(1, keepdim=True)), ("s", 100)
+    )
+    assert nest.phases == 3 and not any(i.stashed for i in nest.instrs)
     (nest,) = nests(softmax, ("s", 100))
-    assert [i.what.base for i in nest.instrs if i.kept] == ["exp"]
+    assert [i.what.base for i in nest.instrs if i.stashed] == ["exp"]
 
 
 def test_row_values_are_not_computed_per_element() -> None:

@@ -1,7 +1,7 @@
 """Layers with inputs, and fingerprints of what they compute: the same lines for weft and for PyTorch.
 
-An input is described by its sizes, after a letter for what it holds: nothing for normal numbers, i:...:n integers below n (I:... as floats),
-s signs, f zeros and ones, p numbers in (0, 1).
+An input is described by its sizes, after a letter for what it holds: nothing for normal numbers, i:...:n integers below
+n (I:... as floats), s signs, f zeros and ones, p numbers in (0, 1).
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ LAYERS: list[tuple[str, list[str]]] = [
     ("nn.GRUCell(3,4)", ["2,3"]),
     ("nn.GRUCell(3,4,bias=False)", ["3", "4"]),
     ("nn.MultiheadAttention(8,2)", ["3,2,8", "5,2,8", "5,2,8"]),
-    ("nn.MultiheadAttention(8,2,batch_first=True,kdim=5,vdim=6,add_bias_kv=True,add_zero_attn=True)", ["2,3,8", "2,4,5", "2,4,6"]),
+    ("nn.MultiheadAttention(8,2,batch_first=True,kdim=5,vdim=6,add_bias_kv=True,add_zero_attn=True)", [
+        "2,3,8", "2,4,5", "2,4,6"
+    ]),
     ("nn.MultiheadAttention(8,4,bias=False)", ["3,8", "3,8", "3,8"]),
     ("nn.TransformerEncoderLayer(8,2,16,dropout=0.0)", ["3,2,8"]),
     ("nn.TransformerEncoderLayer(8,2,16,dropout=0.0,norm_first=True,batch_first=True,activation='gelu')", ["2,3,8"]),
@@ -199,7 +201,10 @@ def fingerprint(value: Any) -> list[float]:
 
 
 def _flat(value: Any) -> list[Any]:
-    return [v for part in value for v in _flat(part)] if isinstance(value, (tuple, list)) else [] if value is None else [value]
+    return (
+        [v for part in value for v in _flat(part)] if isinstance(value, (tuple, list)) else [] if value is None
+        else [value]
+    )
 
 
 def compute(lib: Any, i: int) -> dict[str, Any]:
@@ -209,7 +214,10 @@ def compute(lib: Any, i: int) -> dict[str, Any]:
     layer = eval(expression, {"nn": lib.nn})
     state = layer.state_dict()
     layer.load_state_dict(
-        {name: lib.from_numpy(_parameter_value(name, tuple(old.shape), rng)) if old.is_floating_point() else old for name, old in state.items()})
+        {
+            name: lib.from_numpy(_parameter_value(name, tuple(old.shape), rng)) if old.is_floating_point() else old
+            for name, old in state.items()
+        })
     inputs = [lib.from_numpy(_drawn(spec, rng)) for spec in specs]
     for x, spec in zip(inputs, specs, strict=True):
         if ":" not in spec:

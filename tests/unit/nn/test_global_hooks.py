@@ -108,7 +108,9 @@ def test_backward_hooks_tell_what_they_miss() -> None:
         def forward(self, x: Any) -> Any:
             return {"x": x * 2}
 
-    for register, words in (("register_full_backward_hook", "should be a Tensor or a tuple of Tensors"), ("register_backward_hook", "does not return a single")):
+    for register, words in (("register_full_backward_hook", "should be a Tensor or a tuple of Tensors"), (
+        "register_backward_hook", "does not return a single"
+    )):
         m = InDict()
         getattr(m, register)(lambda m, i, o: None)
         with warnings.catch_warnings(record=True) as caught:

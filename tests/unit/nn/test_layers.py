@@ -1,4 +1,5 @@
-"""Layers, losses and activations against PyTorch's stored fingerprints (make_torch_values.py): results, gradients, state, parameter names."""
+"""Layers, losses and activations against PyTorch's stored fingerprints (make_torch_values.py): results, gradients,
+state, parameter names."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def test_a_layer_computes_what_pytorchs_does(i: int, double: None) -> None:
 
 def test_default_initialisation_has_pytorchs_distributions() -> None:
     linear, conv, table, lstm = nn.Linear(400, 300), nn.Conv2d(8, 300, 5), nn.Embedding(300, 400), nn.LSTM(50, 100)
-    for weight, bound in ((linear.weight, 1 / 20), (linear.bias, 1 / 20), (conv.weight, 200**-0.5), (conv.bias, 200**-0.5), (lstm.weight_ih_l0, 0.1)):
+    for weight, bound in ((
+        linear.weight, 1 / 20
+    ), (linear.bias, 1 / 20), (conv.weight, 200**-0.5), (conv.bias, 200**-0.5), (lstm.weight_ih_l0, 0.1)):
         values = weight.detach().numpy()
         assert np.abs(values).max() <= bound
         assert abs(values.mean()) < 4 * bound / np.sqrt(3 * values.size)
@@ -53,7 +56,10 @@ def test_initialisers() -> None:
     big = weft.empty(400, 300)
     assert init.xavier_uniform_(big).numpy().std() == pytest.approx(np.sqrt(2 / 700), rel=0.02)
     assert init.xavier_normal_(big, gain=2.0).numpy().std() == pytest.approx(2 * np.sqrt(2 / 700), rel=0.02)
-    assert init.kaiming_normal_(big, mode="fan_out", nonlinearity="relu").numpy().std() == pytest.approx(np.sqrt(2 / 400), rel=0.02)
+    assert (
+        init.kaiming_normal_(big, mode="fan_out", nonlinearity="relu").numpy().std()
+        == pytest.approx(np.sqrt(2 / 400), rel=0.02)
+    )
     cut = init.trunc_normal_(big, 1.0, 2.0, 0.0, 3.0).numpy()
     assert cut.min() >= 0 and cut.max() <= 3 and cut.mean() > 1
     q = init.orthogonal_(weft.empty(5, 7), gain=3.0).numpy()
@@ -130,8 +136,12 @@ def test_embedding_renormalizes_the_rows_it_looks_up() -> None:
 @pytest.mark.parametrize(
     ("make", "dims"),
     [
-        (lambda: nn.Sequential(nn.Conv2d(2, 3, 3, padding=1), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 2)), (4, 2, 4, 4)),
-        (lambda: nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6, momentum=None), nn.SELU(), nn.GroupNorm(2, 6)), (5, 4)),
+        (lambda: nn.Sequential(
+            nn.Conv2d(2, 3, 3, padding=1), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 2)
+        ), (4, 2, 4, 4)),
+        (lambda: nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6, momentum=None), nn.SELU(), nn.GroupNorm(2, 6)), (
+            5, 4
+        )),
         (lambda: nn.GRU(3, 4, num_layers=2), (4, 2, 3)),
         (lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), (2, 3, 8)),
         (lambda: nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 1)), (6, 4)),

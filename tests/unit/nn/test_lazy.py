@@ -24,7 +24,10 @@ def test_a_lazy_layer_becomes_the_ordinary_one(name: str, args: tuple, shape: tu
     assert layer.has_uninitialized_params()
     parameters = list(layer.parameters())
     for again in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
-        assert type(again) is type(layer) and again(weft.randn(*shape)).shape == layer.double()(weft.randn(*shape, dtype=weft.float64)).shape
+        assert (
+            type(again) is type(layer)
+            and again(weft.randn(*shape)).shape == layer.double()(weft.randn(*shape, dtype=weft.float64)).shape
+        )
         layer = getattr(nn, "Lazy" + name)(*args)
         parameters = list(layer.parameters())
     x = weft.randn(*shape)

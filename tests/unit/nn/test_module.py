@@ -35,7 +35,9 @@ def test_parameters_buffers_and_modules_are_found_once() -> None:
     assert [n for n, _ in m.named_buffers()] == ["count", "scratch"]
     assert [n for n, _ in m.named_modules()] == ["", "a", "b"]
     assert list(m.state_dict()) == ["scale", "count", "a.weight", "a.bias", "b.weight"]
-    assert m.get_submodule("a") is m.a and m.get_parameter("a.weight") is m.a.weight and m.get_buffer("count") is m.count
+    assert (
+        m.get_submodule("a") is m.a and m.get_parameter("a.weight") is m.a.weight and m.get_buffer("count") is m.count
+    )
     assert sum(p.numel() for p in m.parameters()) == 13
 
 
@@ -57,13 +59,19 @@ def test_attribute_assignment_moves_between_the_tables() -> None:
 @pytest.mark.parametrize(
     ("act", "error", "text"),
     [
-        (lambda m: setattr(m, "scale", weft.ones(1)), ArgumentError, "cannot assign 'Tensor' object to parameter 'scale'"),
+        (
+            lambda m: setattr(m, "scale", weft.ones(1)), ArgumentError,
+            "cannot assign 'Tensor' object to parameter 'scale'",
+        ),
         (lambda m: setattr(m, "a", 3), ArgumentError, "cannot assign 'int' object to child module 'a'"),
         (lambda m: setattr(m, "count", 3), ArgumentError, "cannot assign 'int' object to buffer 'count'"),
         (lambda m: m.register_parameter("x.y", None), KeyError, "name can.*t contain"),
         (lambda m: m.register_buffer("", None), KeyError, "empty string"),
         (lambda m: m.register_buffer("scale", None), KeyError, "attribute 'scale' already exists"),
-        (lambda m: m.register_parameter("w", m.scale * 2), ArgumentError, "cannot assign 'Tensor' object to parameter 'w'"),
+        (
+            lambda m: m.register_parameter("w", m.scale * 2), ArgumentError,
+            "cannot assign 'Tensor' object to parameter 'w'",
+        ),
         (lambda m: m.nothing, AttributeError, "'Tied' object has no attribute 'nothing'"),
         (lambda m: m.train("yes"), ValueError, "training mode is expected to be boolean"),
         (lambda m: nn.Module()(1), NotImplementedError, 'missing the required "forward" function'),
@@ -97,8 +105,15 @@ def test_load_state_dict_names_everything_that_is_wrong_and_loads_nothing() -> N
     with pytest.raises(StateError) as caught:
         m.load_state_dict(state)
     text = str(caught.value)
-    assert text.startswith("Error(s) in loading state_dict for Sequential:\n\tMissing key(s) in state_dict: \"0.bias\". \n\tUnexpected key(s) in")
-    assert 'state_dict: "extra.x". \n\tsize mismatch for 1.weight: copying a param with shape weft.Size([5, 5]) from checkpoint, the shape in' in text
+    assert text.startswith(
+        "Error(s) in loading state_dict for Sequential:\n\tMissing key(s) in state_dict: \"0.bias\". \n"
+        "\tUnexpected key(s) in"
+    )
+    assert (
+        'state_dict: "extra.x". \n'
+        '\tsize mismatch for 1.weight: copying a param with shape weft.Size([5, 5]) from checkpoint, the shape in'
+        in text
+    )
     for k, v in m.state_dict().items():
         np.testing.assert_array_equal(v.numpy(), before[k])
     del state["1.weight"]
@@ -166,7 +181,10 @@ def test_conversions_keep_parameters_the_same_objects() -> None:
     weight = m.a.weight
     m(weft.randn(2, 3)).sum().backward()
     m.double()
-    assert m.a.weight is weight and m.b.weight is weight and weight.dtype is weft.float64 and weight.grad.dtype is weft.float64
+    assert (
+        m.a.weight is weight and m.b.weight is weight and weight.dtype is weft.float64
+        and weight.grad.dtype is weft.float64
+    )
     assert m.count.dtype is weft.float64
     m.to("cpu", weft.float32)
     assert weight.dtype is weft.float32 and m.half().scale.dtype is weft.float16
@@ -203,10 +221,12 @@ def test_copies_are_whole_and_apart(again: Any) -> None:
 
 
 def test_repr() -> None:
-    m = nn.Sequential(OrderedDict(first=nn.Linear(2, 3), rest=nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Linear(1, 1, bias=False)])))
+    m = nn.Sequential(
+        OrderedDict(first=nn.Linear(2, 3), rest=nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Linear(1, 1, bias=False)]))
+    )
     assert repr(m) == (
-        "Sequential(\n  (first): Linear(in_features=2, out_features=3, bias=True)\n  (rest): ModuleList(\n    (0-1): 2 x ReLU()\n"
-        "    (2): Linear(in_features=1, out_features=1, bias=False)\n  )\n)"
+        "Sequential(\n  (first): Linear(in_features=2, out_features=3, bias=True)\n  (rest): ModuleList(\n"
+        "    (0-1): 2 x ReLU()\n    (2): Linear(in_features=1, out_features=1, bias=False)\n  )\n)"
     )
 
 
@@ -227,7 +247,9 @@ def test_containers() -> None:
     assert [p.shape[0] for p in parameters] == [2, 3, 4] and all(isinstance(p, nn.Parameter) for p in parameters)
     table = nn.ParameterDict({"w": weft.ones(2)})
     table["v"] = nn.Parameter(weft.ones(1))
-    assert sorted(dict(table.named_parameters())) == ["v", "w"] and table.pop("w").shape == (2,) and list(table) == ["v"]
+    assert (
+        sorted(dict(table.named_parameters())) == ["v", "w"] and table.pop("w").shape == (2,) and list(table) == ["v"]
+    )
     chain = nn.Sequential(a, nn.ReLU(), b)
     assert isinstance(chain[1:], nn.Sequential) and chain[0] is a and len(chain[1:]) == 2
 
@@ -270,8 +292,14 @@ def test_parameters_as_a_vector() -> None:
 
 
 def test_pytorchs_places_of_classes() -> None:
-    assert nn.modules.Linear is nn.Linear and nn.modules.loss.MSELoss is nn.MSELoss and nn.modules.container.Sequential is nn.Sequential
-    assert isinstance(nn.BatchNorm2d(3), nn.modules.batchnorm._BatchNorm) and not isinstance(nn.InstanceNorm2d(3), nn.modules.batchnorm._BatchNorm)
+    assert (
+        nn.modules.Linear is nn.Linear and nn.modules.loss.MSELoss is nn.MSELoss
+        and nn.modules.container.Sequential is nn.Sequential
+    )
+    assert (
+        isinstance(nn.BatchNorm2d(3), nn.modules.batchnorm._BatchNorm)
+        and not isinstance(nn.InstanceNorm2d(3), nn.modules.batchnorm._BatchNorm)
+    )
     assert isinstance(nn.ConvTranspose1d(1, 1, 1), nn.modules.conv._ConvNd)
     with pytest.raises(AttributeError, match="nothing"):
         nn.modules.nothing  # noqa: B018

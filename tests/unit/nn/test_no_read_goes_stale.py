@@ -1,4 +1,5 @@
-"""Whatever way a step reads Python state, the next call sees that it changed, and that it changed back; where nothing changed nothing is captured."""
+"""Whatever way a step reads Python state, the next call sees that it changed, and that it changed back;
+where nothing changed nothing is captured."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class Read:
 
 READS = {
     "an attribute of a parameter": Read(
-        "w = weft.nn.Parameter(weft.ones(3)); w.decay = True\ndef step(x): return x * (2 if w.decay else 3)", "w.decay = False", "w.decay = True"
+        "w = weft.nn.Parameter(weft.ones(3)); w.decay = True\ndef step(x): return x * (2 if w.decay else 3)",
+        "w.decay = False", "w.decay = True",
     ),
     "an attribute that parameters may have": Read(
         """
@@ -35,7 +37,8 @@ READS = {
         "del m[1].bias.no_decay",
     ),
     "an attribute of the argument": Read(
-        "y = weft.ones(3); y.scale = 2\ndef step(x): return x * inner(y)\ndef inner(y): return getattr(y, 'scale', 1)", "y.scale = 5", "y.scale = 2"
+        "y = weft.ones(3); y.scale = 2\ndef step(x): return x * inner(y)\ndef inner(y): return getattr(y, 'scale', 1)",
+        "y.scale = 5", "y.scale = 2",
     ),
     "an attribute of an optimizer's parameters": Read(
         """
@@ -51,10 +54,15 @@ READS = {
         "del ps[1].frozen",
     ),
     "a class attribute of a tensor": Read(
-        "class T(weft.Tensor): k = 2.\ns = weft.ones(3).as_subclass(T)\ndef step(x): return x * s.k", "T.k = 3.", "T.k = 2."
+        "class T(weft.Tensor): k = 2.\ns = weft.ones(3).as_subclass(T)\ndef step(x): return x * s.k",
+        "T.k = 3.", "T.k = 2.",
     ),
-    "a class attribute with a default": Read("class A: pass\na = A()\ndef step(x): return x * getattr(a, 'k', 2.)", "A.k = 7.", "del A.k"),
-    "a class attribute asked for": Read("class A: pass\na = A()\ndef step(x): return x * (3 if hasattr(a, 'k') else 2)", "A.k = 7.", "del A.k"),
+    "a class attribute with a default": Read(
+        "class A: pass\na = A()\ndef step(x): return x * getattr(a, 'k', 2.)", "A.k = 7.", "del A.k"
+    ),
+    "a class attribute asked for": Read(
+        "class A: pass\na = A()\ndef step(x): return x * (3 if hasattr(a, 'k') else 2)", "A.k = 7.", "del A.k"
+    ),
     "a class attribute tried": Read(
         """
         class A: pass
@@ -67,19 +75,30 @@ READS = {
         "del A.k",
     ),
     "a class attribute of a class behind": Read(
-        "class A: k = 2.\nclass B(A): pass\nclass C(B): pass\na = C()\ndef step(x): return x * a.k", "B.k = 7.", "del B.k"
+        "class A: k = 2.\nclass B(A): pass\nclass C(B): pass\na = C()\ndef step(x): return x * a.k",
+        "B.k = 7.", "del B.k",
     ),
     "a __getattr__ that appears": Read(
-        "class A: pass\na = A()\ndef step(x): return x * getattr(a, 'k', 2.)", "A.__getattr__ = lambda s, n: 7.", "del A.__getattr__"
+        "class A: pass\na = A()\ndef step(x): return x * getattr(a, 'k', 2.)", "A.__getattr__ = lambda s, n: 7.",
+        "del A.__getattr__",
     ),
     "a property over an attribute": Read(
         "class A: pass\na = A(); a.k = 2.\ndef step(x): return x * a.k", "A.k = property(lambda s: 7.)", "del A.k"
     ),
-    "a class's own attribute": Read("class A: k = 2.\nclass B(A): pass\ndef step(x): return x * B.k", "B.k = 7.", "del B.k"),
-    "a truth value": Read("class A:\n    def __len__(s): return 0\na = A()\ndef step(x): return x * (2 if a else 3)", "A.__bool__ = lambda s: True", "del A.__bool__"),
-    "an equality": Read("class A: pass\na, b = A(), A()\ndef step(x): return x * (2 if a == b else 3)", "A.__eq__ = lambda s, o: True", "del A.__eq__"),
+    "a class's own attribute": Read(
+        "class A: k = 2.\nclass B(A): pass\ndef step(x): return x * B.k", "B.k = 7.", "del B.k"
+    ),
+    "a truth value": Read(
+        "class A:\n    def __len__(s): return 0\na = A()\ndef step(x): return x * (2 if a else 3)",
+        "A.__bool__ = lambda s: True", "del A.__bool__",
+    ),
+    "an equality": Read(
+        "class A: pass\na, b = A(), A()\ndef step(x): return x * (2 if a == b else 3)", "A.__eq__ = lambda s, o: True",
+        "del A.__eq__",
+    ),
     "an operator": Read(
-        "class A:\n    def __add__(s, o): return 2.\nclass B(A): pass\na = B()\ndef step(x): return x * (a + 1)", "B.__add__ = lambda s, o: 7.", "del B.__add__"
+        "class A:\n    def __add__(s, o): return 2.\nclass B(A): pass\na = B()\ndef step(x): return x * (a + 1)",
+        "B.__add__ = lambda s, o: 7.", "del B.__add__",
     ),
     "a static method": Read(
         """
@@ -129,11 +148,20 @@ READS = {
         "h.__enter__()",
         "h.__exit__(None, None, None)",
     ),
-    "a function of weft": Read("def step(x): return weft.relu(x)", "old = weft.relu; weft.relu = lambda x: x * 2", "weft.relu = old"),
-    "a function of weft.nn.functional": Read("F = weft.nn.functional\ndef step(x): return F.relu(x)", "old = F.relu; F.relu = lambda x: x * 2", "F.relu = old"),
-    "a method of Tensor": Read("def step(x): return (x + 1).sigmoid()", "old = weft.Tensor.sigmoid; weft.Tensor.sigmoid = lambda x: x * 2", "weft.Tensor.sigmoid = old"),
+    "a function of weft": Read(
+        "def step(x): return weft.relu(x)", "old = weft.relu; weft.relu = lambda x: x * 2", "weft.relu = old"
+    ),
+    "a function of weft.nn.functional": Read(
+        "F = weft.nn.functional\ndef step(x): return F.relu(x)", "old = F.relu; F.relu = lambda x: x * 2",
+        "F.relu = old",
+    ),
+    "a method of Tensor": Read(
+        "def step(x): return (x + 1).sigmoid()", "old = weft.Tensor.sigmoid; weft.Tensor.sigmoid = lambda x: x * 2",
+        "weft.Tensor.sigmoid = old",
+    ),
     "an operator of Tensor": Read(
-        "def step(x): return x * 2.5", "old = weft.Tensor.__mul__; weft.Tensor.__mul__ = lambda x, y: x + y", "weft.Tensor.__mul__ = old"
+        "def step(x): return x * 2.5", "old = weft.Tensor.__mul__; weft.Tensor.__mul__ = lambda x, y: x + y",
+        "weft.Tensor.__mul__ = old",
     ),
     "a method of an optimizer's class": Read(
         """
@@ -155,10 +183,20 @@ READS = {
         "o.step = lambda: None",
         "del o.step",
     ),
-    "a function of math": Read("import math\nk = 0.5\ndef step(x): return x * math.cos(k)", "old = math.cos; math.cos = lambda x: 9.", "math.cos = old"),
-    "a computed name, shadowed": Read("class A: ka = 2.\na = A(); n = 'a'\ndef step(x): return x * getattr(a, 'k' + n)", "a.ka = 9.", "del a.ka"),
-    "a computed name of a class": Read("class A: ka = 2.\nclass B(A): pass\nn = 'a'\ndef step(x): return x * getattr(B, 'k' + n)", "B.ka = 9.", "del B.ka"),
-    "a computed name that appears": Read("class A: pass\na = A(); n = 'a'\ndef step(x): return x * getattr(a, 'k' + n, 2.)", "A.ka = 9.", "del A.ka"),
+    "a function of math": Read(
+        "import math\nk = 0.5\ndef step(x): return x * math.cos(k)", "old = math.cos; math.cos = lambda x: 9.",
+        "math.cos = old",
+    ),
+    "a computed name, shadowed": Read(
+        "class A: ka = 2.\na = A(); n = 'a'\ndef step(x): return x * getattr(a, 'k' + n)", "a.ka = 9.", "del a.ka"
+    ),
+    "a computed name of a class": Read(
+        "class A: ka = 2.\nclass B(A): pass\nn = 'a'\ndef step(x): return x * getattr(B, 'k' + n)",
+        "B.ka = 9.", "del B.ka",
+    ),
+    "a computed name that appears": Read(
+        "class A: pass\na = A(); n = 'a'\ndef step(x): return x * getattr(a, 'k' + n, 2.)", "A.ka = 9.", "del A.ka"
+    ),
     "a match": Read(
         """
         class P:
@@ -202,10 +240,15 @@ READS = {
         "Fn.backward = old",
     ),
     "dataclasses.asdict": Read(
-        "import dataclasses\n@dataclasses.dataclass\nclass P: a: float = 2.\np = P()\ndef step(x): return x * dataclasses.asdict(p)['a']", "p.a = 4.", "p.a = 2."
+        (
+            "import dataclasses\n@dataclasses.dataclass\nclass P: a: float = 2.\np = P()\n"
+            "def step(x): return x * dataclasses.asdict(p)['a']"
+        ),
+        "p.a = 4.", "p.a = 2.",
     ),
     "dataclasses.replace": Read(
-        "import dataclasses\n@dataclasses.dataclass\nclass P:\n    a: float = 2.\n    b: int = 1\np = P()\ndef step(x): return x * dataclasses.replace(p, b=3).a",
+        "import dataclasses\n@dataclasses.dataclass\nclass P:\n    a: float = 2.\n    b: int = 1\np = P()\n"
+        "def step(x): return x * dataclasses.replace(p, b=3).a",
         "p.a = 4.",
         "p.a = 2.",
     ),
@@ -245,7 +288,8 @@ READS = {
         "L[0].k = 1.",
     ),
     "sorted by itemgetter": Read(
-        "from operator import itemgetter\nL = [{'k': 1, 'v': 5}, {'k': 2, 'v': 6}]\ndef step(x): return x * sorted(L, key=itemgetter('k'))[0]['v']",
+        "from operator import itemgetter\nL = [{'k': 1, 'v': 5}, {'k': 2, 'v': 6}]\n"
+        "def step(x): return x * sorted(L, key=itemgetter('k'))[0]['v']",
         "L[0]['k'] = 9",
         "L[0]['k'] = 1",
     ),
@@ -261,25 +305,57 @@ READS = {
         "L[0].k = 5.",
         "L[0].k = 1.",
     ),
-    "a context variable": Read("import contextvars\nv = contextvars.ContextVar('v', default=2.)\nt = v.set(2.)\ndef step(x): return x * v.get()", "v.set(3.)", "v.set(2.)"),
-    "a context variable's default": Read(
-        "import contextvars\nv = contextvars.ContextVar('v', default=2.)\ndef step(x): return x * v.get()", "t = v.set(3.)", "v.reset(t)"
+    "a context variable": Read(
+        (
+            "import contextvars\nv = contextvars.ContextVar('v', default=2.)\nt = v.set(2.)\n"
+            "def step(x): return x * v.get()"
+        ),
+        "v.set(3.)", "v.set(2.)",
     ),
-    "threading.local": Read("import threading\nv = threading.local(); v.k = 2.\ndef step(x): return x * v.k", "v.k = 3.", "v.k = 2."),
-    "an absent threading.local": Read("import threading\nv = threading.local()\ndef step(x): return x * getattr(v, 'k', 2.)", "v.k = 3.", "del v.k"),
-    "MappingProxyType": Read("import types\nd = {'k': 2.}; p = types.MappingProxyType(d)\ndef step(x): return x * p['k']", "d['k'] = 3.", "d['k'] = 2."),
-    "a view of a dict": Read("d = {'k': 2.}; p = d.values()\ndef step(x): return x * sum(p)", "d['k'] = 3.", "d['k'] = 2."),
+    "a context variable's default": Read(
+        "import contextvars\nv = contextvars.ContextVar('v', default=2.)\ndef step(x): return x * v.get()",
+        "t = v.set(3.)", "v.reset(t)",
+    ),
+    "threading.local": Read(
+        "import threading\nv = threading.local(); v.k = 2.\ndef step(x): return x * v.k", "v.k = 3.", "v.k = 2."
+    ),
+    "an absent threading.local": Read(
+        "import threading\nv = threading.local()\ndef step(x): return x * getattr(v, 'k', 2.)", "v.k = 3.", "del v.k"
+    ),
+    "MappingProxyType": Read(
+        "import types\nd = {'k': 2.}; p = types.MappingProxyType(d)\ndef step(x): return x * p['k']", "d['k'] = 3.",
+        "d['k'] = 2.",
+    ),
+    "a view of a dict": Read(
+        "d = {'k': 2.}; p = d.values()\ndef step(x): return x * sum(p)", "d['k'] = 3.", "d['k'] = 2."
+    ),
     "bytearray": Read("a = bytearray(b'\\2\\3')\ndef step(x): return x * a[0]", "a[0] = 5", "a[0] = 2"),
-    "array.array": Read("import array\na = array.array('d', [2.])\ndef step(x): return x * a[0]", "a[0] = 5.", "a[0] = 2."),
-    "memoryview": Read("b = bytearray(b'\\2\\3'); a = memoryview(b)\ndef step(x): return x * a[1]", "b[1] = 5", "b[1] = 3"),
+    "array.array": Read(
+        "import array\na = array.array('d', [2.])\ndef step(x): return x * a[0]", "a[0] = 5.", "a[0] = 2."
+    ),
+    "memoryview": Read(
+        "b = bytearray(b'\\2\\3'); a = memoryview(b)\ndef step(x): return x * a[1]", "b[1] = 5", "b[1] = 3"
+    ),
     "an abstract class": Read(
-        "import abc\nclass P(abc.ABC): pass\nclass A: pass\na = A()\ndef step(x): return x * (3 if isinstance(a, P) else 2)", "P.register(A)", "P = abc.ABCMeta('P', (), {})"
+        (
+            "import abc\nclass P(abc.ABC): pass\nclass A: pass\na = A()\n"
+            "def step(x): return x * (3 if isinstance(a, P) else 2)"
+        ),
+        "P.register(A)", "P = abc.ABCMeta('P', (), {})",
     ),
     "a weak reference": Read(
-        "import weakref\nclass A: pass\na = A(); r = weakref.ref(a)\ndef step(x): return x * (2 if r() is not None else 3)", "del a", "a = A(); r = weakref.ref(a)"
+        (
+            "import weakref\nclass A: pass\na = A(); r = weakref.ref(a)\n"
+            "def step(x): return x * (2 if r() is not None else 3)"
+        ),
+        "del a", "a = A(); r = weakref.ref(a)",
     ),
     "an attribute behind a weak reference": Read(
-        "import weakref\nclass A: k = 2.\na = A(); a.k = 2.; r = weakref.ref(a)\ndef step(x): return x * (r().k if r() is not None else 3)", "del a", "a = A(); r = weakref.ref(a)"
+        (
+            "import weakref\nclass A: k = 2.\na = A(); a.k = 2.; r = weakref.ref(a)\n"
+            "def step(x): return x * (r().k if r() is not None else 3)"
+        ),
+        "del a", "a = A(); r = weakref.ref(a)",
     ),
     "a weak dictionary": Read(
         """
@@ -292,20 +368,28 @@ READS = {
         "del a",
         "a = A(); d['a'] = a",
     ),
-    "the size of a queue": Read("import queue\nq = queue.Queue()\ndef step(x): return x * (1 + q.qsize())", "q.put(1)", "q.get()"),
-    "a UserDict": Read("import collections\nd = collections.UserDict(k=2.)\ndef step(x): return x * d.get('k', 1.)", "d['k'] = 5.", "d['k'] = 2."),
+    "the size of a queue": Read(
+        "import queue\nq = queue.Queue()\ndef step(x): return x * (1 + q.qsize())", "q.put(1)", "q.get()"
+    ),
+    "a UserDict": Read(
+        "import collections\nd = collections.UserDict(k=2.)\ndef step(x): return x * d.get('k', 1.)", "d['k'] = 5.",
+        "d['k'] = 2.",
+    ),
     "a module imported inside": Read(
-        "import sys, types\nsys.modules['zmod'] = m1 = types.ModuleType('zmod'); m1.k = 2.\ndef step(x):\n    import zmod\n    return x * zmod.k",
+        "import sys, types\nsys.modules['zmod'] = m1 = types.ModuleType('zmod'); m1.k = 2.\ndef step(x):\n"
+        "    import zmod\n    return x * zmod.k",
         "m2 = types.ModuleType('zmod'); m2.k = 5.; sys.modules['zmod'] = m2",
         "sys.modules['zmod'] = m1",
     ),
     "a name imported inside": Read(
-        "import sys, types\nsys.modules['zmod'] = m1 = types.ModuleType('zmod'); m1.k = 2.\ndef step(x):\n    from zmod import k\n    return x * k",
+        "import sys, types\nsys.modules['zmod'] = m1 = types.ModuleType('zmod'); m1.k = 2.\ndef step(x):\n"
+        "    from zmod import k\n    return x * k",
         "m1.k = 5.",
         "m1.k = 2.",
     ),
     "the number of threads": Read(
-        "before = weft.get_num_threads(); weft.set_num_threads(1)\ndef step(x): return x * weft.get_num_threads()", "weft.set_num_threads(2)", "weft.set_num_threads(1)"
+        "before = weft.get_num_threads(); weft.set_num_threads(1)\ndef step(x): return x * weft.get_num_threads()",
+        "weft.set_num_threads(2)", "weft.set_num_threads(1)",
     ),
 }
 
@@ -336,7 +420,8 @@ def _keep() -> Iterator[None]:
 
 
 def _run(read: Read, compiled: bool) -> tuple[list[Any], list[int]]:
-    """The results of two calls before the change, after it, and after the change back; and the captures before each pair's second call."""
+    """The results of two calls before the change, after it, and after the change back;
+    and the captures before each pair's second call."""
     module = sys.modules["zmod_user"] = types.ModuleType("zmod_user")
     scope = module.__dict__
     scope["weft"] = weft
@@ -354,7 +439,9 @@ def _run(read: Read, compiled: bool) -> tuple[list[Any], list[int]]:
 
 def _dedent(text: str) -> str:
     lines = text.splitlines()
-    indent = min((len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()), default=0) if not lines[0] else 0
+    indent = (
+        min((len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()), default=0) if not lines[0] else 0
+    )
     return "\n".join(line[indent:] for line in lines)
 
 

@@ -1,4 +1,5 @@
-"""weight_norm, spectral_norm and the fusion of BatchNorm: definitions, gradients by differences, removal, compiled steps."""
+"""weight_norm, spectral_norm and the fusion of BatchNorm: definitions, gradients by differences,
+removal, compiled steps."""
 
 from __future__ import annotations
 
@@ -108,6 +109,8 @@ def test_a_folded_batch_norm_computes_the_same(bias: bool, affine: bool, rng: np
         model.eval()
         fuse = fuse_linear_bn_eval if isinstance(layer, nn.Linear) else fuse_conv_bn_eval
         x = weft.from_numpy(rng.normal(size=shape))
-        np.testing.assert_allclose(fuse(layer, norm, **options)(x).detach().numpy(), model(x).detach().numpy(), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            fuse(layer, norm, **options)(x).detach().numpy(), model(x).detach().numpy(), rtol=1e-9, atol=1e-12
+        )
         with pytest.raises(AssertionError):
             fuse(layer.train(), norm)

@@ -1,4 +1,5 @@
-"""After a step was captured, every change that its Python can see must show in the next call: compiled and eager twins stay equal."""
+"""After a step was captured, every change that its Python can see must show in the next call:
+compiled and eager twins stay equal."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ class Twin:
     def __init__(self, state: dict[str, Any], compiled: bool) -> None:
         self.model = Model()
         self.model.load_state_dict(state)
-        self.opt = weft.optim.AdamW([{"params": self.model.first.parameters()}, {"params": self.model.second.parameters()}], lr=0.01)
+        self.opt = weft.optim.AdamW(
+            [{"params": self.model.first.parameters()}, {"params": self.model.second.parameters()}], lr=0.01
+        )
         self.log: list[int] = []
         self.step: Callable[[Tensor, Tensor], Tensor] = self._step()
         if compiled:
@@ -263,9 +266,12 @@ def test_misses_name_the_arguments() -> None:
     compiled(x, x + 1, scale=3.0)
     told = [text.split(": ", 1)[1] for text in compiled.misses]
     assert [text.split(" was")[0] for text in told] == [
-        "argument scale", "argument rest[0]", "argument extra['bias']", "the structure of the arguments", "the structure of the arguments"
+        "argument scale", "argument rest[0]", "argument extra['bias']", "the structure of the arguments",
+        "the structure of the arguments",
     ]
-    assert all(SAYS.match(text) for text in compiled.misses) and "extra=dict(bias=*, gain=*)" in compiled.misses[-2], compiled.misses
+    assert (
+        all(SAYS.match(text) for text in compiled.misses) and "extra=dict(bias=*, gain=*)" in compiled.misses[-2]
+    ), compiled.misses
 
 
 def test_a_hook_on_every_module_is_noticed() -> None:

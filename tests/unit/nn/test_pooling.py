@@ -1,4 +1,5 @@
-"""Fractional pooling against the definition of its windows, unpooling as the inverse of pooling, adaptive pooling of every size."""
+"""Fractional pooling against the definition of its windows, unpooling as the inverse of pooling,
+adaptive pooling of every size."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def test_fractional_pooling_takes_the_greatest_of_random_windows(rank: int, rng:
     count, width = tuple(int(c) for c in rng.integers(1, 5, rank)), tuple(int(w) for w in rng.integers(1, 3, rank))
     x, samples = rng.normal(size=(2, 3, *size)), rng.random((2, 3, rank))
     leaf = weft.from_numpy(x).requires_grad_()
-    pool = getattr(nn, f"FractionalMaxPool{rank}d")(width, output_size=count, return_indices=True, _random_samples=weft.from_numpy(samples))
+    pool = getattr(nn, f"FractionalMaxPool{rank}d")(
+        width, output_size=count, return_indices=True, _random_samples=weft.from_numpy(samples)
+    )
     values, places = pool(leaf)
     for n, c in itertools.product(range(2), range(3)):
         order = samples[n, c][::-1] if rank == 2 else samples[n, c]
@@ -41,7 +44,9 @@ def test_fractional_pooling_takes_the_greatest_of_random_windows(rank: int, rng:
 
 def test_fractional_pooling_refuses() -> None:
     x = weft.randn(2, 7, 7)
-    for options in ({"kernel_size": (1,), "output_size": 3}, {"kernel_size": 2, "output_size": (9, 3)}, {"kernel_size": 2, "output_size": ()}):
+    for options in ({"kernel_size": (1,), "output_size": 3}, {"kernel_size": 2, "output_size": (9, 3)}, {
+        "kernel_size": 2, "output_size": ()
+    }):
         with pytest.raises(RuntimeError, match="fractional_max_pool2d"):
             F.fractional_max_pool2d(x, **options)
     for options in ({}, {"output_size": 2, "output_ratio": 0.5}, {"output_ratio": 1.5}):
@@ -76,5 +81,8 @@ def test_adaptive_maxima_of_every_size(rank: int, rng: np.random.Generator) -> N
                 window = x[channel][cut]
                 first = np.unravel_index(window.argmax(), window.shape)
                 assert values[(channel, *at)].item() == window.max()
-                assert places[(channel, *at)].item() == np.ravel_multi_index([f + c.start for f, c in zip(first, cut, strict=True)], size)
+                assert (
+                    places[(channel, *at)].item()
+                    == np.ravel_multi_index([f + c.start for f, c in zip(first, cut, strict=True)], size)
+                )
     assert getattr(F, f"adaptive_max_pool{rank}d")(weft.ones(0, 2, *(3,) * rank), 2).shape == (0, 2, *(2,) * rank)

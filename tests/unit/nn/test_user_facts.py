@@ -1,4 +1,5 @@
-"""What programs do with modules besides calling them: sums of Sequentials, Buffers, submodules by name, errors that say what is missing, pickles."""
+"""What programs do with modules besides calling them: sums of Sequentials, Buffers, submodules by name,
+errors that say what is missing, pickles."""
 
 from __future__ import annotations
 
@@ -23,8 +24,14 @@ def test_sequentials_add_and_multiply() -> None:
     grown = nn.Sequential(a)
     grown += nn.Sequential(c)
     grown *= 2
-    assert list(grown.insert(1, b)) == [a, b, c, a, c] and grown.pop(-1) is c and list(grown._modules) == ["0", "1", "2", "3"]
-    for wrong, kind in ((lambda: grown * 0, ValueError), (lambda: grown * "a", TypeError), (lambda: operator.add(grown, [a]), ValueError), (lambda: grown.insert(9, a), IndexError)):
+    assert (
+        list(grown.insert(1, b)) == [a, b, c, a, c] and grown.pop(-1) is c
+        and list(grown._modules) == ["0", "1", "2", "3"]
+    )
+    for wrong, kind in (
+        (lambda: grown * 0, ValueError), (lambda: grown * "a", TypeError),
+        (lambda: operator.add(grown, [a]), ValueError), (lambda: grown.insert(9, a), IndexError),
+    ):
         with pytest.raises(kind):
             wrong()
 
@@ -44,7 +51,9 @@ def test_submodules_by_name() -> None:
     new = nn.ReLU()
     m.set_submodule("0.0", new)
     assert m.get_submodule("0.0") is new
-    for wrong, kind in ((lambda: m.set_submodule("", new), ValueError), (lambda: m.set_submodule("0.5", new, strict=True), AttributeError)):
+    for wrong, kind in ((lambda: m.set_submodule("", new), ValueError), (
+        lambda: m.set_submodule("0.5", new, strict=True), AttributeError
+    )):
         with pytest.raises(kind):
             wrong()
 
@@ -77,7 +86,9 @@ def test_a_failing_property_names_what_it_lacks() -> None:
 @pytest.mark.parametrize("cell", [nn.RNNCell, nn.GRUCell, nn.LSTMCell])
 def test_cells_broadcast_nothing(cell: Any) -> None:
     made, good = cell(10, 20), weft.randn(3, 20)
-    for x, state, words in (((3, 10), (1, 20), "batch size"), ((3, 10), (3, 1), "inconsistent hidden_size"), ((3, 1), (3, 20), "inconsistent input_size")):
+    for x, state, words in (((3, 10), (1, 20), "batch size"), ((3, 10), (3, 1), "inconsistent hidden_size"), (
+        (3, 1), (3, 20), "inconsistent input_size"
+    )):
         hidden: Any = weft.randn(state)
         with pytest.raises(RuntimeError, match=words):
             made(weft.randn(x), (good, hidden) if cell is nn.LSTMCell else hidden)
@@ -99,7 +110,10 @@ def test_losses_warn_of_sizes_that_broadcast() -> None:
 
 def test_packed_sequences_convert() -> None:
     packed = pack_sequence([weft.ones(3, 2), weft.ones(1, 2)])
-    assert packed.to(weft.float64).data.dtype is weft.float64 and packed.to("cpu") is packed and packed.half().batch_sizes is packed.batch_sizes
+    assert (
+        packed.to(weft.float64).data.dtype is weft.float64 and packed.to("cpu") is packed
+        and packed.half().batch_sizes is packed.batch_sizes
+    )
 
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
@@ -124,13 +138,17 @@ def test_options_of_losses_that_reduction_superseded() -> None:
     signs, classes = weft.from_numpy(np.sign(rng.normal(size=4))), weft.from_numpy(rng.integers(0, 3, 4))
     calls = (
         lambda **o: F.cosine_embedding_loss(a, b, signs, **o), lambda **o: F.hinge_embedding_loss(a[:, 0], signs, **o),
-        lambda **o: F.margin_ranking_loss(a[:, 0], b[:, 0], signs, **o), lambda **o: F.multi_margin_loss(a, classes, **o),
-        lambda **o: F.multilabel_margin_loss(a, classes.unsqueeze(1).expand(4, 3), **o), lambda **o: F.multilabel_soft_margin_loss(a, b.sigmoid(), **o),
+        lambda **o: F.margin_ranking_loss(a[:, 0], b[:, 0], signs, **o),
+        lambda **o: F.multi_margin_loss(a, classes, **o),
+        lambda **o: F.multilabel_margin_loss(a, classes.unsqueeze(1).expand(4, 3), **o),
+        lambda **o: F.multilabel_soft_margin_loss(a, b.sigmoid(), **o),
         lambda **o: F.poisson_nll_loss(a, b.exp(), **o), lambda **o: F.soft_margin_loss(a[:, 0], signs, **o),
         lambda **o: F.triplet_margin_loss(a, b, c, **o), lambda **o: F.mse_loss(a, b, **o),
     )
     for loss in calls:
-        for old, new in (({"size_average": False}, "sum"), ({"size_average": True}, "mean"), ({"reduce": False}, "none")):
+        for old, new in (
+            (({"size_average": False}, "sum"), ({"size_average": True}, "mean"), ({"reduce": False}, "none"))
+        ):
             assert weft.equal(loss(**old), loss(reduction=new))
     with pytest.raises(RuntimeError, match="multi-target"):
         F.cosine_embedding_loss(a, b, a)

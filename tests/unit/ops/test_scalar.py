@@ -85,13 +85,18 @@ def test_order_follows_nan():
 
 def test_float_floor_division_by_zero_is_ieee():
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(NUMPY.floordiv(np.array([1.0, -1.0, 0.0, 7.5]), np.array([0.0, 0.0, 0.0, 2.0])), [np.inf, -np.inf, np.nan, 3])
+        np.testing.assert_array_equal(
+            NUMPY.floordiv(np.array([1.0, -1.0, 0.0, 7.5]), np.array([0.0, 0.0, 0.0, 2.0])),
+            [np.inf, -np.inf, np.nan, 3],
+        )
 
 
 @pytest.mark.parametrize("exponent", [2.0, 3.0, 0.5, -1.0, -2.0, -0.5, 1.0, 0.0, 1.7, -3.0])
 def test_constant_powers_agree_with_general_ones(exponent):
     x = np.random.default_rng().uniform(0.1, 4, 100)
-    np.testing.assert_allclose(NUMPY.pow(x, np.float64(exponent)), np.array([float(v) ** exponent for v in x]), rtol=1e-15)
+    np.testing.assert_allclose(
+        NUMPY.pow(x, np.float64(exponent)), np.array([float(v) ** exponent for v in x]), rtol=1e-15
+    )
 
 
 def test_sign_of_complex_numbers_is_their_direction():

@@ -13,7 +13,9 @@ from weft.ops import special
 def worst_ulps(got, expected):
     """The largest error in units of the last place of the expected value."""
     expected = np.asarray(expected, got.dtype)
-    return float(np.max(np.abs(got.astype(np.float64) - expected.astype(np.float64)) / np.spacing(np.abs(expected)), initial=0.0))
+    return float(
+        np.max(np.abs(got.astype(np.float64) - expected.astype(np.float64)) / np.spacing(np.abs(expected)), initial=0.0)
+    )
 
 
 def of_floats(fn, x):
@@ -24,7 +26,8 @@ def of_floats(fn, x):
 def points():
     rng = np.random.default_rng()
     return np.concatenate([
-        rng.uniform(-6, 6, 3000), rng.uniform(-1.3, 1.3, 3000), 10.0 ** rng.uniform(-12, 0, 500), [0.25, 0.65, 0.84375, 1.0, 1.25, 2.5, 4.0],
+        rng.uniform(-6, 6, 3000), rng.uniform(-1.3, 1.3, 3000), 10.0 ** rng.uniform(-12, 0, 500),
+        [0.25, 0.65, 0.84375, 1.0, 1.25, 2.5, 4.0],
     ])
 
 
@@ -60,9 +63,13 @@ def test_limits_and_signs():
         x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 40.0, -40.0])
         np.testing.assert_array_equal(special.erf(x), [0, 0, 1, -1, np.nan, 1, -1])
         assert np.signbit(special.erf(x)[1]) and not np.signbit(special.erf(x)[0])
-        np.testing.assert_array_equal(special.erf(x.astype(np.float32)), np.array([0, 0, 1, -1, np.nan, 1, -1], np.float32))
+        np.testing.assert_array_equal(
+            special.erf(x.astype(np.float32)), np.array([0, 0, 1, -1, np.nan, 1, -1], np.float32)
+        )
         np.testing.assert_array_equal(special.erfc(x), [1, 1, 0, 2, np.nan, 0, 2])
-        np.testing.assert_array_equal(special.erfinv(np.array([1.0, -1.0, 1.5, -2.0, np.nan, 0.0])), [np.inf, -np.inf] + 3 * [np.nan] + [0])
+        np.testing.assert_array_equal(
+            special.erfinv(np.array([1.0, -1.0, 1.5, -2.0, np.nan, 0.0])), [np.inf, -np.inf] + 3 * [np.nan] + [0]
+        )
 
 
 @pytest.mark.parametrize("shape", [(), (0, 3), (3, 4), (40000,)])

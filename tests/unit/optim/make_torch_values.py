@@ -1,4 +1,5 @@
-"""Writes torch_values.json beside this file: what PyTorch gives for reference_cases.py. Run it where torch is installed."""
+"""Writes torch_values.json beside this file: what PyTorch gives for reference_cases.py.
+Run it where torch is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Training a tiny model with each optimizer and option, and running each scheduler: the same lines for weft and for PyTorch."""
+"""Training a tiny model with each optimizer and option, and running each scheduler:
+the same lines for weft and for PyTorch."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ OPTIMIZERS: list[tuple[str, dict[str, Any]]] = [
     ("Rprop", {"lr": 0.01, "etas": (0.4, 1.3)}),
     ("ASGD", {"lr": 0.1, "lambd": 0.01, "t0": 5, "weight_decay": 0.1}),
     ("Adafactor", {"lr": 0.05}),
-    ("Adafactor", {"lr": 0.5, "weight_decay": 0.1, "eps": (1e-5, 1e-2), "d": 2.0, "beta2_decay": -0.5, "maximize": True}),
+    ("Adafactor", {
+        "lr": 0.5, "weight_decay": 0.1, "eps": (1e-5, 1e-2), "d": 2.0, "beta2_decay": -0.5, "maximize": True
+    }),
 ]
 LBFGS: list[dict[str, Any]] = [
     {"lr": 0.1, "max_iter": 10},
@@ -60,7 +63,10 @@ def train(lib: Any, name: str, options: dict[str, Any], wrap: Callable[[Any], An
         return loss
 
     run = step if wrap is None else wrap(step)
-    found = [run(lib.from_numpy(rng.standard_normal((5, 4))), lib.from_numpy(rng.standard_normal((5, 3)))).item() for _ in range(STEPS)]
+    found = [
+        run(lib.from_numpy(rng.standard_normal((5, 4))), lib.from_numpy(rng.standard_normal((5, 3)))).item()
+        for _ in range(STEPS)
+    ]
     return found + w.detach().numpy().ravel().tolist() + b.detach().numpy().tolist()
 
 
@@ -92,8 +98,12 @@ SCHEDULERS: dict[str, Callable[[Any, Any], Any]] = {
     "CyclicLR": lambda s, o: s.CyclicLR(o, 0.01, 0.2, 3, 4, mode="triangular2"),
     "CyclicLR exp_range": lambda s, o: s.CyclicLR(o, 0.01, [0.2, 0.3], 3, mode="exp_range", gamma=0.9),
     "OneCycleLR": lambda s, o: s.OneCycleLR(o, 0.3, total_steps=25),
-    "OneCycleLR three_phase": lambda s, o: s.OneCycleLR(o, [0.3, 0.4], total_steps=25, three_phase=True, anneal_strategy="linear"),
-    "SequentialLR": lambda s, o: s.SequentialLR(o, [s.LinearLR(o, 0.1, 1.0, 4), s.CosineAnnealingLR(o, 6), s.ExponentialLR(o, 0.9)], [4, 10]),
+    "OneCycleLR three_phase": lambda s, o: s.OneCycleLR(
+        o, [0.3, 0.4], total_steps=25, three_phase=True, anneal_strategy="linear"
+    ),
+    "SequentialLR": lambda s, o: s.SequentialLR(
+        o, [s.LinearLR(o, 0.1, 1.0, 4), s.CosineAnnealingLR(o, 6), s.ExponentialLR(o, 0.9)], [4, 10]
+    ),
     "ChainedScheduler": lambda s, o: s.ChainedScheduler([s.ConstantLR(o, 0.1, 3), s.ExponentialLR(o, 0.9)], o),
     "ReduceLROnPlateau": lambda s, o: s.ReduceLROnPlateau(o, patience=2, factor=0.5),
     "ReduceLROnPlateau max": lambda s, o: s.ReduceLROnPlateau(

@@ -32,7 +32,9 @@ def test_one_captured_program_serves_every_step(i: int) -> None:
 
     name, options = OPTIMIZERS[i]
     # NAdam keeps a product in float32, whose last bit hangs on where its factor is rounded
-    np.testing.assert_allclose(train(weft, name, options, wrap), STORED["optimizers"][i], rtol=1e-8 if name == "NAdam" else 1e-12, atol=1e-13)
+    np.testing.assert_allclose(
+        train(weft, name, options, wrap), STORED["optimizers"][i], rtol=1e-8 if name == "NAdam" else 1e-12, atol=1e-13
+    )
     assert len(made[0].entries) == (2 if "dampening" in options else 1), made[0].misses
 
 
@@ -49,7 +51,10 @@ def test_schedulers_give_pytorchs_rates(name: str) -> None:
 @pytest.mark.parametrize("name", ["LinearLR", "CosineAnnealingLR", "SequentialLR", "CyclicLR", "StepLR"])
 def test_a_scheduler_goes_on_from_its_state(name: str) -> None:
     def make() -> tuple[Any, Any]:
-        opt = weft.optim.SGD([{"params": [weft.nn.Parameter(weft.zeros(1))]}, {"params": [weft.nn.Parameter(weft.zeros(1))]}], lr=0.1, momentum=0.9)
+        opt = weft.optim.SGD(
+            [{"params": [weft.nn.Parameter(weft.zeros(1))]}, {"params": [weft.nn.Parameter(weft.zeros(1))]}], lr=0.1,
+            momentum=0.9,
+        )
         return opt, SCHEDULERS[name](weft.optim.lr_scheduler, opt)
 
     (opt, scheduler), (other, twin) = make(), make()

@@ -1,4 +1,5 @@
-"""The Optimizer base: groups, errors, state_dict, hooks, shared step counters, copies, and what a captured step notices."""
+"""The Optimizer base: groups, errors, state_dict, hooks, shared step counters, copies,
+and what a captured step notices."""
 
 from __future__ import annotations
 
@@ -44,12 +45,21 @@ def test_named_parameters_are_accepted() -> None:
     [
         (lambda p: optim.SGD([], lr=0.1), ValueProblem, "optimizer got an empty parameter list"),
         (lambda p: optim.SGD(p, lr=0.1), ArgumentError, "iterable of Tensors or dicts"),
-        (lambda p: optim.SGD([{"params": [p]}, {"params": [p]}], lr=0.1), ValueProblem, "more than one parameter group"),
+        (
+            lambda p: optim.SGD([{"params": [p]}, {"params": [p]}], lr=0.1), ValueProblem,
+            "more than one parameter group",
+        ),
         (lambda p: optim.SGD([p * 2], lr=0.1), ValueProblem, "can't optimize a non-leaf Tensor"),
-        (lambda p: optim.SGD([1.0], lr=0.1), ArgumentError, "can only optimize Tensors, but one of the params is float"),
+        (
+            lambda p: optim.SGD([1.0], lr=0.1), ArgumentError,
+            "can only optimize Tensors, but one of the params is float",
+        ),
         (lambda p: optim.SGD([{"params": {p}}], lr=0.1), ArgumentError, "ordered collections"),
         (lambda p: optim.SGD([p], lr=-1.0), ValueProblem, "Invalid learning rate: -1.0"),
-        (lambda p: optim.SGD([p], lr=0.1, nesterov=True), ValueProblem, "Nesterov momentum requires a momentum and zero dampening"),
+        (
+            lambda p: optim.SGD([p], lr=0.1, nesterov=True), ValueProblem,
+            "Nesterov momentum requires a momentum and zero dampening",
+        ),
         (lambda p: optim.Adam([p], betas=(1.0, 0.9)), ValueProblem, "Invalid beta parameter at index 0: 1.0"),
         (lambda p: optim.AdamW([p], eps=-1.0), ValueProblem, "Invalid epsilon value: -1.0"),
     ],
@@ -246,7 +256,10 @@ def test_numbers_of_groups_are_inputs_of_the_program() -> None:
     compiled, eager = CompiledFunction(_step(opt, params), backend="interpret"), _step(other, twins)
     rng = np.random.default_rng()
     for _ in range(4):
-        numbers = {"lr": rng.random(), "betas": tuple(rng.random(2) * 0.9), "eps": rng.random() * 1e-3, "weight_decay": rng.random() + 0.1}
+        numbers = {
+            "lr": rng.random(), "betas": tuple(rng.random(2) * 0.9), "eps": rng.random() * 1e-3,
+            "weight_decay": rng.random() + 0.1,
+        }
         for o in (opt, other):
             o.param_groups[0].update(numbers)
         x = weft.randn(3)

@@ -1,4 +1,5 @@
-"""Schedulers beyond a plain run: rates that are tensors, a sequence that starts a scheduler anew, training resumed at a step."""
+"""Schedulers beyond a plain run: rates that are tensors, a sequence that starts a scheduler anew,
+training resumed at a step."""
 
 from __future__ import annotations
 
@@ -29,9 +30,13 @@ def test_a_sequence_starts_each_scheduler_anew_and_warns_of_nothing(as_tensor: b
     opt = optimizer(weft.tensor(0.1, dtype=weft.float64) if as_tensor else 0.1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        parts = [schedulers.ExponentialLR(opt, 0.5), schedulers.MultiplicativeLR(opt, lambda step: 0.9), schedulers.StepLR(opt, 2, 0.1)]
+        parts = [
+            schedulers.ExponentialLR(opt, 0.5), schedulers.MultiplicativeLR(opt, lambda step: 0.9),
+            schedulers.StepLR(opt, 2, 0.1),
+        ]
         found = rates(opt, schedulers.SequentialLR(opt, parts, [2, 4]), 8)
-    want = [0.1, 0.05, 0.05 * 0.9, 0.05 * 0.9**2, 0.1, 0.1, 0.01, 0.01]  # one with a formula starts from the initial rate, one without goes on
+    # one with a formula starts from the initial rate, one without goes on
+    want = [0.1, 0.05, 0.05 * 0.9, 0.05 * 0.9**2, 0.1, 0.1, 0.01, 0.01]
     assert found == pytest.approx(want, rel=1e-6)
     if as_tensor:
         assert opt.param_groups[0]["initial_lr"].item() == pytest.approx(0.1)
@@ -41,14 +46,16 @@ def test_sequences_nest() -> None:
     opt = optimizer()
     inner = schedulers.SequentialLR(opt, [schedulers.ConstantLR(opt, 0.5, 2), schedulers.ExponentialLR(opt, 0.5)], [2])
     outer = schedulers.SequentialLR(opt, [inner, schedulers.LambdaLR(opt, lambda step: 10.0**-step)], [4])
-    assert rates(opt, outer, 6) == pytest.approx([0.05, 0.1, 0.05, 0.025, 0.1, 0.01])  # an inner sequence is one step ahead, as in PyTorch
+    # an inner sequence is one step ahead, as in PyTorch
+    assert rates(opt, outer, 6) == pytest.approx([0.05, 0.1, 0.05, 0.025, 0.1, 0.01])
     with pytest.raises(ValueError, match="ReduceLROnPlateau"):
         schedulers.SequentialLR(opt, [schedulers.ReduceLROnPlateau(opt)], [])
 
 
 @pytest.mark.parametrize("make", [
     lambda o, at: schedulers.ExponentialLR(o, 0.9, at), lambda o, at: schedulers.LinearLR(o, 0.5, 0.8, 9, at),
-    lambda o, at: schedulers.PolynomialLR(o, 9, 2.0, at), lambda o, at: schedulers.MultiplicativeLR(o, lambda step: 0.9, at),
+    lambda o, at: schedulers.PolynomialLR(o, 9, 2.0, at),
+    lambda o, at: schedulers.MultiplicativeLR(o, lambda step: 0.9, at),
     lambda o, at: schedulers.CosineAnnealingLR(o, 9, 0.01, at),
 ])
 def test_resuming_leaves_the_rate_of_the_step_that_training_stopped_at(make: Any) -> None:

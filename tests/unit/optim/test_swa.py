@@ -64,7 +64,9 @@ def test_buffers_follow_the_model_unless_averaged(rng: np.random.Generator) -> N
             source(weft.from_numpy(rng.normal(size=(6, 3))))
             seen.append(source[1].running_mean.numpy().copy())
             average.update_parameters(source)
-        np.testing.assert_allclose(average.module[1].running_mean.numpy(), np.mean(seen, 0) if use_buffers else seen[-1], rtol=1e-12)
+        np.testing.assert_allclose(
+            average.module[1].running_mean.numpy(), np.mean(seen, 0) if use_buffers else seen[-1], rtol=1e-12
+        )
 
 
 def test_running_statistics_anew(rng: np.random.Generator) -> None:
@@ -72,20 +74,26 @@ def test_running_statistics_anew(rng: np.random.Generator) -> None:
     batches = [rng.normal(size=(int(n), 3)) for n in rng.integers(3, 9, 4)]
     update_bn(((weft.from_numpy(b), "label") for b in batches), source)
     np.testing.assert_allclose(source[0].running_mean.numpy(), np.mean([b.mean(0) for b in batches], 0), rtol=1e-12)
-    np.testing.assert_allclose(source[0].running_var.numpy(), np.mean([b.var(0, ddof=1) for b in batches], 0), rtol=1e-12)
+    np.testing.assert_allclose(
+        source[0].running_var.numpy(), np.mean([b.var(0, ddof=1) for b in batches], 0), rtol=1e-12
+    )
     assert source[0].momentum == 0.3 and not source.training
 
 
 @pytest.mark.parametrize("strategy", ["linear", "cos"])
 def test_the_rate_goes_to_its_final_value(strategy: str) -> None:
-    opt = weft.optim.SGD([{"params": [nn.Parameter(weft.zeros(1))]}, {"params": [nn.Parameter(weft.zeros(1))], "lr": 0.5}], lr=0.1)
+    opt = weft.optim.SGD(
+        [{"params": [nn.Parameter(weft.zeros(1))]}, {"params": [nn.Parameter(weft.zeros(1))], "lr": 0.5}], lr=0.1
+    )
     scheduler = SWALR(opt, [0.01, 0.02], anneal_epochs=4, anneal_strategy=strategy)
     for step in range(1, 8):
         opt.step()
         scheduler.step()
         t = min(1.0, step / 4)
         share = t if strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
-        assert [g["lr"] for g in opt.param_groups] == pytest.approx([0.1 + share * (0.01 - 0.1), 0.5 + share * (0.02 - 0.5)])
+        assert [g["lr"] for g in opt.param_groups] == pytest.approx([
+            0.1 + share * (0.01 - 0.1), 0.5 + share * (0.02 - 0.5)
+        ])
     other = SWALR(weft.optim.SGD([nn.Parameter(weft.zeros(1))], lr=0.1), 0.05, anneal_epochs=0)
     assert other.get_last_lr() == pytest.approx([0.1]) or other.get_last_lr() == pytest.approx([0.05])
     for options in ({"anneal_strategy": "square"}, {"anneal_epochs": -1}, {"swa_lr": [0.1, 0.2, 0.3]}):

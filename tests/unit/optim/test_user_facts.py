@@ -1,4 +1,5 @@
-"""What programs rely on in optimizers and schedulers: hooks of every kind, complex parameters, differentiable steps, warnings, older states."""
+"""What programs rely on in optimizers and schedulers: hooks of every kind, complex parameters, differentiable steps,
+warnings, older states."""
 
 from __future__ import annotations
 
@@ -17,8 +18,10 @@ Rng = np.random.Generator
 ALGORITHMS: list[tuple[type, dict[str, Any]]] = [
     (optim.SGD, {"lr": 0.1, "momentum": 0.9}), (optim.Adam, {"lr": 0.1}), (optim.Adam, {"lr": 0.1, "amsgrad": True}),
     (optim.AdamW, {"lr": 0.1}), (optim.RMSprop, {"lr": 0.1, "momentum": 0.5, "centered": True}),
-    (optim.Adagrad, {"lr": 0.1, "initial_accumulator_value": 0.5}), (optim.Adadelta, {"lr": 0.5}), (optim.Adamax, {"lr": 0.1}),
-    (optim.NAdam, {"lr": 0.1}), (optim.RAdam, {"lr": 0.1}), (optim.ASGD, {"lr": 0.1, "t0": 1}), (optim.Rprop, {"lr": 0.1}),
+    (optim.Adagrad, {"lr": 0.1, "initial_accumulator_value": 0.5}), (optim.Adadelta, {"lr": 0.5}),
+    (optim.Adamax, {"lr": 0.1}),
+    (optim.NAdam, {"lr": 0.1}), (optim.RAdam, {"lr": 0.1}), (optim.ASGD, {"lr": 0.1, "t0": 1}),
+    (optim.Rprop, {"lr": 0.1}),
 ]
 
 

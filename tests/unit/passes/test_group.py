@@ -101,7 +101,9 @@ def test_items_come_after_what_they_read(rng: np.random.Generator, turn: int) ->
         values = list(xs)
         for _ in range(30):
             a, b = (values[int(i)] for i in rng.integers(0, len(values), 2))
-            values.append((a + b, aten.mm(a, b), a.exp() * b.sum(0, keepdim=True), aten.t(a) * b, a - b.sum())[int(rng.integers(0, 5))])
+            values.append((a + b, aten.mm(a, b), a.exp() * b.sum(0, keepdim=True), aten.t(a) * b, a - b.sum())[
+                int(rng.integers(0, 5))
+            ])
         return tuple(values[-3:])
 
     found = plan(program, (6, 6), (6, 6))

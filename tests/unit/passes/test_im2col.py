@@ -1,4 +1,5 @@
-"""Convolutions, transposed convolutions, pooling and unfold, opened by the compiler: eager's values and gradients, no foreign segments, any sizes."""
+"""Convolutions, transposed convolutions, pooling and unfold, opened by the compiler: eager's values and gradients,
+no host segments, any sizes."""
 
 from __future__ import annotations
 
@@ -47,8 +48,10 @@ def _flat(results: Any) -> list[weft.Tensor]:
 
 
 CASES = [
-    (1, {"stride": 1, "padding": 0}, 1), (1, {"stride": 3, "padding": 2, "dilation": 2}, 1), (2, {"stride": 1, "padding": 1}, 1),
-    (2, {"stride": (2, 1), "padding": (0, 2), "dilation": (1, 2)}, 2), (2, {"stride": 2, "padding": 3}, 1), (3, {"stride": 2, "padding": 1}, 1),
+    (1, {"stride": 1, "padding": 0}, 1), (1, {"stride": 3, "padding": 2, "dilation": 2}, 1),
+    (2, {"stride": 1, "padding": 1}, 1),
+    (2, {"stride": (2, 1), "padding": (0, 2), "dilation": (1, 2)}, 2), (2, {"stride": 2, "padding": 3}, 1),
+    (3, {"stride": 2, "padding": 1}, 1),
 ]
 
 
@@ -61,7 +64,10 @@ def test_convolution(rank: int, options: dict[str, Any], groups: int, rng: np.ra
     _check(lambda x, w, b: convolve(x, w, b, groups=groups, **options), draws)
 
 
-@pytest.mark.parametrize(("rank", "options"), [(1, {"stride": 2}), (2, {"stride": (2, 1), "padding": 1, "output_padding": (1, 0)}), (2, {"dilation": 2})])
+@pytest.mark.parametrize(
+    ("rank", "options"),
+    [(1, {"stride": 2}), (2, {"stride": (2, 1), "padding": 1, "output_padding": (1, 0)}), (2, {"dilation": 2})],
+)
 def test_transposed_convolution(rank: int, options: dict[str, Any], rng: np.random.Generator) -> None:
     convolve = getattr(F, f"conv_transpose{rank}d")
     w = _tensor(rng, 3, 2, *[3] * rank)
@@ -90,7 +96,9 @@ def test_half_precision_is_convolved_in_float32(dtype: weft.dtype, rng: np.rando
     assert weft.counters.foreign_segments == 0
 
 
-@pytest.mark.parametrize("options", [{"stride": 2, "padding": 1}, {"stride": (3, 2), "groups": 2}, {"stride": (1, 2), "padding": (2, 0)}])
+@pytest.mark.parametrize(
+    "options", [{"stride": 2, "padding": 1}, {"stride": (3, 2), "groups": 2}, {"stride": (1, 2), "padding": (2, 0)}]
+)
 @pytest.mark.parametrize("is_transposed", [False, True])
 def test_layers_whose_windows_are_apart(options: dict[str, Any], is_transposed: bool, rng: np.random.Generator) -> None:
     kind = weft.nn.ConvTranspose2d if is_transposed else weft.nn.Conv2d

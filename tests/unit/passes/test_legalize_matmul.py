@@ -16,10 +16,15 @@ def test_products_of_every_dtype(dtype: weft.dtype, rng: np.random.Generator) ->
     weft.counters.reset()
     for _ in range(2):
         n, k, m = (int(i) for i in rng.integers(2, 40, 3))
-        a, b = (weft.tensor(rng.integers(-9, 9, d) * (0.125 if dtype.is_floating_point else 1), dtype=dtype) for d in ((2, n, k), (2, k, m)))
+        a, b = (
+            weft.tensor(rng.integers(-9, 9, d) * (0.125 if dtype.is_floating_point else 1), dtype=dtype)
+            for d in ((2, n, k), (2, k, m))
+        )
         for got, expected in zip(compiled(a, b), (a @ b, a @ b[0], a[0] @ b[0]), strict=True):
             assert got.dtype is dtype and got.shape == expected.shape
-            np.testing.assert_allclose(got.double().numpy(), expected.double().numpy(), rtol=0 if not dtype.is_floating_point else 1e-2)
+            np.testing.assert_allclose(
+                got.double().numpy(), expected.double().numpy(), rtol=0 if not dtype.is_floating_point else 1e-2
+            )
     assert weft.counters.captures == 1 and weft.counters.foreign_segments == 0
 
 

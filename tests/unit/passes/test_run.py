@@ -97,7 +97,9 @@ def test_debug_prints_what_it_names(word: str, capfd: pytest.CaptureFixture[str]
     with weft.knobs(debug=word):
         weft.compile(lambda x: x.softmax(-1).exp())(weft.ones(3))
     printed = capfd.readouterr().err
-    expected = {"nests": "exp", "llvm": "define", "captured": "softmax(%arg0", "passes": "after decompose"}.get(word, "graph @")
+    expected = {"nests": "exp", "llvm": "define", "captured": "softmax(%arg0", "passes": "after decompose"}.get(
+        word, "graph @"
+    )
     assert expected in printed
 
 
@@ -113,3 +115,14 @@ def test_the_first_nan_is_found() -> None:
         with pytest.raises(RuntimeError, match=r"test_run\.py:\d+: aten::log gives NaN"):
             compiled(weft.zeros(3))
         assert np.isnan(compiled(weft.full((3,), float("nan"))).item())  # it came in: no node made it
+
+
+def test_a_log_of_an_unknown_pass_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    graph = parse_graph(TEXT)
+    with weft.knobs(log="dce"):
+        optimize(graph)
+    assert "after dce:" in capsys.readouterr().err
+    with weft.knobs(log="dce,scater_sums"), pytest.raises(ValueError, match=r"no pass 'scater_sums'; .* scatter_sums"):
+        optimize(graph)
+    with weft.knobs(log="group"), pytest.raises(ValueError, match="WEFT_LOG: there is no pass 'group'"):
+        weft.compile(lambda x: x.exp() + 1)(weft.ones(3))

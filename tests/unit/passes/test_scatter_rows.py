@@ -1,4 +1,5 @@
-"""Writes at computed places run natively and give what eager gives: values (sums of repeats in another order), gradients, refusals."""
+"""Writes at computed places run natively and give what eager gives: values (sums of repeats in another order),
+gradients, refusals."""
 
 from __future__ import annotations
 
@@ -26,22 +27,45 @@ def _distinct(rng: np.random.Generator, high: int) -> weft.Tensor:
 
 
 CALLS: dict[str, tuple[Callable[..., Any], Draw]] = {
-    "scatter_add": (lambda x, i, v: x.scatter_add(1, i, v), lambda r, a, b, c: (_f(r, a, b, c), _i(r, b, a, b + 3, c), _f(r, a, b + 3, c))),
-    "scatter_add of a part": (lambda x, i, v: x.scatter_add(0, i, v), lambda r, a, b, c: (_f(r, a, b), _i(r, a, c, b - 1), _f(r, c, b - 1))),
-    "scatter": (lambda x, i, v: x.scatter(0, i[:1].expand(1, x.shape[1]), v), lambda r, a, b, c: (_f(r, a, b), _i(r, a, 1, 1), _f(r, 1, b))),
+    "scatter_add": (lambda x, i, v: x.scatter_add(1, i, v), lambda r, a, b, c: (
+        _f(r, a, b, c), _i(r, b, a, b + 3, c), _f(r, a, b + 3, c)
+    )),
+    "scatter_add of a part": (
+        lambda x, i, v: x.scatter_add(0, i, v), lambda r, a, b, c: (_f(r, a, b), _i(r, a, c, b - 1), _f(r, c, b - 1))
+    ),
+    "scatter": (lambda x, i, v: x.scatter(0, i[:1].expand(1, x.shape[1]), v), lambda r, a, b, c: (
+        _f(r, a, b), _i(r, a, 1, 1), _f(r, 1, b)
+    )),
     "scatter of a number": (lambda x, i: x.scatter(-1, i, 2.5), lambda r, a, b, c: (_f(r, a, b), _i(r, b, a, c))),
-    "index_put": (lambda x, i, j, v: x.index_put((i, j), v), lambda r, a, b, c: (_f(r, a, b, c), _distinct(r, a), _i(r, b, 1), _f(r, c))),
-    "index_put, negative": (lambda x, i: x.index_put((i,), x[0] * 2, accumulate=True), lambda r, a, b, c: (_f(r, a, b), _i(r, a, c, low=-a))),
+    "index_put": (lambda x, i, j, v: x.index_put((i, j), v), lambda r, a, b, c: (
+        _f(r, a, b, c), _distinct(r, a), _i(r, b, 1), _f(r, c)
+    )),
+    "index_put, negative": (
+        lambda x, i: x.index_put((i,), x[0] * 2, accumulate=True), lambda r, a, b, c: (_f(r, a, b), _i(r, a, c, low=-a))
+    ),
     "index_put along a later dim": (
-        lambda x, i, v: x.index_put((None, i), v, accumulate=True), lambda r, a, b, c: (_f(r, a, b, c), _i(r, b, 2, 3), _f(r, a, 2, 3, c))),
-    "setitem": (lambda x, i, v: _set(x, (slice(None), i), v), lambda r, a, b, c: (_f(r, a, b), _distinct(r, b), _f(r, 1))),
-    "index_add": (lambda x, i, v: x.index_add(1, i, v, alpha=2), lambda r, a, b, c: (_f(r, a, b), _i(r, b, c), _f(r, a, c))),
-    "index_copy": (lambda x, i: x.index_copy(-1, i, x[:, : i.shape[0]] * 3), lambda r, a, b, c: (_f(r, a, b), _distinct(r, b))),
-    "index_copy of rows": (lambda x, i: x.index_copy(0, i, x[: i.shape[0]] * 3), lambda r, a, b, c: (_f(r, a, b), _distinct(r, a))),
+        lambda x, i, v: x.index_put((None, i), v, accumulate=True),
+        lambda r, a, b, c: (_f(r, a, b, c), _i(r, b, 2, 3), _f(r, a, 2, 3, c))),
+    "setitem": (
+        lambda x, i, v: _set(x, (slice(None), i), v), lambda r, a, b, c: (_f(r, a, b), _distinct(r, b), _f(r, 1))
+    ),
+    "index_add": (
+        lambda x, i, v: x.index_add(1, i, v, alpha=2), lambda r, a, b, c: (_f(r, a, b), _i(r, b, c), _f(r, a, c))
+    ),
+    "index_copy": (
+        lambda x, i: x.index_copy(-1, i, x[:, : i.shape[0]] * 3), lambda r, a, b, c: (_f(r, a, b), _distinct(r, b))
+    ),
+    "index_copy of rows": (
+        lambda x, i: x.index_copy(0, i, x[: i.shape[0]] * 3), lambda r, a, b, c: (_f(r, a, b), _distinct(r, a))
+    ),
     "index_fill": (lambda x, i: x.index_fill(1, i, -1.0), lambda r, a, b, c: (_f(r, a, b), _i(r, b, c))),
     "by a mask": (lambda x, m: _set(x, x > 0, m[0, 0]), lambda r, a, b, c: (_f(r, a, b), _f(r, a, b))),
-    "by a mask of leading dims": (lambda x, m: _set(x, m > 2, weft.tensor(1.5)), lambda r, a, b, c: (_f(r, a, b), _i(r, 5, a))),
-    "by a mask of later dims": (lambda x, m: _set(x, (slice(None), m > 2), 1.5), lambda r, a, b, c: (_f(r, a, b, c), _i(r, 5, b))),
+    "by a mask of leading dims": (
+        lambda x, m: _set(x, m > 2, weft.tensor(1.5)), lambda r, a, b, c: (_f(r, a, b), _i(r, 5, a))
+    ),
+    "by a mask of later dims": (
+        lambda x, m: _set(x, (slice(None), m > 2), 1.5), lambda r, a, b, c: (_f(r, a, b, c), _i(r, 5, b))
+    ),
     "one_hot": (lambda x, i: weft.nn.functional.one_hot(i, 9) * x.sum(), lambda r, a, b, c: (_f(r, a), _i(r, 9, b, c))),
     "flip": (lambda x: x.flip(0, -1) + x.t().flip(0).t(), lambda r, a, b, c: (_f(r, a, b),)),
     "roll": (lambda x: x.roll((2, -1), (0, 1)) * x.roll(5, 1), lambda r, a, b, c: (_f(r, a, b),)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import threading
@@ -90,6 +91,40 @@ def test_an_unwritable_folder_warns_once_and_is_no_cache(tmp_path: Path, monkeyp
         cache.put(key(), b"data")
         Cache(blocker).put(key(), b"data")
     assert cache.get(key()) is None
+
+
+class _FullDisk:
+    """A file of which half is written before the disk is full."""
+
+    def __init__(self, handle: int, mode: str) -> None:
+        self.file = open(handle, mode)  # noqa: SIM115  closed by __exit__
+
+    def __enter__(self) -> _FullDisk:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.file.close()
+
+    def write(self, content: bytes) -> None:
+        self.file.write(content[: len(content) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_leaves_no_torn_entry_and_what_is_there_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, kept, data = Cache(tmp_path), key(), rng.randbytes(300)
+    cache.put(kept, data)
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr(cache_module, "_warned", False)
+    monkeypatch.setattr(cache_module.os, "fdopen", _FullDisk)
+    with pytest.warns(RuntimeWarning, match="No space left on device"):
+        cache.put(key(), rng.randbytes(300))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cache.put(key(), rng.randbytes(300))
+    assert sorted(tmp_path.iterdir()) == before
+    assert cache.get(kept) == data and Cache(tmp_path).get(kept) == data
 
 
 def test_keys_that_are_no_digest_are_refused(tmp_path: Path) -> None:

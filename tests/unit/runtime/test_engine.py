@@ -38,7 +38,10 @@ def test_two_objects_may_define_the_same_symbol() -> None:
 
 
 def test_symbols_of_the_process_resolve() -> None:
-    text = "declare i64 @labs(i64) nounwind\ndefine i64 @f(i64 %x) nounwind {\n  %y = call i64 @labs(i64 %x)\n  ret i64 %y\n}"
+    text = (
+        "declare i64 @labs(i64) nounwind\ndefine i64 @f(i64 %x) nounwind {\n  %y = call i64 @labs(i64 %x)\n"
+        "  ret i64 %y\n}"
+    )
     library = load(compile_object(text, host_target()), ["f"])
     assert UNARY(library["f"])(-17) == 17
 
@@ -46,7 +49,10 @@ def test_symbols_of_the_process_resolve() -> None:
 def test_unknown_symbols_are_refused() -> None:
     with pytest.raises(StateError, match="nowhere_to_be_found"):
         load(adder(1), ["nowhere_to_be_found"])
-    text = "declare i64 @missing_callee(i64)\ndefine i64 @f(i64 %x) {\n  %y = call i64 @missing_callee(i64 %x)\n  ret i64 %y\n}"
+    text = (
+        "declare i64 @missing_callee(i64)\ndefine i64 @f(i64 %x) {\n  %y = call i64 @missing_callee(i64 %x)\n"
+        "  ret i64 %y\n}"
+    )
     with pytest.raises(StateError, match="cannot be loaded"):
         load(compile_object(text, host_target()), ["f"])
 
@@ -139,6 +145,9 @@ def test_a_child_forked_while_others_load_code_may_load_code() -> None:
 
 
 def test_a_process_that_ends_with_code_loaded_says_nothing() -> None:
-    code = "import sys, weft\nf = weft.compile(lambda x: x * 2 + 1)\nf(weft.ones(3))\nring = [f]\nring.append(ring)\nsys.kept = ring"
+    code = (
+        "import sys, weft\nf = weft.compile(lambda x: x * 2 + 1)\nf(weft.ones(3))\nring = [f]\nring.append(ring)\n"
+        "sys.kept = ring"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -20,7 +20,9 @@ def _layout(tensors=2, written=(), symbols=()):
     start = HEADER + tensors + 3
     params = (*(TensorSlot(i, "float32") for i in range(tensors)), NumberSlot(start + len(symbols), "float"),
               NumberSlot(start + len(symbols) + 1, "int"), NumberSlot(start + len(symbols) + 2, "bool"))  # fmt: skip
-    return Layout(params, (), (), tensors + 3, words, symbols=symbols, given=len(symbols), symbol_word=start, written=written)
+    return Layout(
+        params, (), (), tensors + 3, words, symbols=symbols, given=len(symbols), symbol_word=start, written=written
+    )
 
 
 @pytest.mark.parametrize("array", [np.zeros(3), np.arange(9)[4:], np.ones((2, 3))[:, ::-1], np.empty(0), np.array(1.0)])

@@ -1,4 +1,5 @@
-"""weft.compile with tensor subclasses: programs take and give inner tensors, and the class's code runs once, at capture."""
+"""weft.compile with tensor subclasses: programs take and give inner tensors, and the class's code runs once,
+at capture."""
 
 from __future__ import annotations
 

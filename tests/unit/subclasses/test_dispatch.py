@@ -1,4 +1,5 @@
-"""`__weft_dispatch__`: wrapper subclasses say below autograd what operators do, so that their gradients are wrappers too."""
+"""`__weft_dispatch__`: wrapper subclasses say below autograd what operators do,
+so that their gradients are wrappers too."""
 
 from __future__ import annotations
 
@@ -31,10 +32,12 @@ def same(left: weft.Tensor, right: weft.Tensor) -> None:
 
 
 FUNCTIONS: list[Any] = [
-    lambda x: x * x + 1, lambda x: F.softmax(x, -1).log(), lambda x: x.t() @ x, lambda x: x[0] * x[:, :1].sum(), lambda x: x.view(-1).exp().mean(),
-    lambda x: weft.cat([x, x * 2], 1), lambda x: weft.where(x > 0, x, -x), lambda x: x.max(1).values * x.sum(1, keepdim=True),
-    lambda x: F.gelu(F.layer_norm(x, x.shape[1:])), lambda x: x.clone().mul_(2).add_(x), lambda x: weft.stack(x.unbind(0)).std(),
-    lambda x: F.linear(x, weft.ones(2, 3, dtype=x.dtype)) - weft.arange(2), lambda x: F.mse_loss(x, weft.zeros_like(x)), lambda x: 2 / (1 + x**2),
+    lambda x: x * x + 1, lambda x: F.softmax(x, -1).log(), lambda x: x.t() @ x, lambda x: x[0] * x[:, :1].sum(),
+    lambda x: x.view(-1).exp().mean(), lambda x: weft.cat([x, x * 2], 1), lambda x: weft.where(x > 0, x, -x),
+    lambda x: x.max(1).values * x.sum(1, keepdim=True), lambda x: F.gelu(F.layer_norm(x, x.shape[1:])),
+    lambda x: x.clone().mul_(2).add_(x), lambda x: weft.stack(x.unbind(0)).std(),
+    lambda x: F.linear(x, weft.ones(2, 3, dtype=x.dtype)) - weft.arange(2), lambda x: F.mse_loss(x, weft.zeros_like(x)),
+    lambda x: 2 / (1 + x**2),
 ]
 
 
@@ -80,12 +83,21 @@ def test_operators_as_users_name_them() -> None:
 
     x = weft.Tensor._make_wrapper_subclass(Seeing, (2,))
     x + 1, weft.add(x, x, alpha=2), x.sum(0), x.sum(0, dtype=weft.float64), x.clamp(max=3), weft.cat([x, x])
-    assert [s[0] for s in seen] == [aten.add.Tensor, aten.add.Tensor, aten.sum.default, aten.sum.default, aten.clamp.default, aten.cat.default]
+    assert (
+        [s[0] for s in seen]
+        == [aten.add.Tensor, aten.add.Tensor, aten.sum.default, aten.sum.default, aten.clamp.default, aten.cat.default]
+    )
     assert all(s[1] == (Seeing,) for s in seen)
-    assert seen[0][2:] == ((x, 1), {}) and seen[1][3] == {"alpha": 2} and seen[2][2:] == ((x, (0,)), {}) and seen[3][3] == {"dtype": weft.float64}
+    assert (
+        seen[0][2:] == ((x, 1), {}) and seen[1][3] == {"alpha": 2} and seen[2][2:] == ((x, (0,)), {})
+        and seen[3][3] == {"dtype": weft.float64}
+    )
     assert seen[4][2] == (x, None, 3) and seen[5][2] == ((x, x),)
     func = seen[0][0]
-    assert (str(func), func.name(), func.__name__, func.overloadpacket is aten.add, func.namespace) == ("aten.add.Tensor", "aten::add.Tensor", "add.Tensor", True, "aten")
+    assert (
+        (str(func), func.name(), func.__name__, func.overloadpacket is aten.add, func.namespace)
+        == ("aten.add.Tensor", "aten::add.Tensor", "add.Tensor", True, "aten")
+    )
     assert aten.add_.Tensor is not aten.add.Tensor and aten.add_.Tensor.overloadpacket is aten.add_
     t = weft.ones(2)
     assert aten.add_.Tensor(t, 1) is t and t.tolist() == [2.0, 2.0]
@@ -202,7 +214,10 @@ def test_writes_through_strided_views_of_wrappers(rng: np.random.Generator) -> N
 
 def test_detach_clone_and_copies(rng: np.random.Generator) -> None:
     x = Two(*drawn(rng, 2), requires_grad=True)
-    for other in (x.detach(), x.data, x.clone(), copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x)), x.detach().requires_grad_()):
+    for other in (
+        x.detach(), x.data, x.clone(), copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x)),
+        x.detach().requires_grad_(),
+    ):
         assert type(other) is Two
         same(other.a, x.a)
     d = x.detach()
@@ -333,7 +348,10 @@ def test_objects_made_from_plain_tensors(rng: np.random.Generator) -> None:
     x = data.as_subclass(Logging).requires_grad_()
     y = (x * x + data).sum()
     y.backward()
-    assert type(y) is Logging and type(x.grad) is Logging and seen[:3] == ["aten.mul.Tensor", "aten.add.Tensor", "aten.sum.default"]
+    assert (
+        type(y) is Logging and type(x.grad) is Logging
+        and seen[:3] == ["aten.mul.Tensor", "aten.add.Tensor", "aten.sum.default"]
+    )
     np.testing.assert_allclose(x.grad.numpy(), 2 * data.numpy())
     z = x.detach()
     z.add_(1)
@@ -405,7 +423,10 @@ def test_what_a_wrapper_shows_may_be_replaced(rng: np.random.Generator) -> None:
     layer = nn.Linear(3, 2)
     layer.weight = Parameter(Two(layer.weight.detach(), layer.weight.detach() * 2))
     layer.double()
-    assert type(layer.weight) is Two and layer.weight.a.dtype is weft.float64 and layer(weft.ones(1, 3, dtype=weft.float64)).dtype is weft.float64
+    assert (
+        type(layer.weight) is Two and layer.weight.a.dtype is weft.float64
+        and layer(weft.ones(1, 3, dtype=weft.float64)).dtype is weft.float64
+    )
     saved = {name: t.clone() for name, t in layer.state_dict().items()}
     with weft.no_grad():
         layer.weight.zero_()

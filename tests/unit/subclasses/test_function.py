@@ -53,9 +53,12 @@ def numbers(rng: np.random.Generator, *shape: int) -> weft.Tensor:
 def test_results_keep_the_class(rng: np.random.Generator) -> None:
     x = numbers(rng, 3, 4)
     m = x.as_subclass(Meters)
-    for out in (m + 1, 1 + m, x + m, m - x, 2 / m, m**2, -m, abs(m), m @ m.T, m[0], m[:, 1:], m.sum(), weft.sum(m), weft.cat([x, m]), F.relu(m),
-                m.clone(), m.double(), m.to(weft.float32), weft.zeros_like(m), m.new_ones(2), m.detach(), m.data, m.T, m.max(0).values, m.split(2)[0],
-                m > 0, m.reshape(12), next(iter(m)), Parameter(x) + m, m * Parameter(x), F.pairwise_distance(m, x), weft.where(m > 0, x, 0.0)):
+    for out in (
+        m + 1, 1 + m, x + m, m - x, 2 / m, m**2, -m, abs(m), m @ m.T, m[0], m[:, 1:], m.sum(), weft.sum(m),
+        weft.cat([x, m]), F.relu(m), m.clone(), m.double(), m.to(weft.float32), weft.zeros_like(m), m.new_ones(2),
+        m.detach(), m.data, m.T, m.max(0).values, m.split(2)[0], m > 0, m.reshape(12), next(iter(m)), Parameter(x) + m,
+        m * Parameter(x), F.pairwise_distance(m, x), weft.where(m > 0, x, 0.0),
+    ):
         assert type(out) is Meters
     assert type(m.shape) is weft.Size and type(m.item if False else m.ndim) is int and m.dtype is weft.float64
     np.testing.assert_array_equal((x + m * 2).numpy(), x.numpy() * 3)
@@ -66,7 +69,10 @@ def test_lists_are_looked_into_whatever_was_called_before() -> None:
     with overrides.DisableWeftFunctionSubclass():
         weft.cat([plain, m])
     weft.stack([plain, plain])
-    assert type(weft.cat([plain, m])) is Meters and type(weft.cat((m, plain))) is Meters and type(plain[[(m - 1).long()]]) is Meters
+    assert (
+        type(weft.cat([plain, m])) is Meters and type(weft.cat((m, plain))) is Meters
+        and type(plain[[(m - 1).long()]]) is Meters
+    )
 
 
 def test_the_most_derived_class_wins_and_strangers_do_not_mix() -> None:
@@ -104,7 +110,10 @@ def test_gradients_flow_through_subclasses(rng: np.random.Generator) -> None:
     y = own * 2
     y.register_hook(lambda gradient: seen.append(type(gradient)))
     y.sum().backward()
-    assert type(own.grad) is weft.Tensor and own.grad is own.grad and own.grad.tolist() == [2.0] * 5 and seen == [weft.Tensor]
+    assert (
+        type(own.grad) is weft.Tensor and own.grad is own.grad and own.grad.tolist() == [2.0] * 5
+        and seen == [weft.Tensor]
+    )
     assert own.is_leaf and not y.is_leaf
     assert type(weft.autograd.grad(own.sum(), own)[0]) is Meters
 
@@ -146,7 +155,10 @@ def test_constructors() -> None:
     assert type(t) is Tagged and t.tag == "a" and t.tolist() == [1.0, 2.0] and t.dtype is weft.float32
     assert Plain(weft.ones(2)).unit == "m" and type(Plain(np.ones(2)) * 2) is Plain
     assert Meters(weft.arange(2)).dtype is weft.int64
-    assert type(Meters(2, 3)) is Meters and Meters(2, 3).shape == (2, 3) and Meters(np.ones(2)).dtype is weft.float32 and Meters().shape == (0,)
+    assert (
+        type(Meters(2, 3)) is Meters and Meters(2, 3).shape == (2, 3) and Meters(np.ones(2)).dtype is weft.float32
+        and Meters().shape == (0,)
+    )
 
 
 def test_copies_and_pickles() -> None:
@@ -164,13 +176,16 @@ def test_printing() -> None:
 # ---- a handler of one's own
 def test_the_handler_sees_the_public_function(log: list[str]) -> None:
     x, y = weft.ones(3).as_subclass(Logged), weft.ones(3)
-    x + 1, y + x, 1 - x, weft.add(y, x), F.relu(x), x.sum(), weft.sum(x), x.shape, x.grad, x.add_(1), x[0], weft.linalg.norm(x), F.hinge_embedding_loss(x, y)
+    x + 1, y + x, 1 - x, weft.add(y, x), F.relu(
+        x
+    ), x.sum(), weft.sum(x), x.shape, x.grad, x.add_(1), x[0], weft.linalg.norm(x), F.hinge_embedding_loss(x, y)
     y.type_as(x), y.where(x > 0, y)
     x.grad = weft.ones(3)
     assert log == [
-        "weft.Tensor.add", "weft.Tensor.add", "weft.Tensor.__rsub__", "weft.add", "weft.nn.functional.relu", "weft.Tensor.sum", "weft.sum",
-        "weft.Tensor.shape.__get__", "weft.Tensor.grad.__get__", "weft.Tensor.add_", "weft.Tensor.__getitem__", "weft.linalg.norm",
-        "weft.nn.functional.hinge_embedding_loss", "weft.Tensor.type_as", "weft.Tensor.gt", "weft.Tensor.where", "__set__",
+        "weft.Tensor.add", "weft.Tensor.add", "weft.Tensor.__rsub__", "weft.add", "weft.nn.functional.relu",
+        "weft.Tensor.sum", "weft.sum", "weft.Tensor.shape.__get__", "weft.Tensor.grad.__get__", "weft.Tensor.add_",
+        "weft.Tensor.__getitem__", "weft.linalg.norm", "weft.nn.functional.hinge_embedding_loss", "weft.Tensor.type_as",
+        "weft.Tensor.gt", "weft.Tensor.where", "__set__",
     ]
 
 
@@ -191,7 +206,9 @@ def test_a_table_of_functions_on_a_class_that_is_no_tensor() -> None:
         return d.value * weft.eye(d.n) if isinstance(d, Diagonal) else d
 
     handled[weft.mean] = lambda d: d.value / d.n
-    handled[weft.add] = lambda a, b: Diagonal(a.n, a.value + b.value) if isinstance(a, Diagonal) and isinstance(b, Diagonal) else dense(a) + dense(b)
+    handled[weft.add] = lambda a, b: Diagonal(a.n, a.value + b.value) if isinstance(a, Diagonal) and isinstance(
+        b, Diagonal
+    ) else dense(a) + dense(b)
     handled[weft.Tensor.add] = handled[weft.add]
     handled[F.mse_loss] = lambda a, b: ((dense(a) - dense(b)) ** 2).mean()
     handled[weft.cat] = lambda listed, dim=0: weft.cat([dense(d) for d in listed], dim)
@@ -291,12 +308,23 @@ def test_questions() -> None:
     x, m = weft.ones(1), weft.ones(1).as_subclass(Meters)
     assert overrides.has_weft_function((x, m)) and not overrides.has_weft_function((x, 3, Parameter(x)))
     assert overrides.is_tensor_like(x) and overrides.is_tensor_like(m) and not overrides.is_tensor_like(3)
-    assert overrides.resolve_name(weft.add) == "weft.add" and overrides.resolve_name(weft.Tensor.add) == "weft.Tensor.add"
-    assert [f.__name__ for f in (weft.Tensor.__getitem__, weft.Tensor.__setitem__, weft.Tensor.type)] == ["__getitem__", "__setitem__", "type"]
-    assert overrides.resolve_name(weft.Tensor.shape.__get__) == "weft.Tensor.shape.__get__" and overrides.resolve_name(print) is None
+    assert (
+        overrides.resolve_name(weft.add) == "weft.add" and overrides.resolve_name(weft.Tensor.add) == "weft.Tensor.add"
+    )
+    assert (
+        [f.__name__ for f in (weft.Tensor.__getitem__, weft.Tensor.__setitem__, weft.Tensor.type)]
+        == ["__getitem__", "__setitem__", "type"]
+    )
+    assert (
+        overrides.resolve_name(weft.Tensor.shape.__get__) == "weft.Tensor.shape.__get__"
+        and overrides.resolve_name(print) is None
+    )
     listed = overrides.get_overridable_functions()
     assert weft.matmul in listed[weft] and F.softmax in listed[F] and weft.Tensor.add_ in listed[weft.Tensor]
-    assert overrides.is_tensor_method_or_property(weft.Tensor.shape.__get__) and not overrides.is_tensor_method_or_property(weft.add)
+    assert (
+        overrides.is_tensor_method_or_property(weft.Tensor.shape.__get__)
+        and not overrides.is_tensor_method_or_property(weft.add)
+    )
 
 
 def test_wrapping_functions_of_ones_own(log: list[str]) -> None:
@@ -317,9 +345,11 @@ def test_wrapping_functions_of_ones_own(log: list[str]) -> None:
 
 # ---- modules
 @pytest.mark.parametrize("make", [
-    lambda: nn.LSTM(4, 4, batch_first=True), lambda: nn.GRUCell(4, 4), lambda: nn.Tanh(), lambda: nn.Sigmoid(), lambda: nn.BatchNorm1d(3),
-    lambda: nn.MultiheadAttention(4, 2, batch_first=True), lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), lambda: nn.Conv1d(3, 2, 2),
-    lambda: nn.MaxPool1d(2), lambda: nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.LayerNorm(4), nn.Dropout(0.5)), lambda: nn.Flatten(), lambda: nn.GELU(),
+    lambda: nn.LSTM(4, 4, batch_first=True), lambda: nn.GRUCell(4, 4), lambda: nn.Tanh(), lambda: nn.Sigmoid(),
+    lambda: nn.BatchNorm1d(3), lambda: nn.MultiheadAttention(4, 2, batch_first=True),
+    lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), lambda: nn.Conv1d(3, 2, 2),
+    lambda: nn.MaxPool1d(2), lambda: nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.LayerNorm(4), nn.Dropout(0.5)),
+    lambda: nn.Flatten(), lambda: nn.GELU(),
 ])
 def test_modules_keep_the_class(make: Any) -> None:
     module = make()
@@ -377,9 +407,9 @@ def test_a_process_without_such_classes_looks_for_none() -> None:
         "import weft, weft.nn, weft.optim, weft.func, weft.utils, weft.overrides\n"
         "from weft.ops import overrides\nfrom weft.tensor.wrapper import wrapper_classes\n"
         "model = weft.nn.Linear(2, 2)\nmodel(weft.ones(1, 2)).sum().backward()\n"
-        "assert not overrides.armed and not wrapper_classes and weft.nn.Parameter in overrides.plain_kinds\n"
+        "assert not overrides.override_classes and not wrapper_classes and weft.nn.Parameter in overrides.plain_kinds\n"
         "class Mine(weft.Tensor): pass\n"
-        "assert overrides.armed == [Mine]"
+        "assert overrides.override_classes == [Mine]"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
@@ -434,7 +464,9 @@ def test_methods_of_the_class_go_before_those_of_tensor() -> None:
             return "plus"
 
     own = Own([1.0, 2.0])
-    assert (repr(own), own.shape, own + 1, own.sum().tolist(), weft.sum(own).tolist()) == ("own", "mine", "plus", 6.0, 3.0)
+    assert (
+        (repr(own), own.shape, own + 1, own.sum().tolist(), weft.sum(own).tolist()) == ("own", "mine", "plus", 6.0, 3.0)
+    )
 
 
 def test_classes_derived_from_parameter() -> None:
@@ -453,7 +485,10 @@ def test_classes_derived_from_parameter() -> None:
                 return func(*args, **(kwargs or {}))
 
     p = Tagged(weft.ones(2), "x")
-    assert p.tag == "x" and p.requires_grad and isinstance(p, Parameter) and type(p * 2) is weft.Tensor and copy.deepcopy(p).tag == "x"
+    assert (
+        p.tag == "x" and p.requires_grad and isinstance(p, Parameter) and type(p * 2) is weft.Tensor
+        and copy.deepcopy(p).tag == "x"
+    )
     q = Asked(weft.ones(2))
     seen.clear()
     (q * 2).sum().backward()

@@ -25,7 +25,9 @@ class Two(weft.Tensor):
 
     @staticmethod
     def __new__(cls: Any, a: weft.Tensor, b: weft.Tensor, requires_grad: bool = False) -> Any:
-        out = weft.Tensor._make_wrapper_subclass(cls, a.size(), dtype=a.dtype, strides=a.stride(), requires_grad=requires_grad)
+        out = weft.Tensor._make_wrapper_subclass(
+            cls, a.size(), dtype=a.dtype, strides=a.stride(), requires_grad=requires_grad
+        )
         out.a, out.b = a, b
         return out
 
@@ -52,7 +54,8 @@ class Two(weft.Tensor):
 
 
 class Scaled(weft.Tensor):
-    """int8 values with a factor that claim to be float32: quantised weights. Operators see the product; multiplying by a number keeps the int8 values."""
+    """int8 values with a factor that claim to be float32: quantised weights. Operators see the product;
+    multiplying by a number keeps the int8 values."""
 
     q: weft.Tensor
     scale: float

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 
 import pytest
 
 import weft
-from weft.support.garbage import collection_held
+from weft.support.garbage import IN_A_ROW, MANY, collection_held
 
 
 @pytest.fixture(autouse=True)
@@ -101,3 +102,61 @@ def test_a_capture_that_fails_gives_it_back() -> None:
     with pytest.raises(KeyError):
         fails(weft.ones(3))
     assert gc.isenabled()
+
+
+def _starts(collections: list[int]) -> Callable[[str, dict[str, int]], None]:
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            collections.append(info["generation"])
+
+    return note
+
+
+def test_what_grew_is_not_walked_as_young_objects() -> None:
+    """Many objects are old at once; a cycle among them that nobody holds is found by the next walk of old ones."""
+    gc.collect()
+    collections: list[int] = []
+    note = _starts(collections)
+    gc.callbacks.append(note)
+    try:
+        with collection_held():
+            held = [[i] for i in range(MANY + 1)]
+            cycle = _Cycle()
+            gone = weakref.ref(cycle)
+            del cycle
+        made = [[] for _ in range(10)]
+        assert not collections and gc.get_count()[0] < MANY and gone() is not None
+        gc.collect()
+        assert gone() is None and len(held) > len(made)
+    finally:
+        gc.callbacks.remove(note)
+
+
+def test_aging_is_not_repeated_for_ever() -> None:
+    """Cycles of one capture after the other are collected, though each capture makes its objects old."""
+    gc.collect()
+    seen: list[weakref.ref[_Cycle]] = []
+    for _ in range(IN_A_ROW + 2):
+        with collection_held():
+            held = [[i] for i in range(MANY + 1)]
+            seen.append(weakref.ref(_Cycle()))
+        del held
+        more = [[i] for i in range(2000)]  # the collector's turn, if it is to have one
+        del more
+    assert any(ref() is None for ref in seen)
+
+
+def test_what_the_user_froze_stays_frozen() -> None:
+    gc.freeze()
+    try:
+        before = gc.get_freeze_count()
+        with collection_held():
+            held = [[i] for i in range(MANY + 1)]
+        assert gc.get_freeze_count() >= before > 0 and held
+    finally:
+        gc.unfreeze()
+
+
+class _Cycle:
+    def __init__(self) -> None:
+        self.self = self

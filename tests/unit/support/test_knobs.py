@@ -47,5 +47,7 @@ def test_unknown_names_and_values_are_refused_and_change_nothing() -> None:
 
 def test_the_environment_is_checked_at_the_start() -> None:
     command = [sys.executable, "-c", "import weft"]
-    done = subprocess.run(command, cwd=ROOT, env={"PATH": "", "WEFT_BACKEND": "gpu"}, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        command, cwd=ROOT, env={"PATH": "", "WEFT_BACKEND": "gpu"}, capture_output=True, text=True, timeout=100
+    )
     assert done.returncode != 0 and "WEFT_BACKEND=gpu: 'gpu' is not one of llvm, interpret, numpy" in done.stderr

@@ -41,7 +41,8 @@ def errors_of(program: str, path: Path, **environment: str) -> str:
     file = path / "train.py"
     file.write_text(program)
     done = subprocess.run(
-        [sys.executable, str(file)], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ROOT, **environment}, check=False,
+        [sys.executable, str(file)], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": ROOT, **environment}, check=False,
     )
     assert done.returncode == 1
     return done.stderr
@@ -68,5 +69,9 @@ def test_a_traceback_of_nothing_but_weft_stays_whole(tmp_path: Path) -> None:
 
 
 def test_a_hook_of_another_stays_in_charge(tmp_path: Path) -> None:
-    hooked = "import sys\nsys.excepthook = lambda kind, error, tb: print('mine', kind.__name__, tb.tb_next, file=sys.stderr)\n" + PROGRAM
+    hooked = (
+        "import sys\nsys.excepthook = lambda kind, error, tb: print('mine', kind.__name__, tb.tb_next, "
+        "file=sys.stderr)\n"
+        + PROGRAM
+    )
     assert "mine ShapeError <traceback" in errors_of(hooked, tmp_path)

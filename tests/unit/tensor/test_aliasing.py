@@ -1,4 +1,5 @@
-"""Which reshapes share memory: exactly those that some strides can show. The oracle looks at the addresses of the elements."""
+"""Which reshapes share memory: exactly those that some strides can show.
+The oracle looks at the addresses of the elements."""
 
 from __future__ import annotations
 
@@ -41,8 +42,13 @@ def other_dims(count: int, rng: Rng) -> Dims:
 
 def can_be_shown(x: weft.Tensor, dims: Dims) -> bool:
     """Whether the elements of x, in order, lie at evenly spaced places along every one of these dims."""
-    places = sum((i * s for i, s in zip(np.indices(x.shape), x.stride(), strict=True)), np.zeros(x.shape, np.int64)).reshape(dims)
-    steps = [places[(0,) * i + (1,) + (0,) * (len(dims) - i - 1)] - places.flat[0] if d > 1 else 0 for i, d in enumerate(dims)]
+    places = sum(
+        (i * s for i, s in zip(np.indices(x.shape), x.stride(), strict=True)), np.zeros(x.shape, np.int64)
+    ).reshape(dims)
+    steps = [
+        places[(0,) * i + (1,) + (0,) * (len(dims) - i - 1)] - places.flat[0] if d > 1 else 0
+        for i, d in enumerate(dims)
+    ]
     evenly = sum((i * s for i, s in zip(np.indices(dims), steps, strict=True)), np.full(dims, places.flat[0]))
     return bool((places == evenly).all())
 
@@ -60,7 +66,9 @@ def test_reshape_shares_memory_where_strides_can_show_it(_: int, rng: Rng) -> No
             assert x.view(dims).shape == y.shape
             continue
         is_view = can_be_shown(x, dims)
-        assert (y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()) == is_view, (x.shape, x.stride(), dims)
+        assert (
+            (y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()) == is_view
+        ), (x.shape, x.stride(), dims)
         shared += is_view
         if is_view:
             assert x.view(dims).data_ptr() == x.data_ptr()
@@ -80,7 +88,9 @@ def test_flatten_ravel_and_contiguous_share_memory_alike(rng: Rng) -> None:
             assert (seen.data_ptr() == x.data_ptr()) == flat
         assert (x.contiguous() is x) == x.is_contiguous()
         assert x.is_contiguous() == all(
-            s == step for (s, n), step in zip(zip(x.stride(), x.shape, strict=True), _row_major(tuple(x.shape)), strict=True) if n != 1
+            s == step
+            for (s, n), step in zip(zip(x.stride(), x.shape, strict=True), _row_major(tuple(x.shape)), strict=True)
+            if n != 1
         )
 
 

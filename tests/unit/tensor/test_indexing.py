@@ -9,7 +9,8 @@ import weft
 
 
 def random_index(rng, shape):
-    """An index that NumPy and weft read alike (NumPy moves dims when ints and arrays mix, so ints come with basic indices only)."""
+    """An index that NumPy and weft read alike (NumPy moves dims when ints and arrays mix, so ints come with
+    basic indices only)."""
     index, advanced = [], bool(rng.integers(2))
     for size in shape[: rng.integers(0, len(shape) + 1)]:
         kind = rng.integers(5)
@@ -22,7 +23,9 @@ def random_index(rng, shape):
             mask[rng.choice(size, 3)] = True
             index.append(mask if mask.sum() == 3 else slice(None))
         elif kind == 3:
-            index.append(slice(int(rng.integers(-size - 1, size)), int(rng.integers(-size, size + 2)), int(rng.integers(1, 3))))
+            index.append(
+                slice(int(rng.integers(-size - 1, size)), int(rng.integers(-size, size + 2)), int(rng.integers(1, 3)))
+            )
         else:
             index.append(slice(None))
         if rng.integers(6) == 0 and not advanced:

@@ -75,7 +75,10 @@ def test_meta_says_what_the_cpu_gives(name: str) -> None:
     assert len(expected) == len(found)
     for a, b in zip(expected, found, strict=True):
         assert b.device == "meta"
-        assert (tuple(a.shape), a.dtype, a.stride(), a.storage_offset()) == (tuple(b.shape), b.dtype, b.stride(), b.storage_offset())
+        assert (
+            (tuple(a.shape), a.dtype, a.stride(), a.storage_offset())
+            == (tuple(b.shape), b.dtype, b.stride(), b.storage_offset())
+        )
 
 
 def test_layouts_follow_the_operands() -> None:
@@ -83,7 +86,10 @@ def test_layouts_follow_the_operands() -> None:
     for program in (lambda t: t + 1, lambda t: t * t[:1], weft.zeros_like, weft.clone, lambda t: t[::2].neg()):
         cpu, meta = program(x), program(x.to("meta"))
         counted = [n > 1 for n in cpu.shape]  # strides of dims of size 1 mean nothing
-        assert [s for s, c in zip(cpu.stride(), counted, strict=True) if c] == [s for s, c in zip(meta.stride(), counted, strict=True) if c]
+        assert (
+            [s for s, c in zip(cpu.stride(), counted, strict=True) if c]
+            == [s for s, c in zip(meta.stride(), counted, strict=True) if c]
+        )
 
 
 REFUSED = {
@@ -106,7 +112,10 @@ def test_what_needs_values_is_refused(name: str) -> None:
         REFUSED[name](weft.empty(sizes(2), device="meta"))
 
 
-@pytest.mark.parametrize("mix", [lambda m, c: m + c, lambda m, c: c * m, lambda m, c: weft.cat([c, m]), lambda m, c: m.add_(c), lambda m, c: m @ c.t()])
+@pytest.mark.parametrize("mix", [
+    lambda m, c: m + c, lambda m, c: c * m, lambda m, c: weft.cat([c, m]), lambda m, c: m.add_(c),
+    lambda m, c: m @ c.t(),
+])
 def test_mixing_devices_is_an_error(mix: object) -> None:
     shape = sizes(2)
     with pytest.raises(RuntimeError, match="meta and cpu"):
@@ -150,7 +159,10 @@ def test_copies_and_text() -> None:
     twin = copy.deepcopy(x)
     assert twin is not x and twin.requires_grad and twin.shape == x.shape
     assert repr(weft.empty(2, 3, device="meta")) == "tensor(..., device='meta', size=(2, 3))"
-    assert repr(weft.empty(2, device="meta", dtype=weft.int32)) == "tensor(..., device='meta', size=(2,), dtype=weft.int32)"
+    assert (
+        repr(weft.empty(2, device="meta", dtype=weft.int32))
+        == "tensor(..., device='meta', size=(2,), dtype=weft.int32)"
+    )
 
 
 def test_back_to_the_cpu_by_type_only() -> None:

@@ -1,4 +1,5 @@
-"""The short ways of eager calls (layers/fast.py, in-place ufuncs, reshapes kept by shape) give what the walk gives, errors included."""
+"""The short ways of eager calls (layers/fast.py, in-place ufuncs, reshapes kept by shape) give what the walk gives,
+errors included."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def test_syntax_with_numbers_is_that_of_the_operator(syntax: str, dtype: Any) ->
     for dims in ((), (3,), (2, 0)):
         x = drawn(dtype, *dims)
         for number in NUMBERS:
-            assert outcome(lambda: getattr(x, syntax)(number)) == outcome(lambda: getattr(OperatorMethods, syntax)(x, number)), (dims, number)  # noqa: B023
+            short = outcome(lambda: getattr(x, syntax)(number))  # noqa: B023
+            assert short == outcome(lambda: getattr(OperatorMethods, syntax)(x, number)), (dims, number)  # noqa: B023
 
 
 @pytest.mark.parametrize("syntax", SYNTAX)
@@ -51,7 +53,10 @@ def test_gradients_flow_through_syntax_with_numbers(syntax: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_in_place_is_the_functional_value_written_back(name: str, dtype: Any) -> None:
     other = drawn(dtype, 3)
-    arguments: list[tuple[Any, ...]] = [()] if name in ("exp_", "neg_") else [(0.3,), (2,)] if name == "clamp_" else [(other,), (other[:1],), (0.3,), (2,)]
+    arguments: list[tuple[Any, ...]] = (
+        [()] if name in ("exp_", "neg_") else [(0.3,), (2,)] if name == "clamp_"
+        else [(other,), (other[:1],), (0.3,), (2,)]
+    )
     for given in [a for a in arguments if name != "copy_" or isinstance(a[0], weft.Tensor)]:
         x = drawn(dtype, 2, 3)
         before = x._version
@@ -94,10 +99,13 @@ def test_integers_index_as_any_index_does() -> None:
 
 def test_views_of_one_shape_and_other_strides() -> None:
     for _ in range(2):
-        for x in (drawn(weft.float32, 2, 6), drawn(weft.float32, 6, 2).t(), drawn(weft.float32, 2, 12)[:, ::2], drawn(weft.float32, 2, 6)):
+        for x in (drawn(weft.float32, 2, 6), drawn(weft.float32, 6, 2).t(), drawn(weft.float32, 2, 12)[:, ::2], drawn(
+            weft.float32, 2, 6
+        )):
             for call in (
-                lambda t: t.unsqueeze(1), lambda t: t.unflatten(1, (2, 3)), lambda t: t.squeeze(0), lambda t: t.expand(3, 2, 6),
-                lambda t: t.diagonal(), lambda t: t.reshape(12), lambda t: t.unsqueeze(True),
+                lambda t: t.unsqueeze(1), lambda t: t.unflatten(1, (2, 3)), lambda t: t.squeeze(0),
+                lambda t: t.expand(3, 2, 6), lambda t: t.diagonal(), lambda t: t.reshape(12),
+                lambda t: t.unsqueeze(True),
             ):  # fmt: skip
                 assert outcome(lambda: call(x)) == outcome(lambda: call(x.contiguous()))  # noqa: B023
             assert (outcome(lambda: x.view(12))[0] is weft.float32) == (x.stride(0) == 6 * x.stride(1))  # noqa: B023
@@ -107,5 +115,7 @@ def test_views_of_one_shape_and_other_strides() -> None:
 
 
 def test_factories_give_no_views() -> None:
-    for made in (weft.randn(3), weft.rand(3), weft.zeros(3), weft.ones(3), weft.arange(3), weft.full((3,), 1.0), weft.empty(3)):
+    for made in (
+        (weft.randn(3), weft.rand(3), weft.zeros(3), weft.ones(3), weft.arange(3), weft.full((3,), 1.0), weft.empty(3))
+    ):
         assert not made._is_view()

@@ -1,4 +1,5 @@
-"""What programs ask of any tensor: older constructors, questions about devices and layouts, parts of complex numbers, conversions, storages."""
+"""What programs ask of any tensor: older constructors, questions about devices and layouts, parts of complex numbers,
+conversions, storages."""
 
 from __future__ import annotations
 
@@ -16,13 +17,19 @@ Rng = np.random.Generator
 
 def test_older_constructors(rng: Rng) -> None:
     n, m = (int(v) for v in rng.integers(1, 5, 2))
-    assert weft.Tensor(n, m).shape == (n, m) and weft.Tensor().shape == (0,) and weft.Tensor(weft.Size([n])).shape == (n,)
-    assert weft.Tensor([1, 2]).dtype is weft.float32 and weft.Tensor([[1, 2], [3, 4]]).tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert (
+        weft.Tensor(n, m).shape == (n, m) and weft.Tensor().shape == (0,) and weft.Tensor(weft.Size([n])).shape == (n,)
+    )
+    assert (
+        weft.Tensor([1, 2]).dtype is weft.float32 and weft.Tensor([[1, 2], [3, 4]]).tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    )
     assert weft.LongTensor([1, 2]).dtype is weft.int64 and weft.LongTensor((n, m)).tolist() == [n, m]
     assert weft.IntTensor(n, m).shape == (n, m) and weft.BoolTensor([True, False]).tolist() == [True, False]
     assert weft.DoubleTensor(np.array([1, 2])).dtype is weft.float64
     x = weft.ones(2, dtype=weft.float64)
-    assert x.new(n).dtype is weft.float64 and x.new([1, 2]).tolist() == [1.0, 2.0] and x.new(weft.Size([m])).shape == (m,)
+    assert (
+        x.new(n).dtype is weft.float64 and x.new([1, 2]).tolist() == [1.0, 2.0] and x.new(weft.Size([m])).shape == (m,)
+    )
     for wrong in (lambda: weft.Tensor(2.5), lambda: weft.Tensor("a"), lambda: weft.FloatTensor(weft.ones(2).long())):
         with pytest.raises(TypeError):
             wrong()
@@ -30,8 +37,13 @@ def test_older_constructors(rng: Rng) -> None:
 
 def test_types_by_older_names() -> None:
     x = weft.ones(2)
-    assert isinstance(x, weft.FloatTensor) and not isinstance(x, weft.LongTensor) and isinstance(x.long(), weft.LongTensor)
-    assert x.type() == "weft.FloatTensor" and x.type(weft.DoubleTensor).dtype is weft.float64 and x.type("weft.IntTensor").dtype is weft.int32
+    assert (
+        isinstance(x, weft.FloatTensor) and not isinstance(x, weft.LongTensor) and isinstance(x.long(), weft.LongTensor)
+    )
+    assert (
+        x.type() == "weft.FloatTensor" and x.type(weft.DoubleTensor).dtype is weft.float64
+        and x.type("weft.IntTensor").dtype is weft.int32
+    )
     with pytest.raises(ValueError, match="invalid type"):
         x.type("weft.Nothing")
 
@@ -114,13 +126,18 @@ def test_conversions_refuse_what_has_no_answer() -> None:
 def test_arrays_beside_tensors(rng: Rng) -> None:
     a = rng.integers(0, 9, 3)
     x = weft.tensor([1.0, 2.0, 3.0])
-    for made, expected in ((x + a, np.array([1, 2, 3]) + a), (a * x, a * [1, 2, 3]), (x - a, [1, 2, 3] - a), (x > a, np.array([1, 2, 3]) > a)):
+    for made, expected in ((x + a, np.array([1, 2, 3]) + a), (a * x, a * [1, 2, 3]), (x - a, [1, 2, 3] - a), (
+        x > a, np.array([1, 2, 3]) > a
+    )):
         assert isinstance(made, weft.Tensor) and made.tolist() == expected.tolist()
 
 
 def test_as_strided_may_show_fewer_elements() -> None:
     x = weft.arange(6.0).reshape(2, 3)
-    assert x.as_strided((2,), (1,)).tolist() == [0.0, 1.0] and x.as_strided((2, 2), (2, 1)).tolist() == [[0.0, 1.0], [2.0, 3.0]]
+    assert (
+        x.as_strided((2,), (1,)).tolist() == [0.0, 1.0]
+        and x.as_strided((2, 2), (2, 1)).tolist() == [[0.0, 1.0], [2.0, 3.0]]
+    )
 
 
 def test_elements_replaced_by_python() -> None:
@@ -151,8 +168,10 @@ def test_indices_of_every_kind() -> None:
         assert x[weft.tensor([1, 0], dtype=weft.uint8)].tolist() == [[0, 1, 2]]
     for wrong, kind, words in (
         ("a", TypeError, "invalid data type"), (slice("0", None), TypeError, "slice indices must be integers"),
-        (slice(None, None, -1), ValueError, "greater than zero"), (weft.tensor([1], dtype=weft.int16), IndexError, "used as indices"),
-        (weft.tensor(1.0), IndexError, "used as indices"), ((0, 3), IndexError, "out of bounds"), ((0, 0, 0), IndexError, "too many indices"),
+        (slice(None, None, -1), ValueError, "greater than zero"),
+        (weft.tensor([1], dtype=weft.int16), IndexError, "used as indices"),
+        (weft.tensor(1.0), IndexError, "used as indices"), ((0, 3), IndexError, "out of bounds"),
+        ((0, 0, 0), IndexError, "too many indices"),
     ):
         with pytest.raises(kind, match=words):
             x[wrong]
@@ -172,7 +191,10 @@ def test_tensors_stand_for_sizes() -> None:
 
 # ---- names of the module
 def test_constants_and_switches() -> None:
-    assert weft.pi == np.pi and weft.e == np.e and weft.inf == float("inf") and weft.nan != weft.nan and weft.newaxis is None
+    assert (
+        weft.pi == np.pi and weft.e == np.e and weft.inf == float("inf") and weft.nan != weft.nan
+        and weft.newaxis is None
+    )
     device = "cuda" if weft.cuda.is_available() else "cpu"
     assert weft.ones(1, device=weft.device(type=device)).device.type == "cpu" and weft.cuda.device_count() == 0
     weft.cuda.manual_seed_all(3)
@@ -197,7 +219,9 @@ def test_assert_close(rng: Rng) -> None:
         y = x.clone()
         y[1, 2] += 1
         weft.testing.assert_close(x, y)
-    for a, b, words in ((x, x.float(), "dtype"), (x, x[0], "shape"), ([x], [x, x], "length"), ({"a": 1}, {"b": 1}, "keys"), (1.0, 2.0, "Scalar")):
+    for a, b, words in ((
+        x, x.float(), "dtype"
+    ), (x, x[0], "shape"), ([x], [x, x], "length"), ({"a": 1}, {"b": 1}, "keys"), (1.0, 2.0, "Scalar")):
         with pytest.raises(AssertionError, match=words):
             weft.testing.assert_close(a, b)
     with pytest.raises(AssertionError):
@@ -211,7 +235,10 @@ def test_assert_close(rng: Rng) -> None:
 
 def test_sizes_and_tensors_in_pythons_hands() -> None:
     size = weft.Size([2, 3])
-    assert isinstance((1, *size), tuple) and type(operator.add((1,), size)) is weft.Size and operator.add(size, (4,)) == (2, 3, 4) and type(size * 2) is weft.Size
+    assert (
+        isinstance((1, *size), tuple) and type(operator.add((1,), size)) is weft.Size
+        and operator.add(size, (4,)) == (2, 3, 4) and type(size * 2) is weft.Size
+    )
     with pytest.raises(TypeError, match="can only concatenate tuple"):
         operator.add(size, [1])
     assert reversed(weft.arange(3)).tolist() == [2, 1, 0] and weft.ones(2).is_same_size(weft.zeros(2))
@@ -219,15 +246,22 @@ def test_sizes_and_tensors_in_pythons_hands() -> None:
     leaf.grad = weft.ones(2)
     copied = copy.deepcopy(leaf)
     assert copied.grad is not None and copied.grad is not leaf.grad and copied.grad.tolist() == [1.0, 1.0]
-    assert weft.zeros(2, dtype=weft.uint8).index_add(0, weft.tensor([1]), weft.ones(1, dtype=weft.uint8), alpha=-1).tolist() == [0, 255]
+    assert weft.zeros(2, dtype=weft.uint8).index_add(0, weft.tensor([1]), weft.ones(
+        1, dtype=weft.uint8
+    ), alpha=-1).tolist() == [0, 255]
 
 
 def test_what_tensor_makes_of_data() -> None:
-    assert weft.tensor([np.float64(1)]).dtype is weft.float64 and weft.tensor([np.ones(2), np.ones(2)]).dtype is weft.float64
+    assert (
+        weft.tensor([np.float64(1)]).dtype is weft.float64
+        and weft.tensor([np.ones(2), np.ones(2)]).dtype is weft.float64
+    )
     assert weft.tensor([np.int32(1)]).dtype is weft.int32 and weft.tensor([1.0]).dtype is weft.float32
     for data, kind, words in (
-        (None, RuntimeError, "infer dtype of NoneType"), ([[1, None]], RuntimeError, "infer dtype of NoneType"), ({}, RuntimeError, "infer dtype of dict"),
-        ("a", TypeError, "invalid data type 'str'"), (["a"], ValueError, "too many dimensions"), (2**63, ValueError, "Overflow"),
+        (None, RuntimeError, "infer dtype of NoneType"), ([[1, None]], RuntimeError, "infer dtype of NoneType"),
+        ({}, RuntimeError, "infer dtype of dict"),
+        ("a", TypeError, "invalid data type 'str'"), (["a"], ValueError, "too many dimensions"),
+        (2**63, ValueError, "Overflow"),
         ([[1, 2], [3]], ValueError, "expected sequence"),
     ):
         with pytest.raises(kind, match=words):

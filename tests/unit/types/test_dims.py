@@ -1,4 +1,5 @@
-"""Dims: the algebra agrees with integers, normal forms are unique, text comes back; and what a ShapeEnv proves is true."""
+"""Dims: the algebra agrees with integers, normal forms are unique, text comes back;
+and what a ShapeEnv proves is true."""
 
 from __future__ import annotations
 
@@ -27,9 +28,11 @@ def draw(rng, depth):
     kind = str(rng.choice(["+", "-", "*", "//", "%", "max", "min"]))
     divisor = int(rng.integers(1, 5))
     return {
-        "+": lambda: (a + b, lambda v: f(v) + g(v)), "-": lambda: (a - b, lambda v: f(v) - g(v)), "*": lambda: (a * b, lambda v: f(v) * g(v)),
-        "//": lambda: (dm.floordiv(a, divisor), lambda v: f(v) // divisor), "%": lambda: (dm.mod(a, divisor), lambda v: f(v) % divisor),
-        "max": lambda: (dm.maximum(a, b), lambda v: max(f(v), g(v))), "min": lambda: (dm.minimum(a, b), lambda v: min(f(v), g(v))),
+        "+": lambda: (a + b, lambda v: f(v) + g(v)), "-": lambda: (a - b, lambda v: f(v) - g(v)),
+        "*": lambda: (a * b, lambda v: f(v) * g(v)), "//": lambda: (dm.floordiv(a, divisor), lambda v: f(v) // divisor),
+        "%": lambda: (dm.mod(a, divisor), lambda v: f(v) % divisor),
+        "max": lambda: (dm.maximum(a, b), lambda v: max(f(v), g(v))),
+        "min": lambda: (dm.minimum(a, b), lambda v: min(f(v), g(v))),
     }[kind]()
 
 
@@ -85,7 +88,10 @@ def test_questions_are_answered_from_the_example_and_kept():
 def test_what_is_certain_asks_nothing():
     env = ShapeEnv()
     a, b = env.fresh("s", 3), env.fresh("s", 3)
-    assert not env.equal(a + 1, 0) and not env.less(a, 0) and not env.less(a * b + 5, 2) and env.less(a, a + 1) and env.equal(a + b, b + a)
+    assert (
+        not env.equal(a + 1, 0) and not env.less(a, 0) and not env.less(a * b + 5, 2) and env.less(a, a + 1)
+        and env.equal(a + b, b + a)
+    )
     assert not env.guards
     assert not env.proves_equal(a, b)
     env.equal(a, b)
@@ -121,7 +127,9 @@ def test_symint_follows_integers(rng):
     values = {f"s{i}": int(rng.integers(1, 8)) for i in range(2)}
     x, y = (SymInt(env.fresh("s", n), env) for n in values.values())
     a, b = values.values()
-    for symbolic, plain in ((x + y * 2, a + b * 2), (7 - x, 7 - a), (x // 2, a // 2), (9 % y, 9 % b), (-x, -a), (x**2, a**2), (abs(-x), a)):
+    for symbolic, plain in (
+        ((x + y * 2, a + b * 2), (7 - x, 7 - a), (x // 2, a // 2), (9 % y, 9 % b), (-x, -a), (x**2, a**2), (abs(-x), a))
+    ):
         assert dm.evaluate(symbolic.expr if isinstance(symbolic, SymInt) else symbolic, values) == plain
     assert (x < y) is (a < b) and (x == y) is (a == b) and (x >= 1) is True and bool(x - y) is (a != b)
     assert list(range(x)) == list(range(a)) and f"{env.guards}" != "{}"

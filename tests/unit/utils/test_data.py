@@ -62,7 +62,10 @@ def test_batches_in_order(workers: int, drop_last: bool) -> None:
 def test_shuffling_is_a_permutation_that_the_seed_decides() -> None:
     def order(seed: int, workers: int = 0) -> list[int]:
         weft.manual_seed(seed)
-        return [i for batch in DataLoader(Squares(50), batch_size=7, shuffle=True, num_workers=workers) for i in batch.tolist()]
+        return [
+            i for batch in DataLoader(Squares(50), batch_size=7, shuffle=True, num_workers=workers)
+            for i in batch.tolist()
+        ]
 
     assert sorted(order(1)) == [i * i for i in range(50)]
     assert order(1) == order(1, 2) != order(2)
@@ -147,7 +150,10 @@ def test_collation() -> None:
     Pair = namedtuple("Pair", "x y")
     batch: Any = default_collate([{"a": 1, "b": (1.5, "s")}, {"a": 2, "b": (2.5, "t")}])
     assert batch["a"].tolist() == [1, 2] and batch["a"].dtype is weft.int64
-    assert batch["b"][0].tolist() == [1.5, 2.5] and batch["b"][0].dtype is weft.float64 and list(batch["b"][1]) == ["s", "t"]
+    assert (
+        batch["b"][0].tolist() == [1.5, 2.5] and batch["b"][0].dtype is weft.float64
+        and list(batch["b"][1]) == ["s", "t"]
+    )
     pairs = default_collate([Pair(weft.ones(2), np.zeros(3)), Pair(weft.zeros(2), np.ones(3))])
     assert pairs.x.shape == (2, 2) and pairs.y.shape == (2, 3)
 
@@ -222,7 +228,10 @@ def test_a_sampler_of_ones_own_and_its_type() -> None:
 
     loader = data.DataLoader(range(5), 2, sampler=Backwards(5))
     assert [b.tolist() for b in loader] == [[4, 3], [2, 1], [0]] and len(loader) == 3
-    assert (loader.pin_memory, loader.persistent_workers, loader.prefetch_factor, loader.in_order) == (False, False, None, True)
+    assert (
+        (loader.pin_memory, loader.persistent_workers, loader.prefetch_factor, loader.in_order)
+        == (False, False, None, True)
+    )
     for options in ({"prefetch_factor": 2}, {"persistent_workers": True}, {"num_workers": 1, "prefetch_factor": -1}):
         with pytest.raises(ValueError):
             data.DataLoader(range(5), **options)

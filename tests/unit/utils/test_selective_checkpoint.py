@@ -1,4 +1,5 @@
-"""Selective checkpointing: what is kept does not run again, gradients are those of the plain function, and writes to what was kept are noticed."""
+"""Selective checkpointing: what is kept does not run again, gradients are those of the plain function,
+and writes to what was kept are noticed."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def selected(policy: Any, **options: Any) -> Any:
 
 @pytest.mark.parametrize("early_stop", [False, True])
 @pytest.mark.parametrize(("policy", "again"), [
-    ([], 2), ([aten.mm.default], 0), (lambda ctx, op, *args, **kwargs: op == aten.mm.default, 0), (lambda ctx, op, *args, **kwargs: SAVE, 0),
+    ([], 2), ([aten.mm.default], 0), (lambda ctx, op, *args, **kwargs: op == aten.mm.default, 0),
+    (lambda ctx, op, *args, **kwargs: SAVE, 0),
     (lambda ctx, op, *args, **kwargs: AGAIN, 2),
 ])
 def test_kept_operators_do_not_run_again(policy, again, early_stop, rng):
@@ -93,7 +95,9 @@ def test_views_and_writes_run_again(rng):
         return F.relu(y.t().exp()).sum()
 
     x = leaf(rng, 2, 3)
-    out = checkpoint(f, x, use_reentrant=False, context_fn=selected(lambda ctx, op, *args, **kwargs: op != aten.sin.default))
+    out = checkpoint(
+        f, x, use_reentrant=False, context_fn=selected(lambda ctx, op, *args, **kwargs: op != aten.sin.default)
+    )
     np.testing.assert_allclose(weft.autograd.grad(out, x)[0].numpy(), weft.autograd.grad(f(x), x)[0].numpy())
     for options in ({}, {"allow_cache_entry_mutation": True}):
         out = checkpoint(f, x, use_reentrant=False, context_fn=selected([aten.sin.default], **options))

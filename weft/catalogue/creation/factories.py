@@ -25,7 +25,9 @@ OPTIONS = "ScalarType? dtype=None, Device? device=None"
 
 
 def _checked(name: str, size: Sequence[Dim]) -> tuple[Dim, ...]:
-    shape_env.refuse_negative(size, lambda: ShapeError(f"{name}: Trying to create tensor with negative dimension: {dims_text(size)}"))
+    shape_env.refuse_negative(
+        size, lambda: ShapeError(f"{name}: Trying to create tensor with negative dimension: {dims_text(size)}")
+    )
     return tuple(size)
 
 
@@ -97,7 +99,9 @@ def _like(name: str, words: str, make: Callable[..., Any], fill: str = "") -> No
         decompose=lambda self, *rest: make(self.dims, *rest[:-3], dtype=rest[-3] or self.dtype),
         vjp=NOT_DIFFERENTIABLE,
         public=("weft",),
-        reference=lambda self, *rest: np.full(self.shape, rest[0] if fill else float(name == "ones"), _numpy_dtype(self, rest[-3])),
+        reference=lambda self, *rest: np.full(
+            self.shape, rest[0] if fill else float(name == "ones"), _numpy_dtype(self, rest[-3])
+        ),
     )
     define(
         f"aten::new_{name}(Tensor self, int[] size{value}, *, {OPTIONS}) -> Tensor",
@@ -106,7 +110,9 @@ def _like(name: str, words: str, make: Callable[..., Any], fill: str = "") -> No
         decompose=lambda self, size, *rest: make(size, *rest[:-2], dtype=rest[-2] or self.dtype),
         vjp=NOT_DIFFERENTIABLE,
         public=("Tensor",),
-        reference=lambda self, size, *rest: np.full(size, rest[0] if fill else float(name == "ones"), _numpy_dtype(self, rest[-2])),
+        reference=lambda self, size, *rest: np.full(
+            size, rest[0] if fill else float(name == "ones"), _numpy_dtype(self, rest[-2])
+        ),
     )
 
 
@@ -117,7 +123,10 @@ def _numpy_dtype(x: Any, dtype: DType | None) -> Any:
 _like("zeros", "all 0", lambda size, dtype: aten.zeros(size, dtype=dtype))
 _like("ones", "all 1", lambda size, dtype: aten.ones(size, dtype=dtype))
 _like("empty", "its elements not to be relied on", lambda size, dtype: aten.empty(size, dtype=dtype))
-_like("full", "every element `fill_value`", lambda size, value, dtype: aten.full(size, value, dtype=dtype), fill="fill_value")
+_like(
+    "full", "every element `fill_value`", lambda size, value, dtype: aten.full(size, value, dtype=dtype),
+    fill="fill_value",
+)
 
 
 # ---- ranges
@@ -163,7 +172,9 @@ def _integer_range_size(start: Dim, end: Dim, step: Dim) -> Dim:
         if distance < 0:
             raise StateError("arange: upper bound and lower bound inconsistent with step sign")
         return -(-distance // step)
-    shape_env.refuse_less(distance, 0, lambda: StateError("arange: upper bound and lower bound inconsistent with step sign"))
+    shape_env.refuse_less(
+        distance, 0, lambda: StateError("arange: upper bound and lower bound inconsistent with step sign")
+    )
     steps = dm.floordiv(distance + step - 1, step)
     return steps if isinstance(start, int) and start == 0 else dm.maximum(steps, 0)
 
@@ -176,12 +187,16 @@ def _range_dtype(start: Any, end: Any, step: Any, dtype: DType | None) -> DType:
 
 
 def _whole(start: Any, end: Any, step: Any, dtype: DType | None) -> tuple[Any, ...]:
-    """The bounds and the step of a range of int64: cut off before anything is counted, as in PyTorch. Raises ValueProblem for a step cut to 0."""
+    """The bounds and the step of a range of int64: cut off before anything is counted, as in PyTorch.
+    Raises ValueProblem for a step cut to 0."""
     if dtype is not dt.int64:
         return start, end, step
     cut = tuple(int(v) if isinstance(v, float) and math.isfinite(v) else v for v in (start, end, step))
     if _is_number(cut[2], 0) and not _is_number(step, 0):
-        raise ValueProblem(f"arange: step must be nonzero, and {step} is 0 in {dtype}; give a step of at least 1, or a floating point dtype")
+        raise ValueProblem(
+            f"arange: step must be nonzero, and {step} is 0 in {dtype}; give a step of at least 1, "
+            "or a floating point dtype"
+        )
     return cut
 
 
@@ -192,6 +207,11 @@ def _range_type(start: Any, end: Any, step: Any, dtype: DType | None, device: st
 
 def _is_number(value: Any, expected: int) -> bool:
     return not isinstance(value, Expr) and value == expected
+
+
+def _is_float(bound: Any) -> bool:
+    """Whether how long a range is hangs on a fraction, which no size can be a formula of."""
+    return isinstance(bound, float)
 
 
 def _range(start: Any, end: Any, step: Any, dtype: DType | None, device: str | None) -> Any:
@@ -217,6 +237,7 @@ arange = define(
     "0, 1, ... up to but not including `end`.",
     type=lambda end, dtype, device: _range_type(0, end, 1, dtype, device),
     decompose=lambda end, dtype, device: _range(0, end, 1, dtype, device),
+    specialize={"end": _is_float},
     vjp=NOT_DIFFERENTIABLE,
     public=("weft",),
     out=True,
@@ -228,6 +249,7 @@ arange_start_step = define(
     "start, start + step, ... up to but not including `end`.",
     type=_range_type,
     decompose=_range,
+    specialize={"start": _is_float, "end": _is_float, "step": _is_float},
     vjp=NOT_DIFFERENTIABLE,
     public=("weft",),
     out=True,

@@ -73,16 +73,24 @@ def _cartesian_prod(tensors: Sequence[Any]) -> Any:
     if not tensors:
         raise ShapeError("cartesian_prod expects at least one tensor")
     if any(x.ndim != 1 for x in tensors):
-        raise ShapeError("Expect a 1D vector, but got shape " + ", ".join(dims_text(x.dims) for x in tensors if x.ndim != 1))
+        raise ShapeError(
+            "Expect a 1D vector, but got shape " + ", ".join(dims_text(x.dims) for x in tensors if x.ndim != 1)
+        )
     if len(tensors) == 1:
         return aten.clone(tensors[0])
     return aten.stack([aten.reshape(grid, (-1,)) for grid in _meshgrid(tensors)], 1)
 
 
-define("aten::cartesian_prod(Tensor[] tensors) -> Tensor", "All tuples of elements of the vectors, one a row, in lexicographic order: [product of sizes, count].",
-       decompose=_cartesian_prod, public=("weft",), samples=draw(case((F(2), F(3), F(2)))),
-       reference=lambda tensors: np.stack([g.reshape(-1) for g in np.meshgrid(*tensors, indexing="ij")], 1))
-define("aten::cartesian_prod.one(Tensor tensor) -> Tensor", "A copy of the vector.", decompose=lambda tensor: _cartesian_prod((tensor,)), public=("weft",))
+define(
+    "aten::cartesian_prod(Tensor[] tensors) -> Tensor",
+    "All tuples of elements of the vectors, one a row, in lexicographic order: [product of sizes, count].",
+    decompose=_cartesian_prod, public=("weft",), samples=draw(case((F(2), F(3), F(2)))),
+    reference=lambda tensors: np.stack([g.reshape(-1) for g in np.meshgrid(*tensors, indexing="ij")], 1),
+)
+define(
+    "aten::cartesian_prod.one(Tensor tensor) -> Tensor", "A copy of the vector.",
+    decompose=lambda tensor: _cartesian_prod((tensor,)), public=("weft",),
+)
 
 
 def _combinations(self: Any, r: int, with_replacement: bool) -> Any:
@@ -101,6 +109,11 @@ def _combinations(self: Any, r: int, with_replacement: bool) -> Any:
     return aten.stack([aten.index_select(self, 0, c) for c in columns], 1)
 
 
-define("aten::combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor", "All r elements of a vector, in order, one choice a row.",
-       decompose=_combinations, public=("weft",), samples=draw(case(F(4), 2), case(F(3), 2, True), case(F(4), 3)),
-       reference=lambda x, r, repeats: np.array(list((itertools.combinations_with_replacement if repeats else itertools.combinations)(x, r))))
+define(
+    "aten::combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor",
+    "All r elements of a vector, in order, one choice a row.", decompose=_combinations, public=("weft",),
+    samples=draw(case(F(4), 2), case(F(3), 2, True), case(F(4), 3)),
+    reference=lambda x, r, repeats: np.array(
+        list((itertools.combinations_with_replacement if repeats else itertools.combinations)(x, r))
+    ),
+)

@@ -39,7 +39,10 @@ def _linspace(start: Any, end: Any, steps: Dim, dtype: DType | None, device: str
     start, end = (int(v) if isinstance(v, bool) else v for v in (start, end))
     index = aten._iota(steps)
     at = aten._to_copy(index, dtype=dt.complex128 if target.is_complex else dt.float64)
-    whole = aten.sub(end, start) if hasattr(type(end), "__weft_route__") or hasattr(type(start), "__weft_route__") else end - start
+    whole = (
+        aten.sub(end, start) if hasattr(type(end), "__weft_route__") or hasattr(type(start), "__weft_route__")
+        else end - start
+    )
     step = aten.div(aten.full((), whole, dtype=at.dtype), dm.maximum(steps - 1, 1))
     from_start = aten.add(at * step, start)
     from_end = aten.sub(end, aten.rsub(at, steps - 1) * step)
@@ -63,12 +66,15 @@ def _between(start: Any, end: Any, steps: Dim, dtype: DType | None, device: str 
     at = aten._to_copy(index, dtype=wide)
     step = (last - first) / dm.maximum(steps - 1, 1)
     back = aten.sub(last, aten.rsub(at, steps - 1) * step)
-    out = aten.where(aten.lt(index, dm.floordiv(steps, 2)), aten.add(at * step, first), aten.where(aten.eq(index, 0), first, back))
+    out = aten.where(
+        aten.lt(index, dm.floordiv(steps, 2)), aten.add(at * step, first), aten.where(aten.eq(index, 0), first, back)
+    )
     return aten._to_copy(out, dtype=target)
 
 
 for _ends, _arguments in (
-    ("Tensor_Tensor", "Tensor start, Tensor end"), ("Tensor_Scalar", "Tensor start, Scalar end"), ("Scalar_Tensor", "Scalar start, Tensor end"),
+    ("Tensor_Tensor", "Tensor start, Tensor end"), ("Tensor_Scalar", "Tensor start, Scalar end"),
+    ("Scalar_Tensor", "Scalar start, Tensor end"),
 ):
     define(
         f"aten::linspace.{_ends}({_arguments}, int steps, *, {OPTIONS}) -> Tensor",
@@ -78,7 +84,9 @@ for _ends, _arguments in (
         vjp=NOT_DIFFERENTIABLE,
         public=("weft",),
         out=True,
-        reference=lambda start, end, steps, dtype, device: np.linspace(start, end, steps).astype(or_default(dtype).numpy),
+        reference=lambda start, end, steps, dtype, device: np.linspace(start, end, steps).astype(
+            or_default(dtype).numpy
+        ),
     )
 
 linspace = define(
@@ -94,7 +102,10 @@ linspace = define(
 
 def _powers(start: Any, end: Any, steps: Dim, base: float, dtype: DType | None, device: str | None) -> Any:
     target = _space_dtype(start, end, dtype)
-    return aten._to_copy(aten.pow(base, aten.linspace(start, end, steps, dtype=dt.complex128 if target.is_complex else dt.float64)), dtype=target)
+    return aten._to_copy(
+        aten.pow(base, aten.linspace(start, end, steps, dtype=dt.complex128 if target.is_complex else dt.float64)),
+        dtype=target,
+    )
 
 
 def _powers_between(start: Any, end: Any, steps: Dim, base: float, dtype: DType | None, device: str | None) -> Any:
@@ -105,7 +116,8 @@ def _powers_between(start: Any, end: Any, steps: Dim, base: float, dtype: DType 
 
 
 for _ends, _arguments in (
-    ("Tensor_Tensor", "Tensor start, Tensor end"), ("Tensor_Scalar", "Tensor start, Scalar end"), ("Scalar_Tensor", "Scalar start, Tensor end"),
+    ("Tensor_Tensor", "Tensor start, Tensor end"), ("Tensor_Scalar", "Tensor start, Scalar end"),
+    ("Scalar_Tensor", "Scalar start, Tensor end"),
 ):
     define(
         f"aten::logspace.{_ends}({_arguments}, int steps, float base=10.0, *, {OPTIONS}) -> Tensor",
@@ -115,7 +127,9 @@ for _ends, _arguments in (
         vjp=NOT_DIFFERENTIABLE,
         public=("weft",),
         out=True,
-        reference=lambda start, end, steps, base, dtype, device: np.logspace(start, end, steps, base=base).astype(or_default(dtype).numpy),
+        reference=lambda start, end, steps, base, dtype, device: np.logspace(start, end, steps, base=base).astype(
+            or_default(dtype).numpy
+        ),
     )
 
 logspace = define(
@@ -126,7 +140,9 @@ logspace = define(
     vjp=NOT_DIFFERENTIABLE,
     public=("weft",),
     out=True,
-    reference=lambda start, end, steps, base, dtype, device: np.logspace(start, end, steps, base=base).astype(or_default(dtype).numpy),
+    reference=lambda start, end, steps, base, dtype, device: np.logspace(start, end, steps, base=base).astype(
+        or_default(dtype).numpy
+    ),
 )
 
 
@@ -164,7 +180,9 @@ for _name, _words in (("tril", "lower"), ("triu", "upper")):
         f"aten::{_name}_indices(int row, int col, int offset=0, *, {OPTIONS}) -> Tensor",
         f"The rows and columns of the {_words} triangle of a row by col matrix, in order: [2, count].",
         type=_triangle_type(_name),
-        kernel=lambda row, col, offset, dtype, device, name=_name: _triangle_places(name, row, col, offset).astype((dtype or dt.int64).numpy),
+        kernel=lambda row, col, offset, dtype, device, name=_name: _triangle_places(name, row, col, offset).astype(
+            (dtype or dt.int64).numpy
+        ),
         vjp=NOT_DIFFERENTIABLE,
         public=("weft",),
         reference=lambda row, col, offset, dtype, device, name=_name: np.asarray(

@@ -40,7 +40,8 @@ def _checked_values(x: Any, low: Any, high: Any, text: str) -> Any:
 
 checked_values = define(
     "aten::_checked_values(Tensor self, Scalar? low, Scalar? high, str text) -> Tensor",
-    "The tensor itself, once all of it is known to lie in [low, high] (None: no bound), which no NaN does. Raises StateError with the text.",
+    "The tensor itself, once all of it is known to lie in [low, high] (None: no bound), which no NaN does. "
+    "Raises StateError with the text.",
     type=lambda self, low, high, text: self,
     kernel=_checked_values,
     vjp={"self": lambda g: g},

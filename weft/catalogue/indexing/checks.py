@@ -94,8 +94,8 @@ def _check_mask(mask: TensorType, dims: tuple[Dim, ...], axis: int) -> None:
     for i, d in enumerate(mask.shape):
         if not shape_env.equal(d, dims[axis + i]):
             raise IndexBoundsError(
-                f"The shape of the mask {dims_text(mask.shape)} at index {i} does not match the shape of the indexed tensor {dims_text(dims)} at "
-                f"index {axis + i}"
+                f"The shape of the mask {dims_text(mask.shape)} at index {i} does not match the shape of the indexed "
+                f"tensor {dims_text(dims)} at index {axis + i}"
             )
 
 
@@ -124,7 +124,8 @@ def _broadcast(shapes: Sequence[tuple[Dim | None, ...]]) -> tuple[Dim | None, ..
 
 
 def indexed(x: Array, indices: Sequence[Array | None]) -> Array:
-    """x[indices]. NumPy's own checks come first; ours, which take longer than short picks, have the words when it refuses."""
+    """x[indices]. NumPy's own checks come first; ours, which take longer than short picks,
+    have the words when it refuses."""
     try:
         return np.asarray(x[numpy_index(x, indices, is_checked=False)])
     except IndexError:
@@ -132,7 +133,8 @@ def indexed(x: Array, indices: Sequence[Array | None]) -> Array:
 
 
 def numpy_index(x: Array, indices: Sequence[Array | None], is_checked: bool = True) -> tuple[Any, ...]:
-    """The NumPy index of an advanced indexing, bounds checked unless NumPy will do that. Raises IndexBoundsError as PyTorch words it."""
+    """The NumPy index of an advanced indexing, bounds checked unless NumPy will do that.
+    Raises IndexBoundsError as PyTorch words it."""
     out: list[Any] = []
     axis = 0
     for index in drop_trailing(indices):
@@ -171,5 +173,6 @@ def expand_values(values: Array, shape: tuple[int, ...]) -> Array:
         return np.broadcast_to(values, shape)
     except ValueError:
         raise ShapeError(
-            f"shape mismatch: value tensor of shape {dims_text(values.shape)} cannot be broadcast to indexing result of shape {dims_text(shape)}"
+            f"shape mismatch: value tensor of shape {dims_text(values.shape)} cannot be broadcast to indexing result "
+            f"of shape {dims_text(shape)}"
         ) from None

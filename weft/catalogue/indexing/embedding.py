@@ -43,7 +43,8 @@ def _embedding_back(g: Any, weight_dims: Any, indices: Any, padding_idx: int, sc
 
 
 embedding = define(
-    "aten::embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
+    "aten::embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, "
+    "bool sparse=False) -> Tensor",
     "Rows of weight [n, d] picked by indices [...]: [..., d]. The row padding_idx receives no gradient.",
     type=_embedding_type,
     kernel=_embedding,
@@ -61,7 +62,9 @@ def _embedding_backward_type(grad: TensorType, indices: TensorType, num_weights:
     return tensor_type(grad.dtype, (num_weights, grad.shape[-1]), grad.device)
 
 
-def _embedding_backward(grad: Array, indices: Array, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> Array:
+def _embedding_backward(
+    grad: Array, indices: Array, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
+) -> Array:
     width = grad.shape[-1]
     rows, places = grad.reshape(indices.size, width), indices.reshape(-1)
     if scale_grad_by_freq:
@@ -98,7 +101,8 @@ def _embedding_double_back(g: Any, indices: Any, padding_idx: int, scale_grad_by
 
 
 define(
-    "aten::embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq) -> Tensor",
+    "aten::embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, "
+    "bool scale_grad_by_freq) -> Tensor",
     "The gradient of embedding: the rows of grad_output summed by index.",
     type=_embedding_backward_type,
     kernel=_embedding_backward,
@@ -120,6 +124,7 @@ define(
     "aten::one_hot(Tensor self, int num_classes=-1) -> Tensor",
     "1 at each element's class in a new last dim, else 0; -1 classes means one more than the greatest element.",
     decompose=_one_hot,
+    specialize={"num_classes": lambda num_classes: num_classes < 0},
     public=("nn.functional",),
 )
 

@@ -29,8 +29,13 @@ class _MaskedFill(Pointwise):
         if mask.dtype is not dt.bool_:
             raise DTypeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
         if isinstance(value, TensorType) and value.dims:
-            raise ShapeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {len(value.dims)} dimension(s).")
-        if not x.dtype.is_complex and (isinstance(value, complex) or (isinstance(value, TensorType) and value.dtype is not None and value.dtype.is_complex)):
+            raise ShapeError(
+                f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {len(value.dims)} "
+                "dimension(s)."
+            )
+        if not x.dtype.is_complex and (isinstance(value, complex) or (
+            isinstance(value, TensorType) and value.dtype is not None and value.dtype.is_complex
+        )):
             raise DTypeError(f"value cannot be converted to type {x.dtype} without overflow")
         return super().compute_dtype(args)
 
@@ -76,7 +81,9 @@ def _masked_scatter_type(self: TensorType, mask: TensorType, source: TensorType)
     if mask.dtype is not None and mask.dtype is not dt.bool_:
         raise DTypeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     if self.dtype is not None and source.dtype is not None and self.dtype is not source.dtype:
-        raise DTypeError(f"masked_scatter: expected self and source to have same dtypes but got {self.dtype} and {source.dtype}")
+        raise DTypeError(
+            f"masked_scatter: expected self and source to have same dtypes but got {self.dtype} and {source.dtype}"
+        )
     if not (self.is_complete and mask.is_complete):
         return self
     return self.with_dims(broadcast_dims("masked_scatter", [self.shape, mask.shape]))
@@ -122,7 +129,9 @@ define(
     "The gradient of masked_scatter for its source: what the mask picks, then zeros.",
     type=lambda grad, mask, sizes: grad.with_dims(tuple(sizes)),
     kernel=_masked_scatter_backward,
-    vjp={"grad_output": lambda g, grad_output_dims, mask: aten.masked_scatter(aten.new_zeros(g, grad_output_dims), mask, g)},
+    vjp={"grad_output": lambda g, grad_output_dims, mask: aten.masked_scatter(
+        aten.new_zeros(g, grad_output_dims), mask, g
+    )},
     public=(),
     samples=draw(case(F(3, 4), B(3, 4), (12,))),
 )

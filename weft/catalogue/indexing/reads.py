@@ -32,7 +32,8 @@ Array = Any
 
 
 def check_gather(name: str, self: TensorType, dim: int, index: TensorType) -> None:
-    """What gather and the scatters ask of `index`: integers, the rank of self, and sizes within self's outside of `dim`."""
+    """What gather and the scatters ask of `index`: integers, the rank of self, and sizes within self's outside
+    of `dim`."""
     check_index_dtype(name, index)
     if not (self.is_complete and index.is_complete):
         return
@@ -44,8 +45,8 @@ def check_gather(name: str, self: TensorType, dim: int, index: TensorType) -> No
     for i, (a, b) in enumerate(zip(self.shape, index.shape, strict=False)):
         if i != at and not (a == b) and shape_env.less(a, b):
             raise ShapeError(
-                f"Size does not match at dimension {i} expected index {dims_text(index.shape)} to be no larger than self {dims_text(self.shape)} "
-                f"apart from dimension {at}"
+                f"Size does not match at dimension {i} expected index {dims_text(index.shape)} to be no larger than "
+                f"self {dims_text(self.shape)} apart from dimension {at}"
             )
 
 
@@ -119,14 +120,19 @@ def _take(self: Any, index: Any) -> Any:
     return aten.index(flat, (index,))
 
 
-define("aten::take(Tensor self, Tensor index) -> Tensor", "The elements at these places of the flattened tensor.", decompose=_take, out=True)
+define(
+    "aten::take(Tensor self, Tensor index) -> Tensor", "The elements at these places of the flattened tensor.",
+    decompose=_take, out=True,
+)
 
 
 def _take_along_dim(self: Any, indices: Any, dim: int | None) -> Any:
     if indices.dtype is not dt.int64:
         raise DTypeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype}")
     if dim is None:
-        return aten.gather(aten.reshape(self, (dm.product(self.dims),)), 0, aten.reshape(indices, (dm.product(indices.dims),)))
+        return aten.gather(
+            aten.reshape(self, (dm.product(self.dims),)), 0, aten.reshape(indices, (dm.product(indices.dims),))
+        )
     if self.ndim != indices.ndim:
         raise ShapeError(
             "torch.take_along_dim(): input and indices should have the same number of dimensions, "
@@ -164,8 +170,9 @@ def _index(x: Array, indices: Sequence[Array | None]) -> Array:
 
 index = define(
     "aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
-    "Advanced indexing: integer tensors broadcast together and pick elements; bool tensors stand for the places where they are True; None keeps "
-    "a dim. The result's dims come where the indexed dims stood if those are adjacent, else first.",
+    "Advanced indexing: integer tensors broadcast together and pick elements; bool tensors stand for the places where "
+    "they are True; None keeps a dim. The result's dims come where the indexed dims stood if those are "
+    "adjacent, else first.",
     type=_index_type,
     kernel=_index,
     vjp={
@@ -173,7 +180,7 @@ index = define(
     },
     effect="raises",
     public=(),
-    found_from=lambda self, indices: tuple(i for i in indices if i is not None and is_mask(i.tensor_type.dtype)),
+    unbacked_from=lambda self, indices: tuple(i for i in indices if i is not None and is_mask(i.tensor_type.dtype)),
     samples=draw(case(F(3, 4, 2), (I(5, high=3), None, I(5, high=2))), case(F(3, 4), (None, I(2, 2, high=4)))),
     reference=lambda x, indices: x[tuple(slice(None) if j is None else j for j in indices)],
 )
@@ -192,7 +199,10 @@ def _are_alike(self: TensorType, mask: TensorType) -> bool:
     env = shape_env.current_env()
     if not (mask.is_complete and self.is_complete):
         return False
-    return mask.dims == self.dims or (env is not None and mask.ndim == self.ndim and all(map(env.proves_equal, mask.shape, self.shape)))
+    return (
+        mask.dims == self.dims
+        or (env is not None and mask.ndim == self.ndim and all(map(env.proves_equal, mask.shape, self.shape)))
+    )
 
 
 def _masked_select(x: Array, mask: Array) -> Array:
@@ -206,9 +216,12 @@ define(
     type=_masked_select_type,
     kernel=_masked_select,
     vjp={"self": lambda g, self_dims, mask: _masked_select_back(g, self_dims, mask)},
-    found_from=lambda self, mask: (mask if _are_alike(self.tensor_type, mask.tensor_type) else (mask, self.tensor_type.dims),),
+    unbacked_from=lambda self, mask: (
+        mask if _are_alike(self.tensor_type, mask.tensor_type) else (mask, self.tensor_type.dims),
+    ),
     out=True,
     samples=draw(case(F(3, 4), B(3, 4)), case(F(3, 4), B(4))),
+    dynamic_output_shape=True,
 )
 
 
@@ -229,10 +242,11 @@ define(
     type=_nonzero_type,
     kernel=lambda x: np.stack(np.nonzero(x), 1) if x.ndim else np.zeros((int(x != 0), 0), np.int64),
     vjp=NOT_DIFFERENTIABLE,
-    found_from=lambda self: (self,),
+    unbacked_from=lambda self: (self,),
     out=True,
     samples=draw(case(B(3, 4)), case(F(3))),
     reference=lambda x: np.stack(np.nonzero(x), -1),
+    dynamic_output_shape=True,
 )
 
 define(
@@ -249,8 +263,10 @@ def _nonzero_numpy(self: Any) -> Any:
     return aten.unbind(aten.nonzero(raised), 1)
 
 
-define("aten::nonzero_numpy(Tensor self) -> Tensor[]", "The places of the elements that are not zero, one vector for each dim.",
-       decompose=_nonzero_numpy, public=())
+define(
+    "aten::nonzero_numpy(Tensor self) -> Tensor[]",
+    "The places of the elements that are not zero, one vector for each dim.", decompose=_nonzero_numpy, public=(),
+)
 
 
 # ---- sorted sequences
@@ -262,13 +278,16 @@ def _searchsorted_type(
     if side not in (None, "left", "right"):
         raise ShapeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
-        raise ShapeError("torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+        raise ShapeError(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+        )
     if isinstance(self, TensorType) and self.dims is not None and sorted_sequence.dims is not None:
         a, b = sorted_sequence.dims, self.dims
         if len(a) != 1 and (len(a) != len(b) or len(a) == 0):
             raise ShapeError(
-                "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value "
-                f"tensor must match, but we got boundaries tensor {dims_text(a)} and input value tensor {dims_text(b)}"
+                "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
+                f"boundaries tensor and input value tensor must match, but we got boundaries tensor {dims_text(a)} and "
+                f"input value tensor {dims_text(b)}"
             )
     dims = self.dims if isinstance(self, TensorType) else ()
     return tensor_type(dt.int32 if out_int32 else dt.int64, dims, sorted_sequence.device)
@@ -291,10 +310,10 @@ def _searchsorted(
 
 
 for _schema in (
-    "aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, "
-    "Tensor? sorter=None) -> Tensor",
-    "aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, "
-    "Tensor? sorter=None) -> Tensor",
+    "aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, "
+    "str? side=None, Tensor? sorter=None) -> Tensor",
+    "aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, "
+    "str? side=None, Tensor? sorter=None) -> Tensor",
 ):
     define(
         _schema,
@@ -308,9 +327,12 @@ for _schema in (
 
 for _overload, _kind in (("Tensor", "Tensor"), ("Scalar", "Scalar")):
     define(
-        f"aten::bucketize.{_overload}({_kind} self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+        f"aten::bucketize.{_overload}({_kind} self, Tensor boundaries, *, bool out_int32=False, "
+        "bool right=False) -> Tensor",
         "The bucket of each value between sorted boundaries.",
-        decompose=lambda self, boundaries, out_int32, right: aten.searchsorted(boundaries, self, out_int32=out_int32, right=right),
+        decompose=lambda self, boundaries, out_int32, right: aten.searchsorted(
+            boundaries, self, out_int32=out_int32, right=right
+        ),
         public=("weft",),
         out=True,
     )

@@ -41,7 +41,8 @@ def _check_source(index: TensorType, src: TensorType) -> None:
     for i, (a, b) in enumerate(zip(src.shape, index.shape, strict=False)):
         if not a == b and shape_env.less(a, b):
             raise ShapeError(
-                f"Expected index {dims_text(index.shape)} to be no larger than src {dims_text(src.shape)} in all dimensions (dim {i})"
+                f"Expected index {dims_text(index.shape)} to be no larger than src {dims_text(src.shape)} in all "
+                f"dimensions (dim {i})"
             )
 
 
@@ -60,7 +61,9 @@ def _places(x: Array, dim: int, index: Array, src: Any) -> tuple[Array, tuple[An
     return out, tuple(grids), src
 
 
-_UFUNCS = {"add": np.add, "sum": np.add, "multiply": np.multiply, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+_UFUNCS = {
+    "add": np.add, "sum": np.add, "multiply": np.multiply, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum
+}
 
 
 def _scatter(x: Array, dim: int, index: Array, src: Any, reduce: str | None = None) -> Array:
@@ -116,7 +119,10 @@ def _scatter_reduce_type(self: TensorType, dim: int, index: TensorType, src: Any
 def _scatter_combined(self: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
     _check_reduce(reduce)
     values = aten.full(index.dims, src, dtype=self.dtype) if dtype_of(src) is None else src
-    return aten.scatter_add(self, dim, index, values) if reduce == "add" else aten.scatter_reduce(self, dim, index, values, "prod", include_self=True)
+    return (
+        aten.scatter_add(self, dim, index, values) if reduce == "add"
+        else aten.scatter_reduce(self, dim, index, values, "prod", include_self=True)
+    )
 
 
 for _overload, _kind, _name in (("reduce", "Tensor", "src"), ("value_reduce", "Scalar", "value")):
@@ -220,13 +226,19 @@ def _prod_back(g: Any, self: Any, dim: int, index: Any, src: Any, result: Any) -
 
 
 define(
-    "aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
-    "A copy of self in which the places that index names hold the sum, prod, mean, amax or amin of the sources (and of self, if included).",
+    "aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, "
+    "bool include_self=True) -> Tensor",
+    "A copy of self in which the places that index names hold the sum, prod, mean, amax or amin of the sources "
+    "(and of self, if included).",
     type=_reduce_two_type,
     kernel=_reduce_two,
     vjp=joint(("self", "src"), _reduce_two_back),
     effect="raises",
     inplace=True,
     out=True,
-    samples=draw(case(F(3, 4), 0, I(2, 4, high=3), F(2, 4), "sum"), case(P(3, 4), 0, I(4, 4, high=3), P(4, 4), "prod"), case(F(3, 4), 1, I(3, 4, high=4), F(3, 4), "mean", include_self=False), case(F(3, 4), 0, I(3, 4, high=3), F(3, 4), "amax")),
+    samples=draw(
+        case(F(3, 4), 0, I(2, 4, high=3), F(2, 4), "sum"), case(P(3, 4), 0, I(4, 4, high=3), P(4, 4), "prod"),
+        case(F(3, 4), 1, I(3, 4, high=4), F(3, 4), "mean", include_self=False),
+        case(F(3, 4), 0, I(3, 4, high=3), F(3, 4), "amax"),
+    ),
 )

@@ -1,4 +1,5 @@
-"""One place along a dim, where a tensor says which: what `x[i]` is with a 0-dim tensor i whose value is known only when the program runs."""
+"""One place along a dim, where a tensor says which: what `x[i]` is with a 0-dim tensor i whose value is known only
+when the program runs."""
 
 from __future__ import annotations
 
@@ -13,7 +14,10 @@ from weft.types.tensor_type import TensorType, tensor_type
 
 
 def _without(type: TensorType, dim: int) -> TensorType:
-    return type.with_dims((*type.shape[:dim], *type.shape[dim + 1 :])) if type.is_complete else tensor_type(type.dtype, None, type.device)
+    return (
+        type.with_dims((*type.shape[:dim], *type.shape[dim + 1 :])) if type.is_complete
+        else tensor_type(type.dtype, None, type.device)
+    )
 
 
 def _indices(dim: int, index: Any) -> tuple[Any, ...]:
@@ -22,7 +26,8 @@ def _indices(dim: int, index: Any) -> tuple[Any, ...]:
 
 select_at = define(
     "aten::select_at(Tensor self, int dim, Tensor index) -> Tensor",
-    "The slice along dim (not negative) at the place that a 0-dim tensor holds. Captured, it is a view: writes to it reach self.",
+    "The slice along dim (not negative) at the place that a 0-dim tensor holds. Captured, it is a view: "
+    "writes to it reach self.",
     type=lambda self, dim, index: _without(self, dim),
     decompose=lambda self, dim, index: aten.index(self, _indices(dim, index)),
     vjp={"self": lambda g, self_dims, dim, index: aten.select_at_scatter(aten.new_zeros(g, self_dims), g, dim, index)},
@@ -30,6 +35,7 @@ select_at = define(
     public=(),
     samples=draw(case(F(3, 4), 0, I(high=3)), case(F(3, 4), 1, I(high=4))),
     reference=lambda x, dim, index: np.take(x, index, dim),
+    view_if_captured=True,
 )
 
 

@@ -1,4 +1,5 @@
-"""Writing where an index says: slices along a dim (index_add, index_copy, index_fill), places of an advanced indexing (index_put)."""
+"""Writing where an index says: slices along a dim (index_add, index_copy, index_fill), places of an advanced
+indexing (index_put)."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ Array = Any
 def _index_add_type(self: TensorType, dim: int, index: TensorType, source: TensorType, *rest: Any) -> TensorType:
     check_index_dtype("index_add", index)
     if self.dtype is not None and source.dtype is not None and self.dtype is not source.dtype:
-        raise DTypeError(f"index_add_(): self ({self.dtype}) and source ({source.dtype}) must have the same scalar type")
+        raise DTypeError(
+            f"index_add_(): self ({self.dtype}) and source ({source.dtype}) must have the same scalar type"
+        )
     if not (self.is_complete and index.is_complete and source.is_complete):
         return self
     at = normalize_dim("index_add", dim, self.ndim)
@@ -48,12 +51,14 @@ def _index_add_type(self: TensorType, dim: int, index: TensorType, source: Tenso
         i != at and not shape_env.equal(a, b) for i, (a, b) in enumerate(zip(self.shape, source.shape, strict=False))
     ):
         raise ShapeError(
-            f"source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {dims_text(self.shape)} "
-            f"source.shape = {dims_text(source.shape)}"
+            "source tensor shape must match self tensor shape, excluding the specified dimension. "
+            f"Got self.shape = {dims_text(self.shape)} source.shape = {dims_text(source.shape)}"
         )
     count = index.shape[0] if index.shape else 1
     if not shape_env.equal(count, source.shape[at]):
-        raise ShapeError(f"index_add_(): Number of indices ({count}) should be equal to source.size(dim) ({source.shape[at]})")
+        raise ShapeError(
+            f"index_add_(): Number of indices ({count}) should be equal to source.size(dim) ({source.shape[at]})"
+        )
     return self
 
 
@@ -62,7 +67,11 @@ def _index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any = 1) 
     check_bounds(index, x.shape[at] if x.ndim else 1, at, "index out of range in self")
     if x.ndim == 0:
         return np.asarray(x + np.asarray(alpha).astype(x.dtype) * source.sum(dtype=x.dtype), x.dtype)
-    rows = np.moveaxis(source, at, 0) if is_one(alpha) else np.moveaxis(source, at, 0) * np.asarray(alpha).astype(source.dtype)  # a negative number wraps around in unsigned integers
+    # a negative number wraps around in unsigned integers
+    rows = (
+        np.moveaxis(source, at, 0) if is_one(alpha)
+        else np.moveaxis(source, at, 0) * np.asarray(alpha).astype(source.dtype)
+    )
     added = np.moveaxis(sum_rows(rows, index.reshape(-1), x.shape[at]), 0, at)
     return x | added.astype(x.dtype) if x.dtype == np.bool_ else (x + added).astype(x.dtype, copy=False)
 
@@ -86,8 +95,9 @@ index_add = define(
 
 
 def _selected(g: Any, source_dims: Any, dim: int, index: Any) -> Any:
-    return aten.expand_as(aten.index_select(g, dim, index), aten.new_zeros(g, source_dims)) if not source_dims else aten.index_select(
-        g, dim, index
+    return (
+        aten.expand_as(aten.index_select(g, dim, index), aten.new_zeros(g, source_dims)) if not source_dims
+        else aten.index_select(g, dim, index)
     )
 
 
@@ -136,7 +146,9 @@ def _index_fill_type(self: TensorType, dim: int, index: TensorType, value: Any) 
 
 def _fill_with(self: Any, dim: int, index: Any, value: Any) -> Any:
     if value.ndim:
-        raise ShapeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+        raise ShapeError(
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
     filled = aten.index_fill(aten.zeros(self.dims, dtype=dt.bool_), dim, index, True)
     return aten.where(filled, aten.to(value, self.dtype), self)
 
@@ -164,10 +176,13 @@ define(
 # ---- advanced indexing
 
 
-def _index_put_type(self: TensorType, indices: Sequence[TensorType | None], values: TensorType, accumulate: bool) -> TensorType:
+def _index_put_type(
+    self: TensorType, indices: Sequence[TensorType | None], values: TensorType, accumulate: bool
+) -> TensorType:
     if self.dtype is not None and values.dtype is not None and self.dtype is not values.dtype:
         raise DTypeError(
-            f"Index put requires the source and destination dtypes match, got {self.dtype} for the destination and {values.dtype} for the source."
+            f"Index put requires the source and destination dtypes match, got {self.dtype} for the destination and "
+            f"{values.dtype} for the source."
         )
     if self.is_complete and all(i is None or i.is_complete for i in indices):
         indexed_dims(self, indices, lambda: None)
@@ -212,7 +227,8 @@ def _index_put_grad_self(g: Any, indices: Any, accumulate: bool) -> Any:
 
 
 def _index_put_grad_values(g: Any, values_dims: Any, indices: Any) -> Any:
-    if not values_dims and len(indices) == 1 and indices[0].dtype is dt.bool_:  # one number by a mask: nothing needs to be picked for its sum
+    # one number by a mask: nothing needs to be picked for its sum
+    if not values_dims and len(indices) == 1 and indices[0].dtype is dt.bool_:
         mask = indices[0]
         return aten.sum(aten.where(aten.reshape(mask, (*mask.dims, *(1,) * (g.ndim - mask.ndim))), g, 0))
     return aten.sum_to_size(aten.index(g, indices), values_dims)
@@ -227,7 +243,10 @@ index_put = define(
     effect="raises",
     inplace=True,
     out=True,
-    samples=draw(case(F(3, 4), (I(5, high=3), None), F(5, 4), True), case(F(3, 4), (np.array([2, 0]), np.array([1, 1])), F(2)), case(F(3, 4), (None, I(6, high=4)), F(6), True)),
+    samples=draw(
+        case(F(3, 4), (I(5, high=3), None), F(5, 4), True), case(F(3, 4), (np.array([2, 0]), np.array([1, 1])), F(2)),
+        case(F(3, 4), (None, I(6, high=4)), F(6), True),
+    ),
 )
 
 
@@ -239,9 +258,15 @@ def _put(self: Any, index: Any, source: Any, accumulate: bool) -> Any:
     if index.dtype is not dt.int64:
         raise DTypeError(f"put_(): Expected a long tensor for index, but got {index.dtype}")
     if self.dtype is not source.dtype:
-        raise DTypeError(f"put_(): self and source expected to have the same dtype, but got self.dtype = {self.dtype} and source.dtype = {source.dtype}")
+        raise DTypeError(
+            f"put_(): self and source expected to have the same dtype, but got self.dtype = {self.dtype} and "
+            f"source.dtype = {source.dtype}"
+        )
     if not shape_env.equal(dm.product(source.dims), dm.product(index.dims)):
-        raise IndexBoundsError(f"put_(): Expected source and index to have the same number of elements, but got {source.dims} and {index.dims}")
+        raise IndexBoundsError(
+            f"put_(): Expected source and index to have the same number of elements, but got {source.dims} and "
+            f"{index.dims}"
+        )
     return aten.reshape(aten.index_put(_flat(self), (_flat(index),), _flat(source), accumulate), self.dims)
 
 
@@ -267,12 +292,17 @@ def _index_reduce(self: Any, dim: int, index: Any, source: Any, reduce: str, inc
 
 
 define(
-    "aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
-    "A copy of self whose slices along dim that index lists are combined with those of source: prod, mean, amax or amin.",
+    "aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, "
+    "bool include_self=True) -> Tensor",
+    "A copy of self whose slices along dim that index lists are combined with those of source: prod, mean, "
+    "amax or amin.",
     decompose=_index_reduce,
     inplace=True,
     out=True,
-    samples=draw(case(F(3, 4), 0, I(5, high=3), F(5, 4), "amax"), case(F(3, 4), 1, I(2, high=4), F(3, 2), "mean", include_self=False)),
+    samples=draw(
+        case(F(3, 4), 0, I(5, high=3), F(5, 4), "amax"),
+        case(F(3, 4), 1, I(2, high=4), F(3, 2), "mean", include_self=False),
+    ),
 )
 
 

@@ -14,7 +14,8 @@ from weft.ops.rules import broadcast_dims, normalize_dim
 from weft.support.errors import DTypeError, ShapeError, ValueProblem
 from weft.types import shape_env
 
-_MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")  # all mean the same here
+# all mean the same here
+_MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
 
 
 def _cdist(x1: Any, x2: Any, p: float, compute_mode: str | None) -> Any:
@@ -60,9 +61,14 @@ define(
     "aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
     "The slices along dim scaled so that none has a p-norm above maxnorm.",
     decompose=_renorm,
+    specialize={"p": lambda p: p <= 0, "maxnorm": lambda maxnorm: maxnorm < 0},  # refused
     inplace=True,
     out=True,
     samples=draw(case(F(3, 4), 2, 0, 1.5), case(F(2, 3, 2), 1, -1, 2.0)),
     reference=lambda x, p, dim, most: x * np.minimum(
-        1, most / (np.sum(np.abs(x) ** p, tuple(d for d in range(x.ndim) if d != dim % x.ndim), keepdims=True) ** (1 / p) + 1e-7)),
+        1,
+        most / (
+            np.sum(np.abs(x) ** p, tuple(d for d in range(x.ndim) if d != dim % x.ndim), keepdims=True) ** (1 / p)
+            + 1e-7
+        )),
 )

@@ -24,13 +24,17 @@ def _eig_type(self: TensorType) -> tuple[TensorType, TensorType]:
 
 
 def _eig(A: Array) -> tuple[Array, Array]:
-    values, vectors = _attempt(lambda: np.linalg.eig(A), "linalg.eig: The algorithm failed to converge because the input matrix is ill-conditioned.")
+    values, vectors = _attempt(
+        lambda: np.linalg.eig(A),
+        "linalg.eig: The algorithm failed to converge because the input matrix is ill-conditioned.",
+    )
     kind = np.result_type(A.dtype, np.complex64)
     return values.astype(kind, copy=False), vectors.astype(kind, copy=False)
 
 
 def _eig_back(gs: Sequence[Any], self_dtype: Any, result0: Any, result1: Any) -> Any:
-    """V^-H (diag(gL) + (V^H gV - V^H V Re diag(V^H gV)) / E) V^H, where E holds the conjugate differences of eigenvalues."""
+    """V^-H (diag(gL) + (V^H gV - V^H V Re diag(V^H gV)) / E) V^H, where E holds the conjugate
+    differences of eigenvalues."""
     gL, gV = gs
     L, V = result0, result1
     VH = _adjoint(V)
@@ -49,8 +53,8 @@ def _eig_back(gs: Sequence[Any], self_dtype: Any, result0: Any, result1: Any) ->
 
 define(
     "aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
-    "The eigenvalues (complex, in no order) and eigenvectors (columns of norm 1) of square matrices. Gradients exist where they are distinct and the "
-    "loss does not hang on the vectors' phases.",
+    "The eigenvalues (complex, in no order) and eigenvectors (columns of norm 1) of square matrices. "
+    "Gradients exist where they are distinct and the loss does not hang on the vectors' phases.",
     type=_eig_type,
     kernel=_eig,
     vjp={"self": _eig_back},

@@ -57,7 +57,10 @@ def _letters(term: str, where: str) -> list[Any]:
         if c is not ... and not c.isalpha():
             if c == ".":
                 raise ShapeError(f"einsum(): found '.' for {where} that is not part of any ellipsis")
-            raise ShapeError(f"einsum(): invalid subscript given at index in the equation string, subscripts must be in [a-zA-Z], got {c!r}")
+            raise ShapeError(
+                "einsum(): invalid subscript given at index in the equation string, "
+                f"subscripts must be in [a-zA-Z], got {c!r}"
+            )
     return found
 
 
@@ -66,12 +69,13 @@ def _labels(term: str, ndim: int, index: int) -> Labels:
     named = sum(c is not ... for c in letters)
     if ... not in letters and named != ndim:
         raise ShapeError(
-            f"einsum(): the number of subscripts in the equation ({named}) does not match the number of dimensions ({ndim}) for operand {index} "
-            "and no ellipsis was given"
+            f"einsum(): the number of subscripts in the equation ({named}) does not match the number of dimensions "
+            f"({ndim}) for operand {index} and no ellipsis was given"
         )
     if named > ndim:
         raise ShapeError(
-            f"einsum(): the number of subscripts in the equation ({named}) is more than the number of dimensions ({ndim}) for operand {index}"
+            f"einsum(): the number of subscripts in the equation ({named}) is more than the number of dimensions "
+            f"({ndim}) for operand {index}"
         )
     return _with_ellipsis(letters, ndim - named)
 
@@ -118,7 +122,10 @@ def _with_distinct(tensor: Any, labels: Labels) -> tuple[Any, Labels]:
             a = labels.index(label)
             b = labels.index(label, a + 1)
             if not shape_env.equal(tensor.dims[a], tensor.dims[b]):
-                raise ShapeError(f"einsum(): subscript {label} is repeated for an operand but the sizes don't match, {tensor.dims[b]} != {tensor.dims[a]}")
+                raise ShapeError(
+                    f"einsum(): subscript {label} is repeated for an operand but the sizes don't match, "
+                    f"{tensor.dims[b]} != {tensor.dims[a]}"
+                )
             tensor = aten.diagonal(tensor, 0, a, b)
             labels = [x for i, x in enumerate(labels) if i not in (a, b)] + [label]
     return tensor, labels
@@ -137,8 +144,8 @@ def _sizes(operands: Sequence[tuple[Any, Labels]]) -> dict[Any, Dim]:
                 sizes[label] = size
             else:
                 raise ShapeError(
-                    f"einsum(): operands do not broadcast with remapped shapes: subscript {label} has size {size} which does not broadcast with "
-                    f"previously seen size {known}"
+                    f"einsum(): operands do not broadcast with remapped shapes: subscript {label} has size {size} "
+                    f"which does not broadcast with previously seen size {known}"
                 )
     return sizes
 
@@ -201,10 +208,14 @@ def _multiplied(
 
 define(
     "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
-    "Sums of products: `bij,bjk->bik`. Letters name dims, letters missing from the output are summed, `...` broadcasts.",
+    "Sums of products: `bij,bjk->bik`. Letters name dims, letters missing from the output are summed, "
+    "`...` broadcasts.",
     decompose=_einsum,
     public=("weft",),
-    samples=draw(case("ij,jk->ik", (F(2, 3), F(3, 4))), case("bij,bkj,k->bi", (F(2, 3, 4), F(2, 5, 4), F(5))), case("...ii->...i", (F(2, 3, 3),)), case("ij,kl", (F(2, 2), F(1, 3)))),
+    samples=draw(
+        case("ij,jk->ik", (F(2, 3), F(3, 4))), case("bij,bkj,k->bi", (F(2, 3, 4), F(2, 5, 4), F(5))),
+        case("...ii->...i", (F(2, 3, 3),)), case("ij,kl", (F(2, 2), F(1, 3))),
+    ),
     reference=lambda equation, tensors, path: np.einsum(equation, *tensors),
 )
 define(

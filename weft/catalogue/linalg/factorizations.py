@@ -1,4 +1,5 @@
-"""Factorizations of matrices other than Cholesky's and the singular values: QR, and the eigenvalues of Hermitian matrices."""
+"""Factorizations of matrices other than Cholesky's and the singular values: QR, and the eigenvalues
+of Hermitian matrices."""
 
 from __future__ import annotations
 
@@ -56,13 +57,14 @@ def _over_adjoint(x: Any, R: Any) -> Any:
 
 
 def _qr_back(gs: Sequence[Any], A: Any, result0: Any, result1: Any, mode: str) -> Any:
-    """Tall: (gQ + Q M) R^-H, M Hermitian with the upper triangle of gR R^H - Q^H gQ. Wide: the same for the leading square, and Q gR."""
+    """Tall: (gQ + Q M) R^-H, M Hermitian with the upper triangle of gR R^H - Q^H gQ.
+    Wide: the same for the leading square, and Q gR."""
     gQ, gR = gs
     Q, R = result0, result1
     if mode == "r":
         raise Unsupported(
-            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, mode='reduced') if you are "
-            "going to differentiate through linalg.qr."
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, "
+            "mode='reduced') if you are going to differentiate through linalg.qr."
         )
     m, n = A.dims[-2], A.dims[-1]
     wide = shape_env.less(m, n)
@@ -161,7 +163,8 @@ def _eigh_back(gs: Sequence[Any], self_dtype: Any, result0: Any, result1: Any) -
 
 define(
     'aten::linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
-    "The eigenvalues, ascending, and eigenvectors of Hermitian matrices [..., n, n], of which one triangle is read. Raises LinAlgError.",
+    "The eigenvalues, ascending, and eigenvectors of Hermitian matrices [..., n, n], of which one triangle is read. "
+    "Raises LinAlgError.",
     type=_eigh_type,
     kernel=_eigh,
     vjp={"self": _eigh_back},

@@ -1,4 +1,5 @@
-"""LU factorizations with row exchanges: lu_factor, lu, lu_solve; the attempts that report instead of raising: inv_ex, solve_ex, cholesky_ex."""
+"""LU factorizations with row exchanges: lu_factor, lu, lu_solve; the attempts that report instead of raising: inv_ex,
+solve_ex, cholesky_ex."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ Array = Any
 # ---- the factorization
 def _factor_type(A: TensorType, pivot: bool, check_errors: bool) -> tuple[TensorType, TensorType, TensorType]:
     if not pivot:
-        raise Unsupported("linalg.lu_factor: pivot=False is not offered; without row exchanges a regular matrix may have no factors")
+        raise Unsupported(
+            "linalg.lu_factor: pivot=False is not offered; without row exchanges a regular matrix may have no factors"
+        )
     check_matrix("lu_factor", A)
     if not A.is_complete:
         return tensor_type(A.dtype, None), tensor_type(dt.int32, None), tensor_type(dt.int32, None)
@@ -47,8 +50,12 @@ def _factor(A: Array, pivot: bool, check_errors: bool) -> tuple[Array, Array, Ar
         x[:, j + 1 :, j] /= np.where(head == 0, 1, head)[:, None]
         x[:, j + 1 :, j + 1 :] -= x[:, j + 1 :, j, None] * x[:, j, None, j + 1 :]
     if check_errors and info.any():
-        raise LinAlgError(f"linalg.lu_factor: U[{info.max()},{info.max()}] is zero, and the factor cannot be used to solve a system")
-    return x.reshape(A.shape), pivots.reshape(*A.shape[:-2], min(m, n)), np.asarray(info.reshape(A.shape[:-2]), np.int32)
+        raise LinAlgError(
+            f"linalg.lu_factor: U[{info.max()},{info.max()}] is zero, and the factor cannot be used to solve a system"
+        )
+    return (
+        x.reshape(A.shape), pivots.reshape(*A.shape[:-2], min(m, n)), np.asarray(info.reshape(A.shape[:-2]), np.int32)
+    )
 
 
 def _magnitude(x: Array) -> Array:
@@ -68,15 +75,20 @@ def _factor_back(gs: Sequence[Any], result0: Any, result1: Any) -> Any:
     upper = aten.triu(result0)
     lower = aten.tril(result0, -1)
     whole = lower + aten.diag_embed(aten.ones_like(aten.diagonal(result0, 0, -2, -1)))
-    inner = aten.tril(aten.matmul(_adjoint(whole), aten.tril(gs[0], -1)), -1) + aten.triu(aten.matmul(aten.triu(gs[0]), _adjoint(upper)))
+    inner = (
+        aten.tril(aten.matmul(_adjoint(whole), aten.tril(gs[0], -1)), -1)
+        + aten.triu(aten.matmul(aten.triu(gs[0]), _adjoint(upper)))
+    )
     left = aten.linalg_solve_triangular(_adjoint(whole), inner, upper=True, unitriangular=True)
     both = aten.linalg_solve_triangular(_adjoint(upper), left, upper=False, left=False)
     return aten.matmul(_permutation(result1, m, both.dtype), both)
 
 
 define(
-    "aten::linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)",
-    "Both triangles of an LU factorization in one matrix, the row that each row was exchanged with (from 1), and the first zero of U's diagonal (0: none).",
+    "aten::linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, "
+    "Tensor info)",
+    "Both triangles of an LU factorization in one matrix, the row that each row was exchanged with (from 1), "
+    "and the first zero of U's diagonal (0: none).",
     type=_factor_type,
     kernel=_factor,
     vjp={"A": _factor_back},
@@ -101,7 +113,9 @@ def _pivot_rows(pivots: Array, rows: int) -> Array:
 define(
     "aten::_lu_rows(Tensor pivots, int rows) -> Tensor",
     "Which row of the matrix each row of the product of its LU factors is.",
-    type=lambda pivots, rows: tensor_type(dt.int64, None if pivots.dims is None else (*pivots.dims[:-1], rows), pivots.device),
+    type=lambda pivots, rows: tensor_type(
+        dt.int64, None if pivots.dims is None else (*pivots.dims[:-1], rows), pivots.device
+    ),
     kernel=_pivot_rows,
     vjp=NOT_DIFFERENTIABLE,
     public=(),
@@ -118,18 +132,34 @@ def _unpacked(LU: Any, pivots: Any) -> tuple[Any, Any, Any]:
     m, n = LU.dims[-2], LU.dims[-1]
     k = smaller(m, n)
     lower = aten.tril(aten.narrow(LU, -1, 0, k), -1)
-    return _permutation(pivots, m, LU.dtype), lower + aten.eye(m, k, dtype=LU.dtype), aten.triu(aten.narrow(LU, -2, 0, k))
+    return (
+        _permutation(pivots, m, LU.dtype), lower + aten.eye(m, k, dtype=LU.dtype), aten.triu(aten.narrow(LU, -2, 0, k))
+    )
 
 
-define("aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)",
-       "Both triangles of an LU factorization in one matrix, and the row that each row was exchanged with (from 1).",
-       decompose=lambda A, pivot: aten.linalg_lu_factor_ex(A, pivot=pivot)[:2], public=("linalg",), out=True, samples=draw(case(F(3, 3))))
-define("aten::linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)",
-       "A = P L U with a permutation P, a lower triangular L with ones on its diagonal, and an upper triangular U: A [..., m, n].",
-       decompose=lambda A, pivot: _unpacked(*aten.linalg_lu_factor_ex(A, pivot=pivot)[:2]), public=("linalg",), out=True, samples=draw(case(F(3, 3))))
-define("aten::lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)",
-       "The factors P, L and U that lu_factor packs.",
-       decompose=lambda LU, pivots, data, rows: _unpacked(LU, pivots), public=("weft",), out=True)
+define(
+    "aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)",
+    "Both triangles of an LU factorization in one matrix, and the row that each row was exchanged with (from 1).",
+    decompose=lambda A, pivot: aten.linalg_lu_factor_ex(A, pivot=pivot)[:2], public=("linalg",), out=True,
+    samples=draw(case(F(3, 3))),
+)
+define(
+    "aten::linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)",
+    (
+        "A = P L U with a permutation P, a lower triangular L with ones on its diagonal, and an upper triangular U: "
+        "A [..., m, n]."
+    ),
+    decompose=lambda A, pivot: _unpacked(*aten.linalg_lu_factor_ex(A, pivot=pivot)[:2]), public=("linalg",), out=True,
+    samples=draw(case(F(3, 3))),
+)
+define(
+    (
+        "aten::lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) "
+        "-> (Tensor P, Tensor L, Tensor U)"
+    ),
+    "The factors P, L and U that lu_factor packs.", decompose=lambda LU, pivots, data, rows: _unpacked(LU, pivots),
+    public=("weft",), out=True,
+)
 
 
 def _lu_solve(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> Any:
@@ -152,7 +182,10 @@ define("aten::linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=T
 # ---- attempts that report
 def _solve_ex(A: Any, B: Any, left: bool) -> tuple[Any, Any]:
     LU, pivots, info = aten.linalg_lu_factor_ex(A)
-    is_vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and all(shape_env.equal(a, b) for a, b in zip(A.dims[:-1], B.dims, strict=True)))
+    is_vector = (
+        B.ndim == 1
+        or (B.ndim == A.ndim - 1 and all(shape_env.equal(a, b) for a, b in zip(A.dims[:-1], B.dims, strict=True)))
+    )
     if not is_vector:
         return _lu_solve(LU, pivots, B, left, False), info
     if not left:
@@ -166,12 +199,26 @@ def _inv_ex(A: Any) -> tuple[Any, Any]:
     return _lu_solve(LU, pivots, aten.expand_as(aten.eye(A.dims[-1], dtype=A.dtype), A), True, False), info
 
 
-define("aten::linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)",
-       "linalg.solve that raises nothing for a singular matrix: `info` says which element of U's diagonal is 0 (0: none is).",
-       decompose=lambda A, B, left, check_errors: _solve_ex(A, B, left), public=("linalg",), out=True, samples=draw(case(D(3, 3), F(3, 2)), case(D(2, 2), F(2))))
-define("aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
-       "linalg.inv that raises nothing for a singular matrix: `info` says which element of U's diagonal is 0 (0: none is).",
-       decompose=lambda A, check_errors: _inv_ex(A), public=("linalg",), out=True, samples=draw(case(D(3, 3))))
+define(
+    (
+        "aten::linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, "
+        "Tensor info)"
+    ),
+    (
+        "linalg.solve that raises nothing for a singular matrix: `info` says which element of U's diagonal is 0 "
+        "(0: none is)."
+    ),
+    decompose=lambda A, B, left, check_errors: _solve_ex(A, B, left), public=("linalg",), out=True,
+    samples=draw(case(D(3, 3), F(3, 2)), case(D(2, 2), F(2))),
+)
+define(
+    "aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
+    (
+        "linalg.inv that raises nothing for a singular matrix: `info` says which element of U's diagonal is 0 "
+        "(0: none is)."
+    ),
+    decompose=lambda A, check_errors: _inv_ex(A), public=("linalg",), out=True, samples=draw(case(D(3, 3))),
+)
 
 
 def _attempted_cholesky(x: Array, upper: bool, check_errors: bool) -> tuple[Array, Array]:
@@ -186,7 +233,9 @@ def _attempted_cholesky(x: Array, upper: bool, check_errors: bool) -> tuple[Arra
         except np.linalg.LinAlgError:
             info[i] = next((k for k in range(1, n + 1) if not _is_definite(a[:k, :k])), n)
     if check_errors and info.any():
-        raise LinAlgError("linalg.cholesky_ex: The factorization could not be completed because the input is not positive-definite.")
+        raise LinAlgError(
+            "linalg.cholesky_ex: The factorization could not be completed because the input is not positive-definite."
+        )
     out = np.swapaxes(out, -2, -1).conj() if upper else out
     return np.ascontiguousarray(out).reshape(x.shape), np.asarray(info.reshape(x.shape[:-2]), np.int32)
 
@@ -201,8 +250,11 @@ def _is_definite(a: Array) -> bool:
 
 define(
     "aten::linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
-    "linalg.cholesky that raises nothing: `info` is the order of the first leading minor that is not positive definite (0: none), and L is NaN there.",
-    type=lambda self, upper, check_errors: (_cholesky_type(self, upper), tensor_type(dt.int32, None if self.dims is None else self.shape[:-2], self.device)),
+    "linalg.cholesky that raises nothing: `info` is the order of the first leading minor that is not positive "
+    "definite (0: none), and L is NaN there.",
+    type=lambda self, upper, check_errors: (
+        _cholesky_type(self, upper), tensor_type(dt.int32, None if self.dims is None else self.shape[:-2], self.device)
+    ),
     kernel=_attempted_cholesky,
     vjp={"self": lambda gs, result0, upper: _cholesky_back(gs[0], result0, upper)},
     effect="raises",
@@ -211,5 +263,8 @@ define(
 )
 define("aten::lu(Tensor self, bool pivot=True) -> (Tensor LU, Tensor pivots)", "linalg.lu_factor, by its older name.",
        decompose=lambda self, pivot: aten.linalg_lu_factor_ex(self, pivot=pivot)[:2], samples=draw(case(F(3, 3))))
-define("aten::lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor", "linalg.lu_solve, by its older name: the X with A X = self.",
-       decompose=lambda self, LU, pivots: _lu_solve(LU, pivots, self, True, False), out=True)
+define(
+    "aten::lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor",
+    "linalg.lu_solve, by its older name: the X with A X = self.",
+    decompose=lambda self, LU, pivots: _lu_solve(LU, pivots, self, True, False), out=True,
+)

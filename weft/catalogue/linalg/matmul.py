@@ -26,15 +26,20 @@ Array = Any
 
 def _joint_dtype(name: str, a: TensorType, b: TensorType) -> dt.DType | None:
     if a.dtype is not None and b.dtype is not None and a.dtype is not b.dtype:
-        raise DTypeError(f"{name}: expected m1 and m2 to have the same dtype, but got: {a.dtype.name} != {b.dtype.name}")
+        raise DTypeError(
+            f"{name}: expected m1 and m2 to have the same dtype, but got: {a.dtype.name} != {b.dtype.name}"
+        )
     if a.dtype is dt.bool_:
         raise NotForDType(f'"{name}" not implemented for \'Bool\'')
     return a.dtype or b.dtype
 
 
 def _operand(x: Array) -> Array:
-    """An array whose last two dims BLAS can read; others (broadcast, doubly strided) are copied, since NumPy would multiply them one by one."""
+    """An array whose last two dims BLAS can read; others (broadcast, doubly strided) are copied, since NumPy would
+    multiply them one by one."""
     size = x.itemsize
+    if size != 2 and x.flags.c_contiguous:
+        return x
     if size == 2 and x.dtype.kind in "fV":  # the half precisions
         return x.astype(np.float32)
     if x.ndim == 0 or x.size == 0 or size in x.strides[-2:]:
@@ -46,14 +51,14 @@ NATIVE_FROM = 1 << 16  # multiplications: below, NumPy is as fast, on one thread
 
 
 def multiply(a: Array, b: Array) -> Array:
-    """The product of matrices or of batches of them, by the native product where it is large and of floats, else by NumPy's matmul; half
-    precisions accumulate in float32."""
+    """The product of matrices or of batches of them, by the native product where it is large and of floats,
+    else by NumPy's matmul; half precisions accumulate in float32."""
     if a.size * b.shape[-1] >= NATIVE_FROM and a.dtype.kind == "f" and a.itemsize > 2 and knobs.backend == "llvm":
         found = native_product(a, b)
         if found is not None:
             return found
     out = np.matmul(_operand(a), _operand(b))
-    return np.asarray(out).astype(a.dtype, copy=False)
+    return out if out.dtype == a.dtype else np.asarray(out).astype(a.dtype)
 
 
 def conjugate(x: Any) -> Any:
@@ -100,7 +105,8 @@ def _bmm_type(self: TensorType, mat2: TensorType) -> TensorType:
     (b, n, k), (b2, k2, m) = self.shape, mat2.shape
     if not (shape_env.equal(b, b2) and shape_env.equal(k, k2)):
         raise ShapeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: {dims_text((b, k))} but got: {dims_text((b2, k2))}."
+            f"Expected size for first two dimensions of batch2 tensor to be: {dims_text((b, k))} but got: "
+            f"{dims_text((b2, k2))}."
         )
     return tensor_type(dtype, (b, n, m), self.device)
 
@@ -128,7 +134,9 @@ def _mv_type(self: TensorType, vec: TensorType) -> TensorType:
     if self.ndim != 2 or vec.ndim != 1:
         raise ShapeError(f"vector + matrix @ vector expected, got {vec.ndim}, {self.ndim}, {vec.ndim}")
     if not shape_env.equal(self.shape[1], vec.shape[0]):
-        raise ShapeError(f"size mismatch, got input ({self.shape[0]}), mat ({self.shape[0]}x{self.shape[1]}), vec ({vec.shape[0]})")
+        raise ShapeError(
+            f"size mismatch, got input ({self.shape[0]}), mat ({self.shape[0]}x{self.shape[1]}), vec ({vec.shape[0]})"
+        )
     return tensor_type(dtype, (self.shape[0],), self.device)
 
 
@@ -153,8 +161,8 @@ def _check_dot(self: Any, tensor: Any) -> None:
     if not shape_env.equal(self.dims[0], tensor.dims[0]):
         raise ShapeError(
             "inconsistent tensor size, expected tensor "
-            f"{dims_text(self.dims)} and src {dims_text(tensor.dims)} to have the same number of elements, but got {self.dims[0]} and "
-            f"{tensor.dims[0]} elements respectively"
+            f"{dims_text(self.dims)} and src {dims_text(tensor.dims)} to have the same number of elements, "
+            f"but got {self.dims[0]} and {tensor.dims[0]} elements respectively"
         )
 
 
@@ -163,25 +171,35 @@ def _dot(self: Any, tensor: Any) -> Any:
     return aten._unsafe_view(aten.mm(aten.unsqueeze(self, 0), aten.unsqueeze(tensor, 1)), ())
 
 
-define("aten::dot(Tensor self, Tensor tensor) -> Tensor", "Sum of the products of two vectors' elements.", decompose=_dot, out=True,
-    samples=draw(case(F(3), F(3))),
-    reference=np.dot,
+define(
+    "aten::dot(Tensor self, Tensor tensor) -> Tensor", "Sum of the products of two vectors' elements.", decompose=_dot,
+    out=True, samples=draw(case(F(3), F(3))), reference=np.dot,
 )
 define("aten::vdot(Tensor self, Tensor other) -> Tensor", "dot with the first vector conjugated.",
        decompose=lambda self, other: _dot(conjugate(self), other), out=True)
-define("aten::inner(Tensor self, Tensor other) -> Tensor", "Sums of products over the last dims.",
-       decompose=lambda self, other: self * other if self.ndim == 0 or other.ndim == 0 else aten.tensordot(self, other, [-1], [-1]), out=True)
+define(
+    "aten::inner(Tensor self, Tensor other) -> Tensor", "Sums of products over the last dims.",
+    decompose=lambda self, other: self * other if self.ndim == 0 or other.ndim == 0 else aten.tensordot(
+        self, other, [-1], [-1]
+    ),
+    out=True,
+)
 
 
 def _outer(self: Any, vec2: Any) -> Any:
     if self.ndim != 1 or vec2.ndim != 1:
-        raise ShapeError(f"outer: Expected 1-D argument {'self' if self.ndim != 1 else 'vec2'}, but got {self.ndim if self.ndim != 1 else vec2.ndim}-D")
+        raise ShapeError(
+            f"outer: Expected 1-D argument {'self' if self.ndim != 1 else 'vec2'}, "
+            f"but got {self.ndim if self.ndim != 1 else vec2.ndim}-D"
+        )
     return aten.unsqueeze(self, 1) * vec2
 
 
 for _name in ("outer", "ger"):
-    define(f"aten::{_name}(Tensor self, Tensor vec2) -> Tensor", "All products of two vectors' elements: [n], [m] -> [n, m].",
-           decompose=_outer, out=True)
+    define(
+        f"aten::{_name}(Tensor self, Tensor vec2) -> Tensor",
+        "All products of two vectors' elements: [n], [m] -> [n, m].", decompose=_outer, out=True,
+    )
 
 # ---- matmul: any ranks
 
@@ -212,7 +230,10 @@ def _batched(self: Any, other: Any) -> Any:
     batch = broadcast_dims("matmul", [tuple(self.dims[:-2]), tuple(other.dims[:-2])])
     count = dm.product(batch)
     left, right = tuple(self.dims[-2:]), tuple(other.dims[-2:])
-    a = aten.reshape(aten.expand(self, (*batch, *left)), (count, *left)) if self.ndim != 3 or len(batch) != 1 else aten.expand(self, (*batch, *left))
+    a = (
+        aten.reshape(aten.expand(self, (*batch, *left)), (count, *left)) if self.ndim != 3 or len(batch) != 1
+        else aten.expand(self, (*batch, *left))
+    )
     b = aten.reshape(aten.expand(other, (*batch, *right)), (count, *right))
     return aten._unsafe_view(aten.bmm(a, b), (*batch, left[0], right[1]))
 
@@ -220,7 +241,8 @@ def _batched(self: Any, other: Any) -> Any:
 for _name, _public in (("matmul", ("weft", "Tensor")), ("linalg_matmul", ("linalg",))):
     define(
         f"aten::{_name}(Tensor self, Tensor other) -> Tensor",
-        "Matrix product: vectors and matrices as in mathematics; dims before the last two are batches, which broadcast.",
+        "Matrix product: vectors and matrices as in mathematics; dims before the last two are batches, "
+        "which broadcast.",
         decompose=_matmul,
         public=_public,
         out=True,
@@ -230,7 +252,8 @@ for _name, _public in (("matmul", ("weft", "Tensor")), ("linalg_matmul", ("linal
 
 
 def _times(x: Any, factor: Any) -> Any:
-    """x * factor in the dtype of x: an integer matrix takes the integer part of a factor, a matrix of bools whether it is not 0."""
+    """x * factor in the dtype of x: an integer matrix takes the integer part of a factor, a matrix of bools
+    whether it is not 0."""
     if is_one(factor):
         return x
     if x.dtype is dt.bool_ and type(factor) in (int, float, bool):
@@ -251,17 +274,30 @@ def _plus(self: Any, product: Any, beta: Any, alpha: Any) -> Any:
 
 
 for _name, _arguments, _doc, _product in (
-    ("addmm", "Tensor self, Tensor mat1, Tensor mat2", "beta * self + alpha * mat1 @ mat2, for matrices.", lambda a, b: aten.mm(a, b)),
+    (
+        "addmm", "Tensor self, Tensor mat1, Tensor mat2", "beta * self + alpha * mat1 @ mat2, for matrices.",
+        lambda a, b: aten.mm(a, b),
+    ),
     ("addmv", "Tensor self, Tensor mat, Tensor vec", "beta * self + alpha * mat @ vec.", lambda a, b: aten.mv(a, b)),
-    ("baddbmm", "Tensor self, Tensor batch1, Tensor batch2", "beta * self + alpha * batch1 @ batch2, in batches.", lambda a, b: aten.bmm(a, b)),
-    ("addr", "Tensor self, Tensor vec1, Tensor vec2", "beta * self + alpha * the outer product of vec1 and vec2.", lambda a, b: aten.outer(a, b)),
-    ("addbmm", "Tensor self, Tensor batch1, Tensor batch2", "beta * self + alpha * the sum of batch1 @ batch2 over the batch.",
-     lambda a, b: aten.sum(aten.bmm(a, b), 0, dtype=a.dtype)),
+    (
+        "baddbmm", "Tensor self, Tensor batch1, Tensor batch2", "beta * self + alpha * batch1 @ batch2, in batches.",
+        lambda a, b: aten.bmm(a, b),
+    ),
+    (
+        "addr", "Tensor self, Tensor vec1, Tensor vec2", "beta * self + alpha * the outer product of vec1 and vec2.",
+        lambda a, b: aten.outer(a, b),
+    ),
+    (
+        "addbmm", "Tensor self, Tensor batch1, Tensor batch2",
+        "beta * self + alpha * the sum of batch1 @ batch2 over the batch.",
+        lambda a, b: aten.sum(aten.bmm(a, b), 0, dtype=a.dtype),
+    ),
 ):
     define(
         f"aten::{_name}({_arguments}, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
         _doc,
         decompose=lambda self, a, b, beta, alpha, product=_product: _plus(self, product(a, b), beta, alpha),
+        specialize={"beta": lambda beta: beta == 0},
         inplace=True,
         out=True,
     )
@@ -282,9 +318,13 @@ def _linear_type(input: TensorType, weight: TensorType, bias: TensorType | None)
     out = (*input.shape[:-1], *weight.shape[:-1])
     if bias is not None and bias.is_complete:
         if bias.dtype is not dtype:
-            raise DTypeError(f"linear: expected bias to have the dtype of input and weight, got {bias.dtype} and {dtype}")
+            raise DTypeError(
+                f"linear: expected bias to have the dtype of input and weight, got {bias.dtype} and {dtype}"
+            )
         if broadcast_dims("linear", [out, bias.shape]) != out:
-            raise ShapeError(f"linear: bias of size {dims_text(bias.shape)} does not fit the result's size {dims_text(out)}")
+            raise ShapeError(
+                f"linear: bias of size {dims_text(bias.shape)} does not fit the result's size {dims_text(out)}"
+            )
     return tensor_type(dtype, out, input.device)
 
 
@@ -327,7 +367,9 @@ linear = define(
     out=True,
     vjp={"input": _linear_grad_input, "weight": _linear_grad_weight, "bias": _linear_grad_bias},
     public=("nn.functional",),
-    samples=draw(case(F(2, 3), F(4, 3), F(4)), case(F(2, 2, 3), F(4, 3)), case(F(3), F(4, 3), F(4)), case(F(2, 3), F(3))),
+    samples=draw(
+        case(F(2, 3), F(4, 3), F(4)), case(F(2, 2, 3), F(4, 3)), case(F(3), F(4, 3), F(4)), case(F(2, 3), F(3))
+    ),
     reference=lambda x, w, b: x @ w.T + (0 if b is None else b),
 )
 
@@ -362,7 +404,8 @@ def _tensordot(self: Any, other: Any, dims_self: Sequence[int], dims_other: Sequ
             self = aten.sum(self, i, True, dtype=self.dtype)
         else:
             raise ShapeError(
-                f"contracted dimensions need to match, but first has size {self.dims[i]} in dim {i} and second has size {other.dims[j]} in dim {j}"
+                f"contracted dimensions need to match, but first has size {self.dims[i]} in dim {i} and second has "
+                f"size {other.dims[j]} in dim {j}"
             )
     rest_a = [i for i in range(self.ndim) if i not in a]
     rest_b = [j for j in range(other.ndim) if j not in b]

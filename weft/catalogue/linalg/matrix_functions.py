@@ -52,7 +52,9 @@ def _linalg_cross(self: Any, other: Any, dim: int) -> Any:
     _check_cross("linalg.cross", self, other)
     at = normalize_dim("linalg.cross", dim, self.ndim)
     if not (shape_env.equal(self.dims[at], 3) and shape_env.equal(other.dims[at], 3)):
-        raise ShapeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {self.dims[at]} and {other.dims[at]}")
+        raise ShapeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {self.dims[at]} and {other.dims[at]}"
+        )
     dims = broadcast_dims("linalg.cross", [tuple(self.dims), tuple(other.dims)])
     a, b = aten.expand(self, dims), aten.expand(other, dims)
     return aten.roll(a, -1, at) * aten.roll(b, -2, at) - aten.roll(a, -2, at) * aten.roll(b, -1, at)
@@ -90,7 +92,8 @@ define(
 
 
 def _cheapest(sizes: Sequence[Dim]) -> list[list[int]]:
-    """Where to cut each chain i..j of matrices [sizes[i], sizes[i+1]], by dynamic programming; symbolic sizes go left to right."""
+    """Where to cut each chain i..j of matrices [sizes[i], sizes[i+1]], by dynamic programming;
+    symbolic sizes go left to right."""
     n = len(sizes) - 1
     cuts = [[max(i, j - 1) for j in range(n)] for i in range(n)]
     numbers = [d for d in sizes if isinstance(d, int)]
@@ -114,9 +117,15 @@ def _multi_dot(tensors: Sequence[Any]) -> Any:
     for i, x in enumerate(chain):
         ends = i in (0, len(chain) - 1)
         if x.ndim != 2 and not (ends and x.ndim == 1):
-            raise ShapeError(f"multi_dot(): the {'first and last tensors must be 1D or 2D' if ends else 'middle tensors must be 2D'} but got {x.ndim}D")
+            raise ShapeError(
+                "multi_dot(): "
+                f"the {'first and last tensors must be 1D or 2D' if ends else 'middle tensors must be 2D'} but "
+                f"got {x.ndim}D"
+            )
         if x.dtype is not chain[0].dtype:
-            raise DTypeError(f"multi_dot(): all tensors must have be the same dtype but got {chain[0].dtype} and {x.dtype}")
+            raise DTypeError(
+                f"multi_dot(): all tensors must have be the same dtype but got {chain[0].dtype} and {x.dtype}"
+            )
     if first_is_vector:
         chain[0] = aten.unsqueeze(chain[0], 0)
     if last_is_vector:
@@ -124,7 +133,8 @@ def _multi_dot(tensors: Sequence[Any]) -> Any:
     for i in range(len(chain) - 1):
         if not shape_env.equal(chain[i].dims[1], chain[i + 1].dims[0]):
             raise ShapeError(
-                f"multi_dot(): tensors {i} and {i + 1} with shapes {dims_text(chain[i].dims)} and {dims_text(chain[i + 1].dims)} cannot be multiplied"
+                f"multi_dot(): tensors {i} and {i + 1} with shapes {dims_text(chain[i].dims)} and "
+                f"{dims_text(chain[i + 1].dims)} cannot be multiplied"
             )
     cuts = _cheapest([chain[0].dims[0], *(x.dims[1] for x in chain)])
 
@@ -154,7 +164,8 @@ _PLACES: dict[str, tuple[str, ...]] = {"linalg_matrix_power": ("linalg",), "matr
 def _matrix_power(self: Any, n: int) -> Any:
     _check_square("matrix_power", tensor_type(self.dtype if n < 0 else None, tuple(self.dims)))
     if n == 0:
-        return aten.where(aten.ones((), dtype=dt.bool_), aten.eye(self.dims[-1], dtype=self.dtype), self)  # keeps self's history: a gradient of 0
+        # keeps self's history: a gradient of 0
+        return aten.where(aten.ones((), dtype=dt.bool_), aten.eye(self.dims[-1], dtype=self.dtype), self)
     base = aten.linalg_inv(self) if n < 0 else self
     n = abs(n)
     if n == 1:
@@ -190,9 +201,12 @@ def _exp_type(self: TensorType) -> TensorType:
     return self
 
 
-_PADE = (64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600, 670442572800, 33522128640,
-         1323241920, 40840800, 960960, 16380, 182, 1)
-_PADE_REACH = 5.371920351148152  # the norm up to which the approximant of order 13 is exact in double precision (Higham, 2005)
+_PADE = (
+    64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
+    670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1,
+)
+# the norm up to which the approximant of order 13 is exact in double precision (Higham, 2005)
+_PADE_REACH = 5.371920351148152
 
 
 def _matrix_exp(A: Array) -> Array:
@@ -232,7 +246,10 @@ define(
     vjp={"self": _matrix_exp_back},
     public=("linalg",),
     samples=draw(case(P(3, 3)), case(F(2, 2, 2))),
-    reference=lambda A: sum((np.linalg.matrix_power(A, k) / float(np.prod(np.arange(1.0, k + 1))) for k in range(60)), start=np.zeros_like(A)),
+    reference=lambda A: sum(
+        (np.linalg.matrix_power(A, k) / float(np.prod(np.arange(1.0, k + 1))) for k in range(60)),
+        start=np.zeros_like(A),
+    ),
 )
 define(
     "aten::matrix_exp(Tensor self) -> Tensor",

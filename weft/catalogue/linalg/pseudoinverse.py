@@ -27,11 +27,15 @@ def _pinv_type(self: TensorType, atol: Any, rtol: Any, hermitian: bool) -> Tenso
     for name, tolerance in (("atol", atol), ("rtol", rtol)):
         if isinstance(tolerance, TensorType) and tolerance.dtype is not None and tolerance.dtype.is_complex:
             raise DTypeError(f"linalg.pinv: {name} tensor of complex type is not supported. Got {tolerance.dtype}")
-    return self.with_dims((*self.shape[:-2], self.shape[-1], self.shape[-2])) if self.is_complete else tensor_type(self.dtype, None)
+    return (
+        self.with_dims((*self.shape[:-2], self.shape[-1], self.shape[-2])) if self.is_complete
+        else tensor_type(self.dtype, None)
+    )
 
 
 def _tolerance(s: Array, shape: tuple[int, ...], atol: Array | None, rtol: Array | None) -> Array:
-    """What counts as 0: the greater of atol and rtol times the greatest singular value; rtol is eps times the size if neither is given."""
+    """What counts as 0: the greater of atol and rtol times the greatest singular value;
+    rtol is eps times the size if neither is given."""
     if rtol is None:
         positive = atol is not None and bool(np.all(atol > 0))
         rtol = np.asarray(0.0 if positive else np.finfo(s.dtype).eps * max(shape[-2:]))
@@ -46,7 +50,9 @@ def _pinv(A: Array, atol: Array | None, rtol: Array | None, hermitian: bool) -> 
         values, u = _attempt(lambda: np.linalg.eigh(A), "linalg.pinv: The algorithm failed to converge.")
         s, vh = np.abs(values), np.swapaxes(u, -2, -1).conj()
     else:
-        u, values, vh = _attempt(lambda: np.linalg.svd(A, full_matrices=False), "linalg.pinv: The algorithm failed to converge.")
+        u, values, vh = _attempt(
+            lambda: np.linalg.svd(A, full_matrices=False), "linalg.pinv: The algorithm failed to converge."
+        )
         s = values
     kept = s > _tolerance(s, A.shape, atol, rtol)
     inverse = np.where(kept, 1 / np.where(kept, values, 1), 0)
@@ -61,12 +67,14 @@ def _pinv_back(g: Any, self: Any, result: Any) -> Any:
     rows = aten.matmul(aten.matmul(gh, P), Ph)
     columns = aten.matmul(Ph, aten.matmul(P, gh))
     return (
-        -_adjoint(inner) + rows - aten.matmul(aten.matmul(self, P), rows) + columns - aten.matmul(columns, aten.matmul(P, self))
+        -_adjoint(inner) + rows - aten.matmul(aten.matmul(self, P), rows) + columns
+        - aten.matmul(columns, aten.matmul(P, self))
     )
 
 
 define(
-    "aten::linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
+    "aten::linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, "
+    "bool hermitian=False) -> Tensor",
     "The pseudoinverse of matrices [..., m, n]; singular values of at most max(atol, rtol * greatest) count as 0.",
     type=_pinv_type,
     kernel=_pinv,
@@ -84,7 +92,8 @@ def _limit(self: Any, value: Any) -> Any:
 
 
 define(
-    "aten::linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor",
+    "aten::linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, "
+    "bool hermitian=False) -> Tensor",
     "The pseudoinverse, with tolerances that are numbers.",
     decompose=lambda self, atol, rtol, hermitian: aten.linalg_pinv.atol_rtol_tensor(
         self, atol=_limit(self, atol), rtol=_limit(self, rtol), hermitian=hermitian),
@@ -94,7 +103,9 @@ define(
 define(
     "aten::linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor",
     "The pseudoinverse; singular values of at most rcond times the greatest count as 0.",
-    decompose=lambda self, rcond, hermitian: aten.linalg_pinv.atol_rtol_float(self, atol=0.0, rtol=rcond, hermitian=hermitian),
+    decompose=lambda self, rcond, hermitian: aten.linalg_pinv.atol_rtol_float(
+        self, atol=0.0, rtol=rcond, hermitian=hermitian
+    ),
     public=("linalg",),
     out=True,
 )
@@ -124,9 +135,14 @@ def _check_lstsq(A: Any, B: Any, driver: str) -> bool:
     if B.ndim < 1:
         raise ShapeError("torch.linalg.lstsq: other must have at least 1 dimension.")
     if A.dtype is not B.dtype:
-        raise DTypeError(f"torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype {A.dtype} and other's dtype {B.dtype}")
+        raise DTypeError(
+            f"torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype {A.dtype} and "
+            f"other's dtype {B.dtype}"
+        )
     if driver not in _DRIVERS:
-        raise ShapeError(f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), but got {driver}")
+        raise ShapeError(
+            f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), but got {driver}"
+        )
     is_vector = A.ndim - 1 == B.ndim and same_dims(A.dims[:-1], B.dims)
     rows = B.dims[-1] if is_vector else B.dims[-2] if B.ndim > 1 else None
     if rows is None or not shape_env.equal(A.dims[-2], rows):
@@ -155,7 +171,8 @@ def _lstsq(self: Any, b: Any, rcond: Any, driver: str | None) -> tuple[Any, Any,
 define(
     "aten::linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> "
     "(Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
-    "The X with the least |A X - B|, and of those the least: A [..., m, n], B [..., m, k]. All drivers compute by singular values.",
+    "The X with the least |A X - B|, and of those the least: A [..., m, n], B [..., m, k]. "
+    "All drivers compute by singular values.",
     decompose=_lstsq,
     public=("linalg",),
     out=True,
@@ -176,7 +193,8 @@ def _rank(A: Array, atol: float | None, rtol: float | None, hermitian: bool) -> 
 
 
 define(
-    "aten::linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor",
+    "aten::linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, "
+    "bool hermitian=False) -> Tensor",
     "How many singular values of matrices exceed max(atol, rtol * greatest).",
     type=_rank_type,
     kernel=_rank,
@@ -189,7 +207,9 @@ define(
 define(
     "aten::linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor",
     "How many singular values of matrices exceed tol.",
-    decompose=lambda self, tol, hermitian: aten.linalg_matrix_rank.atol_rtol_float(self, atol=tol, rtol=0.0, hermitian=hermitian),
+    decompose=lambda self, tol, hermitian: aten.linalg_matrix_rank.atol_rtol_float(
+        self, atol=tol, rtol=0.0, hermitian=hermitian
+    ),
     public=("linalg",),
     out=True,
 )

@@ -39,7 +39,8 @@ def _svd_type(A: TensorType, full_matrices: bool) -> tuple[TensorType, TensorTyp
     k = smaller(m, n)
     u, v = (m, n) if full_matrices else (k, k)
     return (
-        tensor_type(A.dtype, (*batch, m, u), A.device), tensor_type(real, (*batch, k), A.device), tensor_type(A.dtype, (*batch, v, n), A.device)
+        tensor_type(A.dtype, (*batch, m, u), A.device), tensor_type(real, (*batch, k), A.device),
+        tensor_type(A.dtype, (*batch, v, n), A.device),
     )
 
 
@@ -69,7 +70,8 @@ def _skew(x: Any) -> Any:
 
 
 def _svd_back(gs: Any, A: Any, result: Any, result1: Any, result2: Any, full_matrices: bool) -> Any:
-    """U (skew(U^H gU)/E S + diag(gS) + S skew(V^H gV)/E) V^H, and what lies outside the spans of U and V for matrices that are not square."""
+    """U (skew(U^H gU)/E S + diag(gS) + S skew(V^H gV)/E) V^H, and what lies outside the spans of U and V for matrices
+    that are not square."""
     gU, gS, gVh = gs
     m, n = A.dims[-2], A.dims[-1]
     k = result1.dims[-1]
@@ -105,7 +107,8 @@ def _svd_back(gs: Any, A: Any, result: Any, result1: Any, result2: Any, full_mat
 
 define(
     "aten::linalg_svd(Tensor A, bool full_matrices=True) -> (Tensor U, Tensor S, Tensor Vh)",
-    "Singular value decomposition: A = U diag(S) Vh, S descending. Gradients through U and Vh need distinct singular values.",
+    "Singular value decomposition: A = U diag(S) Vh, S descending. Gradients through U and Vh need distinct "
+    "singular values.",
     type=_svd_type,
     kernel=_svd,
     vjp={"A": _svd_back},

@@ -35,7 +35,9 @@ def _check_square(name: str, A: TensorType) -> None:
     if A.ndim < 2:
         raise ShapeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
     if A.is_complete and not shape_env.equal(A.shape[-1], A.shape[-2]):
-        raise ShapeError(f"linalg.{name}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices")
+        raise ShapeError(
+            f"linalg.{name}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices"
+        )
 
 
 def _attempt(call: Callable[[], Array], text: str) -> Array:
@@ -74,7 +76,8 @@ def _cholesky_back(g: Any, result: Any, upper: bool) -> Any:
 
 define(
     "aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor",
-    "The lower triangular L with L L^H = A (or its adjoint): A [..., n, n], Hermitian and positive definite. Raises LinAlgError.",
+    "The lower triangular L with L L^H = A (or its adjoint): A [..., n, n], Hermitian and positive definite. "
+    "Raises LinAlgError.",
     type=_cholesky_type,
     kernel=_cholesky,
     vjp={"self": _cholesky_back},
@@ -92,7 +95,10 @@ def _inv_type(A: TensorType) -> TensorType:
 
 
 def _inv(A: Array) -> Array:
-    return _attempt(lambda: np.linalg.inv(A), "linalg.inv: The inversion could not be completed because the input matrix is singular.")
+    return _attempt(
+        lambda: np.linalg.inv(A),
+        "linalg.inv: The inversion could not be completed because the input matrix is singular.",
+    )
 
 
 define(
@@ -107,7 +113,10 @@ define(
     samples=draw(case(D(3, 3))),
     reference=np.linalg.inv,
 )
-define("aten::inverse(Tensor self) -> Tensor", "The inverse of a square matrix.", decompose=lambda self: aten.linalg_inv(self), out=True)
+define(
+    "aten::inverse(Tensor self) -> Tensor", "The inverse of a square matrix.",
+    decompose=lambda self: aten.linalg_inv(self), out=True,
+)
 
 # ---- solve
 
@@ -115,12 +124,16 @@ define("aten::inverse(Tensor self) -> Tensor", "The inverse of a square matrix."
 def _solve_type(A: TensorType, B: TensorType) -> TensorType:
     _check_square("solve", A)
     if A.dtype is not None and B.dtype is not None and A.dtype is not B.dtype:
-        raise DTypeError(f"linalg.solve: Expected A and B to have the same dtype, but found A of type {A.dtype} and B of type {B.dtype} instead")
+        raise DTypeError(
+            f"linalg.solve: Expected A and B to have the same dtype, but found A of type {A.dtype} and B of type "
+            f"{B.dtype} instead"
+        )
     if not (A.is_complete and B.is_complete):
         return tensor_type(A.dtype, None)
     if not shape_env.equal(A.shape[-1], B.shape[-2]):
         raise ShapeError(
-            f"linalg.solve: Incompatible shapes of A and B for the equation AX = B ({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
+            f"linalg.solve: Incompatible shapes of A and B for the equation AX = B ({A.shape[-2]}x{A.shape[-1]} and "
+            f"{B.shape[-2]}x{B.shape[-1]})"
         )
     batch = broadcast_dims("linalg.solve", [A.shape[:-2], B.shape[:-2]])
     return tensor_type(A.dtype, (*batch, *B.shape[-2:]), A.device)
@@ -149,7 +162,10 @@ define(
 
 
 def _is_vector(A: Any, B: Any) -> bool:
-    return B.ndim == 1 or (A.ndim - 1 == B.ndim and all(shape_env.equal(a, b) for a, b in zip(A.dims[:-1], B.dims, strict=True)))
+    return (
+        B.ndim == 1
+        or (A.ndim - 1 == B.ndim and all(shape_env.equal(a, b) for a, b in zip(A.dims[:-1], B.dims, strict=True)))
+    )
 
 
 def _solve_any(A: Any, B: Any, left: bool) -> Any:
@@ -184,8 +200,8 @@ def _triangular_type(self: TensorType, B: TensorType, upper: bool, left: bool, u
         raise ShapeError("linalg.solve_triangular: The input tensor B must have at least 2 dimensions.")
     if not shape_env.equal(self.shape[-1], B.shape[-2 if left else -1]):
         raise ShapeError(
-            f"linalg.solve_triangular: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
-            f"({self.shape[-2]}x{self.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
+            "linalg.solve_triangular: Incompatible shapes of A and B for the equation "
+            f"{'AX = B' if left else 'XA = B'} ({self.shape[-2]}x{self.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
         )
     batch = broadcast_dims("linalg.solve_triangular", [self.shape[:-2], B.shape[:-2]])
     return tensor_type(B.dtype, (*batch, *B.shape[-2:]), B.device)
@@ -226,14 +242,17 @@ def _triangular_grad_A(g: Any, self: Any, upper: bool, left: bool, unitriangular
 
 
 define(
-    "aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor",
+    "aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, "
+    "bool unitriangular=False) -> Tensor",
     "The X with A X = B (or X A = B) for a triangular A; the other triangle is not read.",
     type=_triangular_type,
     kernel=_solve_triangular,
     vjp={"self": _triangular_grad_A, "B": _triangular_grad_B},
     public=("linalg",),
     out=True,
-    samples=draw(case(D(3, 3), F(3, 2), upper=True), case(D(3, 3), F(2, 3), upper=False, left=False, unitriangular=True)),
+    samples=draw(
+        case(D(3, 3), F(3, 2), upper=True), case(D(3, 3), F(2, 3), upper=False, left=False, unitriangular=True)
+    ),
 )
 
 # ---- determinants

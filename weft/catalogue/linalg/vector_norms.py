@@ -33,6 +33,11 @@ def _is(ord: Order, value: float) -> bool:
     return type(ord) in (int, float) and ord == value
 
 
+def is_special_order(ord: Any) -> bool:
+    """Whether a norm of this order is computed in a way of its own."""
+    return ord in (0, 1, -1, 2, -2, _INF, -_INF)
+
+
 def _vector_norm(self: Any, ord: Order, dim: Axes, keepdim: bool, dtype: DType | None) -> Any:
     """(sum |x|**ord)**(1/ord), with the limits at 0 and infinity; half precisions compute in float32."""
     target: DType = dtype or self.dtype
@@ -88,11 +93,13 @@ def _numpy_vector_norm(x: Any, ord: Order, dim: Axes, keepdim: bool, dtype: DTyp
 
 
 vector_norm = define(
-    "aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    "aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
+    "ScalarType? dtype=None) -> Tensor",
     "(sum |x|**ord)**(1/ord) over `dim` (all dims when None); the greatest |x| for infinity, how many are not 0 for 0.",
     type=_norm_type,
     decompose=_vector_norm,
     vjp={"self": _norm_gradient},
+    specialize={"ord": is_special_order},
     public=("linalg",),
     out=True,
     reference=_numpy_vector_norm,
@@ -108,7 +115,9 @@ def _matrix_norm_type(self: TensorType, ord: Any, dim: Axes, keepdim: bool, dtyp
 
 def _linalg_norm_type(self: TensorType, ord: Any, dim: Axes, keepdim: bool, dtype: DType | None) -> TensorType:
     if self.dims is not None and ord is not None and dim is None and self.ndim > 2:
-        raise StateError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {self.ndim}D.")
+        raise StateError(
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {self.ndim}D."
+        )
     return _norm_type(self, 2, dim, keepdim, dtype)
 
 
@@ -132,12 +141,15 @@ def _nuclear_norm(self: Any, dim: Axes, keepdim: bool, dtype: DType | None) -> A
 
 
 norm = define(
-    "aten::norm(Tensor self, Object? p='fro', int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    "aten::norm(Tensor self, Object? p='fro', int[1]? dim=None, bool keepdim=False, *, "
+    "ScalarType? dtype=None) -> Tensor",
     "The p-norm of the elements over `dim` (all dims when None); 'fro' and None mean 2.",
     type=_any_norm_type,
     decompose=_any_norm,
     out=True,
-    reference=lambda x, p, dim, keepdim, dtype: _numpy_vector_norm(x, 2 if p in (None, "fro") else p, dim, keepdim, dtype),
+    reference=lambda x, p, dim, keepdim, dtype: _numpy_vector_norm(
+        x, 2 if p in (None, "fro") else p, dim, keepdim, dtype
+    ),
 )
 
 dist = define(
@@ -200,24 +212,33 @@ def _linalg_norm(self: Any, ord: Order, dim: Axes, keepdim: bool, dtype: DType |
 
 
 linalg_norm = define(
-    "aten::linalg_norm(Tensor self, Object? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    "aten::linalg_norm(Tensor self, Object? ord=None, int[1]? dim=None, bool keepdim=False, *, "
+    "ScalarType? dtype=None) -> Tensor",
     "A vector norm (one dim, or ord None), or a matrix norm: 'fro', 'nuc', 1, -1, inf, -inf, 2, -2.",
     type=_linalg_norm_type,
     decompose=_linalg_norm,
+    specialize={"ord": is_special_order},
     out=True,
     public=("linalg",),
     samples=lambda rng: [
         ((rng.normal(size=(3, 4)), ord, dim, bool(rng.integers(2))), {})
-        for ord, dim in ((None, None), ("fro", (0, 1)), (1, (-1, -2)), (-1, None), (_INF, (0, 1)), (-_INF, (1, 0)), (3, 1), (_INF, (0,)))
+        for ord, dim in (
+            (None, None), ("fro", (0, 1)), (1, (-1, -2)), (-1, None), (_INF, (0, 1)), (-_INF, (1, 0)), (3, 1),
+            (_INF, (0,)),
+        )
     ],
-    reference=lambda x, ord, dim, keepdim, dtype: np.linalg.norm(x, ord, dim if dim is None or len(dim) > 1 else dim[0], keepdim),
+    reference=lambda x, ord, dim, keepdim, dtype: np.linalg.norm(
+        x, ord, dim if dim is None or len(dim) > 1 else dim[0], keepdim
+    ),
 )
 
 matrix_norm = define(
-    "aten::linalg_matrix_norm(Tensor self, Object ord='fro', int[2] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    "aten::linalg_matrix_norm(Tensor self, Object ord='fro', int[2] dim=[-2, -1], bool keepdim=False, *, "
+    "ScalarType? dtype=None) -> Tensor",
     "A norm of matrices: 'fro', 'nuc', 1, -1, inf, -inf, 2, -2.",
     type=_matrix_norm_type,
     decompose=lambda self, ord, dim, keepdim, dtype: _matrix_norm(self, ord, (dim[0], dim[1]), keepdim, dtype),
+    specialize={"ord": is_special_order},
     public=("linalg",),
     out=True,
     samples=lambda rng: [

@@ -32,7 +32,9 @@ def _is_real_number(dtype: DType) -> bool:
 
 
 def _float_only(schema: str, doc: str, **fields: Any) -> Any:
-    return pointwise(schema, doc, accepts=_is_float, wants="floating point tensors", **{"numbers": False, "public": _F, **fields})
+    return pointwise(
+        schema, doc, accepts=_is_float, wants="floating point tensors", **{"numbers": False, "public": _F, **fields}
+    )
 
 
 def _number(s: Any, value: float, like: Any) -> Any:
@@ -185,8 +187,11 @@ elu = _float_only(
     vjp={"self": _elu_back},
     samples=draw(case(F(3, 4)), case(F(3), 0.7, 1.2, 0.5)),
 )
-define("aten::selu(Tensor self) -> Tensor", "elu with the constants that keep mean 0 and variance 1.",
-       decompose=lambda self: aten.elu(self, 1.6732632423543772, 1.0507009873554805), public=("weft", "nn.functional"), inplace=True)
+define(
+    "aten::selu(Tensor self) -> Tensor", "elu with the constants that keep mean 0 and variance 1.",
+    decompose=lambda self: aten.elu(self, 1.6732632423543772, 1.0507009873554805), public=("weft", "nn.functional"),
+    inplace=True,
+)
 define("aten::celu(Tensor self, Scalar alpha=1.0) -> Tensor", "x where positive, else alpha * (exp(x / alpha) - 1).",
        decompose=lambda self, alpha: aten.elu(self, alpha, 1, 1 / alpha), public=("weft", "nn.functional"),
        inplace=True)
@@ -313,7 +318,10 @@ mish = _float_only(
     reference=lambda x: x * np.tanh(np.log1p(np.exp(x))),
 )
 
-define("aten::softsign(Tensor self) -> Tensor", "x / (1 + |x|).", decompose=lambda self: self / (aten.abs(self) + 1), public=_F)
+define(
+    "aten::softsign(Tensor self) -> Tensor", "x / (1 + |x|).",
+    decompose=lambda self: self / (aten.abs(self) + 1), public=_F,
+)
 
 
 def _glu(self: Any, dim: int) -> Any:
@@ -328,9 +336,9 @@ def _glu(self: Any, dim: int) -> Any:
     return a * aten.sigmoid(b)
 
 
-define("aten::glu(Tensor self, int dim=-1) -> Tensor", "The first half of a dim times the sigmoid of the second half.", decompose=_glu,
-       public=_F, out=True,
-    samples=draw(case(F(2, 4)), case(F(4, 3), 0)),
+define(
+    "aten::glu(Tensor self, int dim=-1) -> Tensor", "The first half of a dim times the sigmoid of the second half.",
+    decompose=_glu, public=_F, out=True, samples=draw(case(F(2, 4)), case(F(4, 3), 0)),
 )
 
 # ---- softmax

@@ -1,4 +1,5 @@
-"""Resizing with antialiasing: a dim times a matrix of weights, whose filter widens with the step so that no element is passed over."""
+"""Resizing with antialiasing: a dim times a matrix of weights, whose filter widens with the step so that no
+element is passed over."""
 
 from __future__ import annotations
 
@@ -13,11 +14,14 @@ _CUBIC = -0.5  # Keys' kernel as image libraries take it
 
 
 def resized_smoothly(x: Any, dim: int, size: Dim, factor: float | None, mode: str, corners: bool) -> Any:
-    """x with `dim` resized by the triangle (bilinear) or Keys' kernel (bicubic), stretched where elements are dropped."""
+    """x with `dim` resized by the triangle (bilinear) or Keys' kernel (bicubic), stretched
+    where elements are dropped."""
     have = x.dims[dim]
     if shape_env.equal(have, size):
         return x
-    step = aten.full((), have, dtype=dt.float64) / size if factor is None else aten.full((), 1 / factor, dtype=dt.float64)
+    step = (
+        aten.full((), have, dtype=dt.float64) / size if factor is None else aten.full((), 1 / factor, dtype=dt.float64)
+    )
     if corners:
         gaps = aten.full((), size - 1, dtype=dt.float64)
         step = aten.full((), have - 1, dtype=dt.float64) / aten.clamp_min(gaps, 1) * aten.clamp_max(gaps, 1)

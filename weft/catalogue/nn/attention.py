@@ -31,12 +31,16 @@ def _masked(scores: Any, attn_mask: Any) -> Any:
     if attn_mask.dtype is dt.bool_:
         return aten.masked_fill(scores, aten.logical_not(attn_mask), _MINUS_INFINITY)
     if not attn_mask.dtype.is_floating_point:
-        raise DTypeError(f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {attn_mask.dtype}")
+        raise DTypeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
+            f"{attn_mask.dtype}"
+        )
     return scores + attn_mask
 
 
 def _attention(
-    query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: float | None, enable_gqa: bool
+    query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: float | None,
+    enable_gqa: bool,
 ) -> Any:
     _check(query, key, value, attn_mask, is_causal)
     if enable_gqa:
@@ -60,24 +64,27 @@ def _factor(size: Any) -> float:
 def _check(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool) -> None:
     if not query.dtype is key.dtype is value.dtype:
         raise DTypeError(
-            f"Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype} key.dtype: {key.dtype} and value.dtype: "
-            f"{value.dtype} instead."
+            f"Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype} key.dtype: "
+            f"{key.dtype} and value.dtype: {value.dtype} instead."
         )
     if min(query.ndim, key.ndim, value.ndim) < 2:
         raise ShapeError(
-            f"Expected query, key, and value to all be at least 2 dimensional, but got query.dim(): {query.ndim}, key.dim(): {key.ndim} and "
-            f"value.dim(): {value.ndim} instead."
+            f"Expected query, key, and value to all be at least 2 dimensional, but got query.dim(): {query.ndim}, "
+            f"key.dim(): {key.ndim} and value.dim(): {value.ndim} instead."
         )
     if attn_mask is not None and is_causal:
         raise ShapeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
 
 
 define(
-    "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
-    "bool is_causal=False, float? scale=None, bool enable_gqa=False) -> Tensor",
-    "softmax(query @ key.T * scale + mask) @ value: query [..., l, e], key [..., s, e], value [..., s, v] -> [..., l, v]. "
-    "A bool mask is True where a key may be seen.",
+    "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
+    "float dropout_p=0.0, bool is_causal=False, float? scale=None, bool enable_gqa=False) -> Tensor",
+    "softmax(query @ key.T * scale + mask) @ value: query [..., l, e], key [..., s, e], value [..., s, v] -> [..., l, "
+    "v]. A bool mask is True where a key may be seen.",
     decompose=_attention,
     public=("nn.functional",),
-    samples=draw(case(F(2, 3, 4), F(2, 5, 4), F(2, 5, 2)), case(F(3, 4), F(3, 4), F(3, 2), is_causal=True), case(F(3, 4), F(5, 4), F(5, 2), F(3, 5))),
+    samples=draw(
+        case(F(2, 3, 4), F(2, 5, 4), F(2, 5, 2)), case(F(3, 4), F(3, 4), F(3, 2), is_causal=True),
+        case(F(3, 4), F(5, 4), F(5, 2), F(3, 5)),
+    ),
 )

@@ -18,18 +18,25 @@ from weft.types.dims import Dim
 _MODES = ("sum", "mean", "max")
 
 
-def _check(input: Any, weight: Any, offsets: Any, mode: str, scale_grad_by_freq: bool, sparse: bool, per_sample_weights: Any) -> None:
+def _check(
+    input: Any, weight: Any, offsets: Any, mode: str, scale_grad_by_freq: bool, sparse: bool, per_sample_weights: Any
+) -> None:
     if weight.ndim != 2:
         raise ShapeError("'weight' must be 2-D")
     if input.dtype not in (dt.int64, dt.int32):
-        raise DTypeError(f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {input.dtype} instead")
+        raise DTypeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; "
+            f"but got {input.dtype} instead"
+        )
     if per_sample_weights is not None and not same_dims(input.dims, per_sample_weights.dims):
         raise ValueProblem(
-            f"embedding_bag: If per_sample_weights ({dims_text(per_sample_weights.dims)}) is not None, then it must have the same shape as the input "
-            f"({dims_text(input.dims)})"
+            f"embedding_bag: If per_sample_weights ({dims_text(per_sample_weights.dims)}) is not None, "
+            f"then it must have the same shape as the input ({dims_text(input.dims)})"
         )
     if input.ndim == 2 and offsets is not None:
-        raise ValueProblem("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences")
+        raise ValueProblem(
+            "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences"
+        )
     if input.ndim == 1 and offsets is None:
         raise ValueProblem("offsets has to be a 1D Tensor but got None")
     if input.ndim == 1 and offsets.ndim != 1:
@@ -37,7 +44,10 @@ def _check(input: Any, weight: Any, offsets: Any, mode: str, scale_grad_by_freq:
     if input.ndim not in (1, 2):
         raise ValueProblem(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
     if offsets is not None and offsets.dtype not in (dt.int64, dt.int32):
-        raise DTypeError(f"Expected tensor for argument #3 'offsets' to have one of the following scalar types: Long, Int; but got {offsets.dtype} instead")
+        raise DTypeError(
+            "Expected tensor for argument #3 'offsets' to have one of the following scalar types: Long, Int; "
+            f"but got {offsets.dtype} instead"
+        )
     if mode not in _MODES:
         raise ValueProblem("mode has to be one of sum, mean or max")
     if mode == "max" and scale_grad_by_freq:
@@ -46,11 +56,14 @@ def _check(input: Any, weight: Any, offsets: Any, mode: str, scale_grad_by_freq:
         raise ValueProblem("max mode does not support sparse weights")
     if per_sample_weights is not None and mode != "sum":
         raise Unsupported(
-            f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}'). "
-            "Please open a feature request on GitHub."
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
+            f"(got mode='{mode}'). Please open a feature request on GitHub."
         )
     if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:
-        raise DTypeError(f"expected weight and per_sample_weights to have the same dtype, but got {weight.dtype} and {per_sample_weights.dtype}")
+        raise DTypeError(
+            f"expected weight and per_sample_weights to have the same dtype, but got {weight.dtype} and "
+            f"{per_sample_weights.dtype}"
+        )
 
 
 def _bags(input: Any, offsets: Any, include_last_offset: bool) -> tuple[Any, Any, Dim]:
@@ -66,13 +79,15 @@ def _bags(input: Any, offsets: Any, include_last_offset: bool) -> tuple[Any, Any
 
 
 def _embedding_bag(
-    input: Any, weight: Any, offsets: Any, max_norm: Any, norm_type: Any, scale_grad_by_freq: bool, mode: str, sparse: bool,
-    per_sample_weights: Any, include_last_offset: bool, padding_idx: int | None,
+    input: Any, weight: Any, offsets: Any, max_norm: Any, norm_type: Any, scale_grad_by_freq: bool, mode: str,
+    sparse: bool, per_sample_weights: Any, include_last_offset: bool, padding_idx: int | None,
 ) -> Any:
     _check(input, weight, offsets, mode, scale_grad_by_freq, sparse, per_sample_weights)
     if padding_idx is not None:
         if shape_env.less(padding_idx, -weight.dims[0]) or not shape_env.less(padding_idx, weight.dims[0]):
-            raise ShapeError(f"padding_idx must be within the number of embeddings, but got {padding_idx} for {weight.dims[0]} rows")
+            raise ShapeError(
+                f"padding_idx must be within the number of embeddings, but got {padding_idx} for {weight.dims[0]} rows"
+            )
         padding_idx = weight.dims[0] + padding_idx if padding_idx < 0 else padding_idx
     if max_norm is not None:
         limit_rows(weight, input, max_norm, norm_type)
@@ -82,7 +97,9 @@ def _embedding_bag(
     left_out = None if padding_idx is None else aten.unsqueeze(aten.eq(flat, padding_idx), 1)
     if mode == "max":
         rows = rows if left_out is None else aten.masked_fill(rows, left_out, float("-inf"))
-        out = aten.scatter_reduce(empty, 0, aten.expand(aten.unsqueeze(bag, 1), rows.dims), rows, "amax", include_self=False)
+        out = aten.scatter_reduce(
+            empty, 0, aten.expand(aten.unsqueeze(bag, 1), rows.dims), rows, "amax", include_self=False
+        )
         return cast(out if left_out is None else aten.where(aten.eq(out, float("-inf")), 0, out), weight.dtype)
     if per_sample_weights is not None:
         rows = rows * aten.reshape(per_sample_weights, (-1, 1))
@@ -98,10 +115,11 @@ def _embedding_bag(
 
 define(
     'nn::embedding_bag(Tensor input, Tensor weight, Tensor? offsets=None, float? max_norm=None, float norm_type=2, '
-    'bool scale_grad_by_freq=False, str mode="mean", bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, '
+    'bool scale_grad_by_freq=False, str mode="mean", bool sparse=False, Tensor? per_sample_weights=None, '
+    'bool include_last_offset=False, '
     "int? padding_idx=None) -> Tensor",
-    "The sum, mean or max of the rows of weight [n, d] in each bag: input [b, k] has a bag in each row, input [m] from one of the offsets [b] "
-    "to the next. The row padding_idx does not count.",
+    "The sum, mean or max of the rows of weight [n, d] in each bag: input [b, k] has a bag in each row, "
+    "input [m] from one of the offsets [b] to the next. The row padding_idx does not count.",
     decompose=_embedding_bag,
     public=("nn.functional",),
 )

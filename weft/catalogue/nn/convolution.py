@@ -2,7 +2,8 @@
 
     y  = correlate(x, w)        gx = spread(g, w)        gw = match(g, x)
 
-(the windows of x times w; its adjoint for x; its adjoint for w). A transposed convolution is `spread`. Each one's gradients are the other two.
+(the windows of x times w; its adjoint for x; its adjoint for w). A transposed convolution is `spread`.
+Each one's gradients are the other two.
 """
 
 from __future__ import annotations
@@ -117,12 +118,13 @@ def _correlate_type(x: TensorType, w: TensorType, size: Sequence[Dim], *rest: An
         return tensor_type(dtype, None)
     if not shape_env.equal(x.shape[1], w.shape[1] * groups):
         raise ShapeError(
-            f"Given groups={groups}, weight of size {dims_text(w.shape)}, expected input{dims_text(x.shape)} to have {w.shape[1] * groups} channels, "
-            f"but got {x.shape[1]} channels instead"
+            f"Given groups={groups}, weight of size {dims_text(w.shape)}, expected input{dims_text(x.shape)} to have "
+            f"{w.shape[1] * groups} channels, but got {x.shape[1]} channels instead"
         )
     if not shape_env.equal(dm.mod(w.shape[0], groups), 0):
         raise ShapeError(
-            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size {dims_text(w.shape)} instead"
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
+            f"but got weight of size {dims_text(w.shape)} instead"
         )
     return tensor_type(dtype, (x.shape[0], w.shape[0], *size), x.device)
 
@@ -133,8 +135,8 @@ def _spread_type(g: TensorType, w: TensorType, size: Sequence[Dim], *rest: Any) 
         return tensor_type(dtype, None)
     if not shape_env.equal(g.shape[1], w.shape[0]):
         raise ShapeError(
-            f"Given transposed=1, weight of size {dims_text(w.shape)}, expected input{dims_text(g.shape)} to have {w.shape[0]} channels, but got "
-            f"{g.shape[1]} channels instead"
+            f"Given transposed=1, weight of size {dims_text(w.shape)}, expected input{dims_text(g.shape)} to have "
+            f"{w.shape[0]} channels, but got {g.shape[1]} channels instead"
         )
     return tensor_type(dtype, (g.shape[0], w.shape[1] * groups, *size), g.device)
 
@@ -161,11 +163,15 @@ define(
         ),
     },
     public=(),
-    samples=draw(case(F(2, 2, 5), F(3, 2, 3), (5,), (1,), (1,), (1,), 1), case(F(1, 4, 5, 4), F(2, 2, 2, 3), (3, 2), (2, 1), (1, 0), (1, 1), 2)),
+    samples=draw(
+        case(F(2, 2, 5), F(3, 2, 3), (5,), (1,), (1,), (1,), 1),
+        case(F(1, 4, 5, 4), F(2, 2, 2, 3), (3, 2), (2, 1), (1, 0), (1, 1), 2),
+    ),
 )
 define(
     f"aten::_convolve_input(Tensor grad, Tensor weight, int[] size, {_HOW}) -> Tensor",
-    "The adjoint of _convolve for its input (of these spatial sizes): each element of grad spreads weight over its window.",
+    "The adjoint of _convolve for its input (of these spatial sizes): each element of grad spreads weight "
+    "over its window.",
     type=_spread_type,
     kernel=_spread,
     vjp={
@@ -177,11 +183,15 @@ define(
         ),
     },
     public=(),
-    samples=draw(case(F(2, 3, 5), F(3, 2, 3), (5,), (1,), (1,), (1,), 1), case(F(1, 2, 2, 2), F(2, 2, 2, 2), (4, 4), (2, 2), (0, 0), (1, 1), 2)),
+    samples=draw(
+        case(F(2, 3, 5), F(3, 2, 3), (5,), (1,), (1,), (1,), 1),
+        case(F(1, 2, 2, 2), F(2, 2, 2, 2), (4, 4), (2, 2), (0, 0), (1, 1), 2),
+    ),
 )
 define(
     f"aten::_convolve_weight(Tensor grad, Tensor self, int[] size, {_HOW}) -> Tensor",
-    "The adjoint of _convolve for its weight (of these kernel sizes): windows of self times grad, summed over samples and places.",
+    "The adjoint of _convolve for its weight (of these kernel sizes): windows of self times grad, "
+    "summed over samples and places.",
     type=_match_type,
     kernel=_match,
     vjp={
@@ -202,14 +212,18 @@ define(
 def _each(name: str, value: int | Ints, rank: int) -> tuple[int, ...]:
     values = (value,) if isinstance(value, int) else tuple(value)
     if len(values) not in (1, rank):
-        raise ShapeError(f"expected {name} to be a single integer value or a list of {rank} values to match the convolution dimensions, but got {name}={list(values)}")
+        raise ShapeError(
+            f"expected {name} to be a single integer value or a list of {rank} values to match the convolution "
+            f"dimensions, but got {name}={list(values)}"
+        )
     return values * rank if len(values) == 1 else values
 
 
 def _batched(input: Any, weight: Any, rank: int) -> tuple[Any, bool]:
     if input.ndim not in (rank + 1, rank + 2):
         raise ShapeError(
-            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to conv{rank}d, but got input of size: {dims_text(input.dims)}"
+            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to conv{rank}d, but got input of size: "
+            f"{dims_text(input.dims)}"
         )
     if weight.ndim != rank + 2:
         raise ShapeError(f"weight should have at least three dimensions; expected {rank + 2}, got {weight.ndim}")
@@ -222,7 +236,10 @@ def _finished(y: Any, bias: Any, single: bool) -> Any:
         if bias.dtype is not y.dtype:
             raise DTypeError(f"Input type ({y.dtype}) and bias type ({bias.dtype}) should be the same")
         if bias.ndim != 1 or not shape_env.equal(bias.dims[0], y.dims[1]):
-            raise ShapeError(f"expected bias to be 1-dimensional with {y.dims[1]} elements, but got bias of size {dims_text(bias.dims)} instead")
+            raise ShapeError(
+                f"expected bias to be 1-dimensional with {y.dims[1]} elements, "
+                f"but got bias of size {dims_text(bias.dims)} instead"
+            )
         y = y + aten.reshape(bias, tuple(bias.dims[0] if i == 1 else 1 for i in range(y.ndim)))
     return aten.squeeze(y, 0) if single else y
 
@@ -262,7 +279,8 @@ def _padded_same(x: Any, weight: Any, padding: str, stride: Ints, dilation: Ints
 
 
 def _conv_transpose(
-    rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int, dilation: Any
+    rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
+    dilation: Any,
 ) -> Any:
     x, single = _batched(input, weight, rank)
     stride, padding = _each("stride", stride, rank), _each("padding", padding, rank)
@@ -270,15 +288,18 @@ def _conv_transpose(
     _positive(stride=stride, dilation=dilation, groups=(groups,))
     for e, s, d in zip(extra, stride, dilation, strict=True):
         if e >= max(s, d):
-            raise ShapeError(f"output padding must be smaller than either stride or dilation, but got output_padding {e}, stride {s}, dilation {d}")
+            raise ShapeError(
+                f"output padding must be smaller than either stride or dilation, but got output_padding {e}, "
+                f"stride {s}, dilation {d}"
+            )
     size = [
         (n - 1) * s - 2 * p + d * (k - 1) + 1 + e
         for n, s, p, d, k, e in zip(x.dims[2:], stride, padding, dilation, weight.dims[2:], extra, strict=True)
     ]
     for n in size:
         shape_env.refuse_less(n, 1, lambda: ShapeError(
-            f"conv_transpose{rank}d: Given input size per channel: {dims_text(x.dims[2:])}. Calculated output size per channel: {dims_text(size)}. "
-            "Output size is too small"))
+            f"conv_transpose{rank}d: Given input size per channel: {dims_text(x.dims[2:])}. "
+            f"Calculated output size per channel: {dims_text(size)}. Output size is too small"))
     return _finished(aten._convolve_input(x, weight, size, stride, padding, dilation, groups), bias, single)
 
 
@@ -286,15 +307,16 @@ def _define_conv(rank: int) -> None:
     one, zero = f"int[{rank}]", f"int[{rank}] padding=0"
     for overload, padding in (("", zero), (".padding", 'str padding="valid"')):
         define(
-            f"aten::conv{rank}d{overload}(Tensor input, Tensor weight, Tensor? bias=None, {one} stride=1, {padding}, {one} dilation=1, int groups=1) "
-            "-> Tensor",
-            f"Cross-correlation over {rank} dims: input [n, c, ...], weight [o, c / groups, ...], bias [o] -> [n, o, ...].",
+            f"aten::conv{rank}d{overload}(Tensor input, Tensor weight, Tensor? bias=None, {one} stride=1, {padding}, "
+            f"{one} dilation=1, int groups=1) -> Tensor",
+            f"Cross-correlation over {rank} dims: input [n, c, ...], weight [o, c / groups, ...], bias [o] "
+            "-> [n, o, ...].",
             decompose=lambda *args, rank=rank: _conv(rank, *args),
             public=("weft", "nn.functional"),
         )
     define(
-        f"aten::conv_transpose{rank}d(Tensor input, Tensor weight, Tensor? bias=None, {one} stride=1, {zero}, {one} output_padding=0, int groups=1, "
-        f"{one} dilation=1) -> Tensor",
+        f"aten::conv_transpose{rank}d(Tensor input, Tensor weight, Tensor? bias=None, {one} stride=1, {zero}, "
+        f"{one} output_padding=0, int groups=1, {one} dilation=1) -> Tensor",
         f"The transposed convolution over {rank} dims: input [n, c, ...], weight [c, o / groups, ...] -> [n, o, ...].",
         decompose=lambda *args, rank=rank: _conv_transpose(rank, *args),
         public=("weft", "nn.functional"),

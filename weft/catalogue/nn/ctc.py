@@ -1,7 +1,8 @@
-"""Connectionist temporal classification: ctc_loss. Source: Graves et al., "Connectionist temporal classification" (2006), section 4.
+"""Connectionist temporal classification: ctc_loss. Source: Graves et al., "Connectionist temporal classification"
+(2006), section 4.
 
-The alignments of a target l of length S are the paths over l' = (blank, l1, blank, l2, ..., blank) of 2 S + 1 states. Arrays are
-[t, n, state], logarithms of probabilities in float64.
+The alignments of a target l of length S are the paths over l' = (blank, l1, blank, l2, ..., blank) of 2 S + 1 states.
+Arrays are [t, n, state], logarithms of probabilities in float64.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ Array = Any
 _NEVER = -np.inf
 
 
-def _type(log_probs: TensorType, targets: TensorType, input_lengths: TensorType, target_lengths: TensorType, blank: int, *rest: Any) -> TensorType:
+def _type(
+    log_probs: TensorType, targets: TensorType, input_lengths: TensorType,
+    target_lengths: TensorType, blank: int, *rest: Any,
+) -> TensorType:
     if log_probs.dtype is not None and log_probs.dtype not in (dt.float32, dt.float64):
         raise DTypeError(f'"ctc_loss_cpu" not implemented for {log_probs.dtype}')
     for name, t in (("targets", targets), ("input_lengths", input_lengths), ("target_lengths", target_lengths)):
@@ -40,7 +44,8 @@ def _type(log_probs: TensorType, targets: TensorType, input_lengths: TensorType,
 
 
 def _states(targets: Array, lengths: Array, blank: int) -> tuple[Array, Array]:
-    """The states l' of every example, padded with blanks: [n, 2 S + 1]; and where a path may skip the blank before a state."""
+    """The states l' of every example, padded with blanks: [n, 2 S + 1];
+    and where a path may skip the blank before a state."""
     longest = int(lengths.max(initial=0))
     labels = np.full((len(lengths), longest), blank, np.int64)
     starts = np.cumsum(lengths) - lengths
@@ -102,17 +107,27 @@ def _check_lengths(log_probs: Array, targets: Array, input_lengths: Array, targe
         if lengths.size and lengths.min() < 0:
             raise ShapeError(f"Expected {name} to be at least 0, but got {int(lengths.min())}")
     if input_lengths.size and input_lengths.max() > log_probs.shape[0]:
-        raise ShapeError(f"Expected input_lengths to have value at most {log_probs.shape[0]}, but got value {int(input_lengths.max())}")
+        raise ShapeError(
+            f"Expected input_lengths to have value at most {log_probs.shape[0]}, "
+            f"but got value {int(input_lengths.max())}"
+        )
     held = targets.shape[1] if targets.ndim > 1 else targets.shape[0]
-    if (targets.ndim > 1 and target_lengths.size and target_lengths.max() > held) or (targets.ndim == 1 and target_lengths.sum() > held):
+    if (
+        (targets.ndim > 1 and target_lengths.size and target_lengths.max() > held)
+        or (targets.ndim == 1 and target_lengths.sum() > held)
+    ):
         raise ShapeError(f"Expected targets to hold what target_lengths says, but its size is {list(targets.shape)}")
 
 
-def _paths(log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int) -> tuple[Array, Array, Array, Array]:
+def _paths(
+    log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int
+) -> tuple[Array, Array, Array, Array]:
     """The states, where they may be skipped to, their emissions, alpha."""
     _check_lengths(log_probs, targets, input_lengths, target_lengths)
     states, skips = _states(targets, target_lengths, blank)
-    emitted = np.take_along_axis(log_probs.astype(np.float64), np.broadcast_to(states, (len(log_probs), *states.shape)), 2)
+    emitted = np.take_along_axis(
+        log_probs.astype(np.float64), np.broadcast_to(states, (len(log_probs), *states.shape)), 2
+    )
     return states, skips, emitted, _forward(emitted, skips, target_lengths) if len(emitted) else emitted
 
 
@@ -127,14 +142,17 @@ def _likelihood(alpha: Array, input_lengths: Array, target_lengths: Array) -> Ar
     return np.where(input_lengths == 0, np.where(target_lengths == 0, 0.0, _NEVER), np.logaddexp(whole, without))
 
 
-def _loss(log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int, zero_infinity: bool) -> Array:
+def _loss(
+    log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int, zero_infinity: bool
+) -> Array:
     *_, alpha = _paths(log_probs, targets, input_lengths, target_lengths, blank)
     loss = -_likelihood(alpha, input_lengths, target_lengths)
     return np.where(zero_infinity & np.isinf(loss), 0, loss).astype(log_probs.dtype)
 
 
 def _loss_gradient(
-    g: Array, log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int, zero_infinity: bool
+    g: Array, log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int,
+    zero_infinity: bool,
 ) -> Array:
     """exp(log_probs) less the probability of each class at each time, given the target."""
     states, skips, emitted, alpha = _paths(log_probs, targets, input_lengths, target_lengths, blank)
@@ -153,23 +171,34 @@ def _loss_gradient(
 
 
 define(
-    "aten::_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank, "
-    "bool zero_infinity) -> Tensor",
+    "aten::_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, "
+    "Tensor target_lengths, int blank, bool zero_infinity) -> Tensor",
     "The gradient of _ctc_loss with respect to log_probs that are a log_softmax.",
     type=lambda grad, log_probs, *rest: log_probs,
     kernel=_loss_gradient,
-    vjp={"grad": lambda g, grad, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity: aten.sum(g * aten._ctc_loss_backward(
-        aten.ones_like(grad), log_probs, targets, input_lengths, target_lengths, blank, zero_infinity), (0, 2))},
+    vjp={
+        "grad": lambda g, grad, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity: aten.sum(
+            g * aten._ctc_loss_backward(
+                aten.ones_like(grad), log_probs, targets, input_lengths, target_lengths, blank, zero_infinity
+            ),
+            (0, 2),
+        )
+    },
     effect="raises",
     public=(),
 )
 define(
-    "aten::_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, bool zero_infinity=False) -> Tensor",
-    "Minus the log-probability of each target: log_probs [t, n, c]. The gradient takes log_probs to be a log_softmax, as PyTorch's does.",
+    "aten::_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, "
+    "bool zero_infinity=False) -> Tensor",
+    "Minus the log-probability of each target: log_probs [t, n, c]. The gradient takes log_probs to be a log_softmax, "
+    "as PyTorch's does.",
     type=_type,
     kernel=_loss,
-    vjp={"log_probs": lambda g, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity: aten._ctc_loss_backward(
-        g, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)},
+    vjp={
+        "log_probs": lambda g, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity: (
+            aten._ctc_loss_backward(g, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
+        )
+    },
     effect="raises",
     public=(),
 )
@@ -182,11 +211,15 @@ def _lengths(value: Any) -> Any:
             raise DTypeError("input_lengths and target_lengths must be integral")
         return aten.reshape(aten.to(value, dt.int64), (-1,))
     numbers: Sequence[int] = [value] if isinstance(value, int) else value
-    return aten.cat([aten.full((1,), int(n), dtype=dt.int64) for n in numbers]) if len(numbers) else aten.zeros((0,), dtype=dt.int64)
+    return (
+        aten.cat([aten.full((1,), int(n), dtype=dt.int64) for n in numbers]) if len(numbers)
+        else aten.zeros((0,), dtype=dt.int64)
+    )
 
 
 def _ctc_loss(
-    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int, reduction: str, zero_infinity: bool
+    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int, reduction: str,
+    zero_infinity: bool,
 ) -> Any:
     if reduction not in ("none", "mean", "sum"):
         raise ValueProblem(f"{reduction} is not a valid value for reduction")
@@ -203,9 +236,11 @@ def _ctc_loss(
 
 
 define(
-    'nn::ctc_loss(Tensor log_probs, Tensor targets, Object input_lengths, Object target_lengths, int blank=0, str reduction="mean", '
+    'nn::ctc_loss(Tensor log_probs, Tensor targets, Object input_lengths, Object target_lengths, int blank=0, '
+    'str reduction="mean", '
     "bool zero_infinity=False) -> Tensor",
-    "Minus the log-probability that log_probs [t, n, c], up to each input length, spell the targets ([n, s], or all in one row).",
+    "Minus the log-probability that log_probs [t, n, c], up to each input length, spell the targets ([n, s], "
+    "or all in one row).",
     decompose=_ctc_loss,
     public=("nn.functional",),
 )

@@ -1,7 +1,8 @@
-"""Functions of nn.functional whose signature differs from the operator's: activations with inplace, embedding, softmax, dropout, pad.
+"""Functions of nn.functional whose signature differs from the operator's: activations with inplace, embedding,
+softmax, dropout, pad.
 
-They live in the namespace `nn::`, with the argument names and defaults that users write, and open at once into operators. Where a name has an
-entry in `nn::` and one in `aten::`, nn.functional shows the first.
+They live in the namespace `nn::`, with the argument names and defaults that users write, and open at once into
+operators. Where a name has an entry in `nn::` and one in `aten::`, nn.functional shows the first.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _PLACE = ("nn.functional",)
 
 
 def _embedding(
-    input: Any, weight: Any, padding_idx: int | None, max_norm: float | None, norm_type: float, scale_grad_by_freq: bool, sparse: bool
+    input: Any, weight: Any, padding_idx: int | None, max_norm: float | None, norm_type: float,
+    scale_grad_by_freq: bool, sparse: bool,
 ) -> Any:
     if padding_idx is not None:
         rows = weight.dims[0]
@@ -60,7 +62,10 @@ def _define_softmax(name: str, doc: str, sign: int) -> None:
     def rule(input: Any, dim: int | None, _stacklevel: int, dtype: DType | None) -> Any:
         return getattr(aten, operator)(input if sign > 0 else -input, _implied_dim(input, dim), dtype)
 
-    define(f"nn::{name}(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? dtype=None) -> Tensor", doc, decompose=rule, public=_PLACE)
+    define(
+        f"nn::{name}(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? dtype=None) -> Tensor", doc,
+        decompose=rule, public=_PLACE,
+    )
 
 
 _define_softmax("softmax", "exp(x) / sum(exp(x)) along a dim.", 1)
@@ -181,7 +186,9 @@ def _check_border(mode: str, size: Dim, before: Dim, after: Dim, dim: int, input
     if mode == "circular" and (shape_env.less(size, before) or shape_env.less(size, after)):
         raise ShapeError("Padding value causes wrapping around more than once.")
     if shape_env.less(size + before + after, 1):
-        raise ShapeError(f"padding ({before}, {after}) leaves nothing of dimension {dim} of input {dims_text(input.dims)}")
+        raise ShapeError(
+            f"padding ({before}, {after}) leaves nothing of dimension {dim} of input {dims_text(input.dims)}"
+        )
 
 
 def _reflected(places: Any, size: Dim) -> Any:
@@ -196,8 +203,8 @@ _PLACES: dict[str, Callable[[Any, Dim], Any]] = {
 
 define(
     'nn::pad(Tensor input, int[] pad, str mode="constant", float? value=None) -> Tensor',
-    "A border around the last dims: pad is (before, after) of the last dim, then of the one before it, ...; mode constant, reflect, "
-    "replicate or circular.",
+    "A border around the last dims: pad is (before, after) of the last dim, then of the one before it, ...; "
+    "mode constant, reflect, replicate or circular.",
     decompose=_pad,
     public=_PLACE,
 )
@@ -213,15 +220,17 @@ define(
 
 def _pixel_shuffle(self: Any, upscale_factor: int) -> Any:
     if self.ndim < 3:
-        raise ShapeError(f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {self.ndim} dimension(s)")
+        raise ShapeError(
+            f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {self.ndim} dimension(s)"
+        )
     if upscale_factor <= 0:
         raise ShapeError(f"pixel_shuffle expects a positive upscale_factor, but got {upscale_factor}")
     *lead, channels, height, width = self.dims
     r = upscale_factor
     if not shape_env.equal(dm.mod(channels, r * r), 0):
         raise ShapeError(
-            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
-            f"input.size(-3)={channels} is not divisible by {r * r}"
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
+            f"but input.size(-3)={channels} is not divisible by {r * r}"
         )
     n = len(lead)
     kept = dm.floordiv(channels, r * r)
@@ -233,7 +242,9 @@ def _pixel_shuffle(self: Any, upscale_factor: int) -> Any:
 
 def _pixel_unshuffle(self: Any, downscale_factor: int) -> Any:
     if self.ndim < 3:
-        raise ShapeError(f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {self.ndim} dimension(s)")
+        raise ShapeError(
+            f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {self.ndim} dimension(s)"
+        )
     if downscale_factor <= 0:
         raise ShapeError(f"pixel_unshuffle expects a positive downscale_factor, but got {downscale_factor}")
     *lead, channels, height, width = self.dims
@@ -241,7 +252,8 @@ def _pixel_unshuffle(self: Any, downscale_factor: int) -> Any:
     for what, size in (("height", height), ("width", width)):
         if not shape_env.equal(dm.mod(size, r), 0):
             raise ShapeError(
-                f"pixel_unshuffle expects {what} to be divisible by downscale_factor, but input's {what}={size} is not divisible by {r}"
+                f"pixel_unshuffle expects {what} to be divisible by downscale_factor, but input's {what}={size} is not "
+                f"divisible by {r}"
             )
     n = len(lead)
     h, w = dm.floordiv(height, r), dm.floordiv(width, r)
@@ -251,7 +263,12 @@ def _pixel_unshuffle(self: Any, downscale_factor: int) -> Any:
     return aten.clone(out) if r == 1 else out
 
 
-define("aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", "Channels laid out as a finer grid: [c r^2, h, w] -> [c, h r, w r].",
-       decompose=_pixel_shuffle, public=("weft", "nn.functional"))
-define("aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", "The inverse of pixel_shuffle.", decompose=_pixel_unshuffle,
-       public=("weft", "nn.functional"))
+define(
+    "aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor",
+    "Channels laid out as a finer grid: [c r^2, h, w] -> [c, h r, w r].", decompose=_pixel_shuffle,
+    public=("weft", "nn.functional"),
+)
+define(
+    "aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", "The inverse of pixel_shuffle.",
+    decompose=_pixel_unshuffle, public=("weft", "nn.functional"),
+)

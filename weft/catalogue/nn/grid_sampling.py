@@ -22,13 +22,19 @@ _PADDINGS = ("zeros", "border", "reflection")
 
 def _check(input: Any, grid: Any, mode: str, padding_mode: str) -> None:
     if mode not in _MODES:
-        raise ValueProblem(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
+        raise ValueProblem(
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
+        )
     if padding_mode not in _PADDINGS:
         raise ValueProblem(
-            f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'"
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
+            f"'{padding_mode}'"
         )
     if input.dtype is not grid.dtype:
-        raise DTypeError(f"grid_sampler(): expected input and grid to have the same dtype, but input has {input.dtype} and grid has {grid.dtype}")
+        raise DTypeError(
+            f"grid_sampler(): expected input and grid to have the same dtype, but input has {input.dtype} and grid has "
+            f"{grid.dtype}"
+        )
     if input.ndim not in (4, 5) or grid.ndim != input.ndim:
         raise ShapeError(
             "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
@@ -36,13 +42,19 @@ def _check(input: Any, grid: Any, mode: str, padding_mode: str) -> None:
         )
     if not shape_env.equal(input.dims[0], grid.dims[0]):
         raise ShapeError(
-            f"grid_sampler(): expected grid and input to have same batch size, but got input with sizes {dims_text(input.dims)} and grid with "
-            f"sizes {dims_text(grid.dims)}"
+            "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
+            f"{dims_text(input.dims)} and grid with sizes {dims_text(grid.dims)}"
         )
     if not shape_env.equal(grid.dims[-1], input.ndim - 2):
-        raise ShapeError(f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got grid with sizes {dims_text(grid.dims)}")
+        raise ShapeError(
+            f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, "
+            f"but got grid with sizes {dims_text(grid.dims)}"
+        )
     if any(shape_env.less(d, 1) for d in input.dims[2:]):
-        raise ShapeError(f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {dims_text(input.dims)}")
+        raise ShapeError(
+            "grid_sampler(): expected input to have non-empty spatial dimensions, "
+            f"but input has sizes {dims_text(input.dims)}"
+        )
     if mode == "bicubic" and input.ndim == 5:
         raise ShapeError("grid_sampler(): bicubic interpolation only supports 4D input")
 
@@ -96,7 +108,9 @@ def _linear(image: Any, places: Sequence[Any], sizes: Sequence[Dim]) -> Any:
         for upper, s in zip(corner, share, strict=True):
             part = s if upper else 1 - s
             weight = part if weight is None else weight * part
-        term = _picked(image, [f + upper for f, upper in zip(low, corner, strict=True)], sizes) * aten.unsqueeze(weight, 1)
+        term = (
+            _picked(image, [f + upper for f, upper in zip(low, corner, strict=True)], sizes) * aten.unsqueeze(weight, 1)
+        )
         total = term if total is None else total + term
     return total
 
@@ -130,8 +144,10 @@ def _grid_sample(input: Any, grid: Any, mode: str, padding_mode: str, align_corn
 
 
 define(
-    'nn::grid_sample(Tensor input, Tensor grid, str mode="bilinear", str padding_mode="zeros", bool? align_corners=None) -> Tensor',
-    "input [n, c, h, w] (or [n, c, d, h, w]) looked up at the places that grid [n, i, j, 2] (or [n, i, j, k, 3]) names, x first, in [-1, 1].",
+    'nn::grid_sample(Tensor input, Tensor grid, str mode="bilinear", str padding_mode="zeros", '
+    'bool? align_corners=None) -> Tensor',
+    "input [n, c, h, w] (or [n, c, d, h, w]) looked up at the places that grid [n, i, j, 2] (or [n, i, j, k, 3]) "
+    "names, x first, in [-1, 1].",
     decompose=_grid_sample,
     public=("nn.functional",),
 )
@@ -140,7 +156,10 @@ define(
 def _affine_grid(theta: Any, size: Sequence[Dim], align_corners: bool | None) -> Any:
     rank = len(size) - 2
     if rank not in (2, 3) or theta.ndim != 3:
-        raise ShapeError(f"Expected a batch of 2D or 3D affine matrices, got theta of size {dims_text(theta.dims)} for size {dims_text(size)}")
+        raise ShapeError(
+            f"Expected a batch of 2D or 3D affine matrices, got theta of size {dims_text(theta.dims)} for size "
+            f"{dims_text(size)}"
+        )
     corners = bool(align_corners)
     rows: list[Any] = []
     spatial = tuple(size[2:])

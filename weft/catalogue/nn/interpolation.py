@@ -1,4 +1,5 @@
-"""Resizing of the spatial dims: nearest, linear, cubic, area. Every mode but area is separable: index_selects along one dim after another."""
+"""Resizing of the spatial dims: nearest, linear, cubic, area. Every mode but area is separable: index_selects along one
+dim after another."""
 
 from __future__ import annotations
 
@@ -50,30 +51,40 @@ def _interpolate(
 def _check(input: Any, mode: str, rank: int, align_corners: bool | None, antialias: bool) -> None:
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
-            raise ValueProblem("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+            raise ValueProblem(
+                "align_corners option can only be set with the interpolating modes: "
+                "linear | bilinear | bicubic | trilinear"
+            )
         wanted = rank if 1 <= rank <= 3 else -1
     elif mode in _LINEAR or mode == "bicubic":
         wanted = _LINEAR.get(mode, 2)
     else:
         raise Unsupported(
-            "Input Error: Only 3D, 4D and 5D input Tensors supported for the modes: nearest | linear | bilinear | bicubic | trilinear | area | "
-            f"nearest-exact (got {mode})"
+            "Input Error: Only 3D, 4D and 5D input Tensors supported for the modes: nearest | linear | bilinear | "
+            f"bicubic | trilinear | area | nearest-exact (got {mode})"
         )
     if rank != wanted:
         raise Unsupported(f"Got {input.ndim}D input, but {mode} mode needs {wanted + 2}D input")
     if antialias and mode not in ("bilinear", "bicubic"):
-        raise ValueProblem("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+        raise ValueProblem(
+            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input"
+        )
 
 
-def _sizes(input: Any, size: Any, scale_factor: Any, rank: int, recompute: bool | None) -> tuple[list[Dim], list[float | None]]:
+def _sizes(
+    input: Any, size: Any, scale_factor: Any, rank: int, recompute: bool | None
+) -> tuple[list[Dim], list[float | None]]:
     if (size is None) == (scale_factor is None):
-        raise ValueProblem("only one of size or scale_factor should be defined" if size is not None else "either size or scale_factor should be defined")
+        raise ValueProblem(
+            "only one of size or scale_factor should be defined" if size is not None
+            else "either size or scale_factor should be defined"
+        )
     if size is not None:
         sizes = list(size) if isinstance(size, (list, tuple)) else [size] * rank
         if len(sizes) != rank:
             raise ValueProblem(
-                f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of "
-                f"{dims_text(input.dims[2:])} and output size of {sizes}."
+                "Input and output must have the same number of spatial dimensions, but got input with spatial "
+                f"dimensions of {dims_text(input.dims[2:])} and output size of {sizes}."
             )
         _check_positive(input, sizes)
         return sizes, [None] * rank
@@ -88,7 +99,8 @@ def _sizes(input: Any, size: Any, scale_factor: Any, rank: int, recompute: bool 
 def _check_positive(input: Any, sizes: Sequence[Dim]) -> None:
     for size in (*input.dims[2:], *sizes):
         shape_env.refuse_less(size, 1, lambda: ShapeError(
-            f"Input and output sizes should be greater than 0, but got input {dims_text(input.dims)} and output {dims_text(sizes)}"))
+            f"Input and output sizes should be greater than 0, but got input {dims_text(input.dims)} and output "
+            f"{dims_text(sizes)}"))
 
 
 def _scaled(size: Dim, factor: float) -> Dim:
@@ -163,9 +175,11 @@ def cubic_weights(t: Any) -> Sequence[Any]:
 
 
 define(
-    'nn::interpolate(Tensor input, Object? size=None, Object? scale_factor=None, str mode="nearest", bool? align_corners=None, '
+    'nn::interpolate(Tensor input, Object? size=None, Object? scale_factor=None, str mode="nearest", '
+    'bool? align_corners=None, '
     "bool? recompute_scale_factor=None, bool antialias=False) -> Tensor",
-    "The spatial dims resized to `size` or by `scale_factor`: mode nearest, nearest-exact, linear, bilinear, trilinear, bicubic or area.",
+    "The spatial dims resized to `size` or by `scale_factor`: mode nearest, nearest-exact, linear, bilinear, "
+    "trilinear, bicubic or area.",
     decompose=_interpolate,
     public=("nn.functional",),
 )

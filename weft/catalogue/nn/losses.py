@@ -47,7 +47,9 @@ def _reduced(loss: Any, reduction: str) -> Any:
 # ---- classes
 
 
-def _nll_loss(input: Any, target: Any, weight: Any, size_average: Any, ignore_index: int, reduce: Any, reduction: str) -> Any:
+def _nll_loss(
+    input: Any, target: Any, weight: Any, size_average: Any, ignore_index: int, reduce: Any, reduction: str
+) -> Any:
     how = _reduction(size_average, reduce, reduction)
     if target.dtype is not dt.int64 and target.dtype is not dt.uint8:
         raise DTypeError(f"expected target dtype to be Long or Byte, but found {target.dtype}")
@@ -61,13 +63,18 @@ def _nll_loss(input: Any, target: Any, weight: Any, size_average: Any, ignore_in
 def _check_classes(input: Any, target: Any, dim: int, weight: Any) -> None:
     wanted = (*input.dims[:dim], *input.dims[dim + 1 :])
     if len(wanted) != target.ndim or not same_dims(wanted, target.dims):
-        if input.ndim > 1 and target.ndim and input.ndim == target.ndim + 1 and not shape_env.equal(input.dims[0], target.dims[0]):
-            raise ValueProblem(f"Expected input batch_size ({input.dims[0]}) to match target batch_size ({target.dims[0]}).")
+        if (
+            input.ndim > 1 and target.ndim and input.ndim == target.ndim + 1
+            and not shape_env.equal(input.dims[0], target.dims[0])
+        ):
+            raise ValueProblem(
+                f"Expected input batch_size ({input.dims[0]}) to match target batch_size ({target.dims[0]})."
+            )
         raise ShapeError(f"size mismatch (got input: {dims_text(input.dims)} , target: {dims_text(target.dims)})")
     if weight is not None and (weight.ndim != 1 or not shape_env.equal(weight.dims[0], input.dims[dim])):
         raise ShapeError(
-            f"weight tensor should be defined either for all {input.dims[dim]} classes or no classes but got weight tensor of shape: "
-            f"{dims_text(weight.dims)}"
+            f"weight tensor should be defined either for all {input.dims[dim]} classes or no classes but got weight "
+            f"tensor of shape: {dims_text(weight.dims)}"
         )
 
 
@@ -89,7 +96,8 @@ def _picked(input: Any, target: Any, weight: Any, ignore_index: int, how: str, d
 
 
 _loss(
-    "nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, bool? reduce=None, "
+    "nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, "
+    "bool? reduce=None, "
     'str reduction="mean")',
     "Minus the log-probability of each target class; input [n, c, ...], target [n, ...].",
     _nll_loss,
@@ -97,7 +105,8 @@ _loss(
 
 
 def _cross_entropy(
-    input: Any, target: Any, weight: Any, size_average: Any, ignore_index: int, reduce: Any, reduction: str, label_smoothing: float
+    input: Any, target: Any, weight: Any, size_average: Any, ignore_index: int, reduce: Any, reduction: str,
+    label_smoothing: float,
 ) -> Any:
     how = _reduction(size_average, reduce, reduction)
     if isinstance(label_smoothing, float) and not 0 <= label_smoothing <= 1:
@@ -112,7 +121,7 @@ def _cross_entropy(
     _check_classes(input, target, dim, weight)
     logs = aten._log_softmax(input, dim, None)
     plain = _picked(logs, target, weight, ignore_index, how, dim)
-    if type(label_smoothing) is float and label_smoothing == 0.0:
+    if isinstance(label_smoothing, float) and label_smoothing == 0.0:
         return plain
     smooth = _smooth_part(logs, target, weight, ignore_index, how, dim)
     classes = input.dims[dim]
@@ -139,10 +148,12 @@ def _along(vector: Any, ndim: int, dim: int) -> Any:
 def _soft_cross_entropy(input: Any, target: Any, weight: Any, how: str, label_smoothing: float, dim: int) -> Any:
     if input.ndim != target.ndim or not same_dims(input.dims, target.dims):
         raise ShapeError(
-            f"input and target must have the same size when target holds probabilities, got {dims_text(input.dims)} and {dims_text(target.dims)}"
+            f"input and target must have the same size when target holds probabilities, got {dims_text(input.dims)} "
+            f"and {dims_text(target.dims)}"
         )
-    if not (type(label_smoothing) is float and label_smoothing == 0.0):
-        target = target * (1 - label_smoothing) + aten.full((), label_smoothing, dtype=dt.float64) / input.dims[dim]  # a symbolic number of classes, perhaps
+    if not (isinstance(label_smoothing, float) and label_smoothing == 0.0):
+        # a symbolic number of classes, perhaps
+        target = target * (1 - label_smoothing) + aten.full((), label_smoothing, dtype=dt.float64) / input.dims[dim]
     terms = aten._log_softmax(input, dim, None) * target
     if weight is not None:
         terms = terms * _along(weight, input.ndim, dim)
@@ -152,9 +163,11 @@ def _soft_cross_entropy(input: Any, target: Any, weight: Any, how: str, label_sm
 
 
 _loss(
-    "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, bool? reduce=None, "
+    "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, "
+    "bool? reduce=None, "
     'str reduction="mean", float label_smoothing=0.0)',
-    "Cross entropy of softmax(input) over dim 1: input [n, c, ...], target class indices [n, ...] or probabilities [n, c, ...].",
+    "Cross entropy of softmax(input) over dim 1: input [n, c, ...], target class indices [n, ...] or probabilities "
+    "[n, c, ...].",
     _cross_entropy,
 )
 
@@ -162,14 +175,19 @@ _loss(
 
 
 def _are_seen_to_differ(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
-    """Whether two shapes differ, without asking about sizes that are symbols: in rank, or in a dim where a number stands on either side."""
-    return len(a) != len(b) or any(x != y and type(x) is int and (type(y) is int or x == 1) for x, y in (*zip(a, b, strict=True), *zip(b, a, strict=True)))
+    """Whether two shapes differ, without asking about sizes that are symbols: in rank, or in a dim where a number
+    stands on either side."""
+    return len(a) != len(b) or any(
+        x != y and type(x) is int and (type(y) is int or x == 1)
+        for x, y in (*zip(a, b, strict=True), *zip(b, a, strict=True))
+    )
 
 
 def _pair(input: Any, target: Any) -> tuple[Any, Any]:
     if _are_seen_to_differ(input.dims, target.dims):
         warnings.warn(
-            f"Using a target size ({dims_text(target.dims)}) that is different to the input size ({dims_text(input.dims)}). This will likely lead to "
+            f"Using a target size ({dims_text(target.dims)}) that is different to the input size "
+            f"({dims_text(input.dims)}). This will likely lead to "
             "incorrect results due to broadcasting. Please ensure they have the same size.", stacklevel=8,
         )
     dims = broadcast_dims("loss", [tuple(input.dims), tuple(target.dims)])
@@ -270,8 +288,8 @@ def _binary_cross_entropy(input: Any, target: Any, weight: Any, size_average: An
     how = _reduction(size_average, reduce, reduction)
     if input.ndim != target.ndim or not same_dims(input.dims, target.dims):
         raise ValueProblem(
-            f"Using a target size ({dims_text(target.dims)}) that is different to the input size ({dims_text(input.dims)}) is deprecated. Please "
-            "ensure they have the same size."
+            f"Using a target size ({dims_text(target.dims)}) that is different to the input size "
+            f"({dims_text(input.dims)}) is deprecated. Please ensure they have the same size."
         )
     loss = aten._binary_cross_entropy(input, target)
     return _reduced(loss if weight is None else loss * weight, how)
@@ -317,7 +335,9 @@ def _bce_with_logits(
 ) -> Any:
     how = _reduction(size_average, reduce, reduction)
     if input.ndim != target.ndim or not same_dims(input.dims, target.dims):
-        raise ValueProblem(f"Target size ({dims_text(target.dims)}) must be the same as input size ({dims_text(input.dims)})")
+        raise ValueProblem(
+            f"Target size ({dims_text(target.dims)}) must be the same as input size ({dims_text(input.dims)})"
+        )
     logs = aten.log_sigmoid(input)
     if pos_weight is None:
         loss = (1 - target) * input - logs

@@ -20,25 +20,28 @@ from weft.types.tensor_type import TensorType, tensor_type
 # ---- layer norm
 
 
-def _check_normalized(name: str, input: TensorType, normalized_shape: Sequence[Dim], *affine: tuple[str, TensorType | None]) -> None:
+def _check_normalized(
+    name: str, input: TensorType, normalized_shape: Sequence[Dim], *affine: tuple[str, TensorType | None]
+) -> None:
     count = len(normalized_shape)
     if count == 0:
         raise ShapeError(
-            f"{name}: Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
-            "normalized_shape = []"
+            f"{name}: Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+            "but got normalized_shape = []"
         )
     if not input.is_complete:
         return
     if input.ndim < count or not same_dims(input.shape[input.ndim - count :], tuple(normalized_shape)):
         raise ShapeError(
-            f"Given normalized_shape={dims_text(normalized_shape)}, expected input with shape [*, {', '.join(map(str, normalized_shape))}], but got "
-            f"input of size{dims_text(input.shape)}"
+            f"Given normalized_shape={dims_text(normalized_shape)}, expected input with shape [*, "
+            f"{', '.join(map(str, normalized_shape))}], but got input of size{dims_text(input.shape)}"
         )
     for what, tensor in affine:
         if tensor is not None and tensor.is_complete and not same_dims(tensor.shape, tuple(normalized_shape)):
             raise ShapeError(
-                f"Expected {what} to be of same shape as normalized_shape, but got {what} of shape {dims_text(tensor.shape)} and "
-                f"normalized_shape = {dims_text(normalized_shape)}"
+                f"Expected {what} to be of same shape as normalized_shape, "
+                f"but got {what} of shape {dims_text(tensor.shape)} and normalized_shape = "
+                f"{dims_text(normalized_shape)}"
             )
 
 
@@ -59,7 +62,9 @@ def _last(count: int) -> list[int]:
     return list(range(-count, 0))
 
 
-def _layer_norm(input: Any, normalized_shape: Sequence[Dim], weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+def _layer_norm(
+    input: Any, normalized_shape: Sequence[Dim], weight: Any, bias: Any, eps: float
+) -> tuple[Any, Any, Any]:
     axes = _last(len(normalized_shape))
     x = widened(input)
     mean = aten.mean(x, axes, True)
@@ -108,7 +113,8 @@ def _layer_norm_back(
 
 
 native_layer_norm = define(
-    "aten::native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+    "aten::native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) "
+    "-> (Tensor, Tensor, Tensor)",
     "(x - mean) / sqrt(var + eps) over the last dims, times weight, plus bias; and the mean and 1 / sqrt(var + eps).",
     type=_layer_norm_type,
     decompose=_layer_norm,
@@ -118,8 +124,8 @@ native_layer_norm = define(
 )
 
 define(
-    "aten::layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) "
-    "-> Tensor",
+    "aten::layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
+    "bool cudnn_enable=True) -> Tensor",
     "(x - mean) / sqrt(var + eps) over the last dims, times weight, plus bias.",
     decompose=lambda input, normalized_shape, weight, bias, eps, cudnn_enable: aten.native_layer_norm(
         input, normalized_shape, weight, bias, eps
@@ -131,7 +137,9 @@ define(
 
 
 def _rms_norm(input: Any, normalized_shape: Sequence[Dim], weight: Any, eps: float | None) -> Any:
-    _check_normalized("rms_norm", _type_of(input), normalized_shape, ("weight", None if weight is None else _type_of(weight)))
+    _check_normalized(
+        "rms_norm", _type_of(input), normalized_shape, ("weight", None if weight is None else _type_of(weight))
+    )
     x = widened(input)
     if eps is None:
         eps = {"float64": 2.220446049250313e-16}.get(x.dtype.name, 1.1920928955078125e-07)
@@ -185,11 +193,12 @@ def _group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = Non
     for what, vector in (("weight", weight), ("bias", bias)):
         if vector is not None and (vector.ndim != 1 or not shape_env.equal(vector.dims[0], channels)):
             raise ShapeError(
-                f"Expected {what} to be a vector of size equal to the number of channels in input, but got {what} of shape "
-                f"{dims_text(vector.dims)} and input of shape {dims_text(input.dims)}"
+                f"Expected {what} to be a vector of size equal to the number of channels in input, "
+                f"but got {what} of shape {dims_text(vector.dims)} and input of shape {dims_text(input.dims)}"
             )
     shape_env.refuse_equal(dm.product(input.dims), num_groups, lambda: ValueProblem(
-        f"Expected more than 1 value per channel when training, got input size {dims_text(input.dims)} and num_groups={num_groups}"))
+        f"Expected more than 1 value per channel when training, got input size {dims_text(input.dims)} and "
+        f"num_groups={num_groups}"))
     x = widened(input)
     grouped = aten.reshape(x, (batch, num_groups, dm.floordiv(channels, num_groups) * dm.product(rest)))
     out = _affine(aten.reshape(_normalized_over(grouped, [2], eps), tuple(input.dims)), weight, bias)
@@ -197,9 +206,12 @@ def _group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = Non
 
 
 define(
-    "aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor",
+    "aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
+    "bool cudnn_enabled=True) -> Tensor",
     "Normalization over groups of channels (dim 1) and all places, for each sample.",
-    decompose=lambda input, num_groups, weight, bias, eps, cudnn_enabled: _group_norm(input, num_groups, weight, bias, eps),
+    decompose=lambda input, num_groups, weight, bias, eps, cudnn_enabled: _group_norm(
+        input, num_groups, weight, bias, eps
+    ),
     public=("weft", "nn.functional"),
     samples=draw(case(F(2, 4, 3), 2, F(4), F(4), 1e-3)),
 )
@@ -219,7 +231,8 @@ def _batch_norm(input: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, An
 
 define(
     "aten::batch_norm_train(Tensor input, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
-    "Normalization of each channel (dim 1) over the batch; also each channel's mean and biased variance, for the running statistics.",
+    "Normalization of each channel (dim 1) over the batch; also each channel's mean and biased variance, "
+    "for the running statistics.",
     decompose=_batch_norm,
     public=(),
     samples=draw(case(F(3, 2, 4), F(2), F(2), 1e-3)),
@@ -233,7 +246,8 @@ def _batch_norm_eval(input: Any, weight: Any, bias: Any, running_mean: Any, runn
 
 
 define(
-    "aten::batch_norm_eval(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float eps) -> Tensor",
+    "aten::batch_norm_eval(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
+    "float eps) -> Tensor",
     "Normalization of each channel (dim 1) by given statistics.",
     decompose=_batch_norm_eval,
     public=(),

@@ -42,17 +42,22 @@ def _pooled_size(size: Dim, kernel: int, stride: int, padding: int, dilation: in
 
 def _check(name: str, input: Any, rank: int, kernel: Ints, stride: Ints, padding: Ints) -> None:
     if input.ndim not in (rank + 1, rank + 2):
-        raise ShapeError(f"{name}: Expected {rank + 1}D or {rank + 2}D input, but got input of size {dims_text(input.dims)}")
+        raise ShapeError(
+            f"{name}: Expected {rank + 1}D or {rank + 2}D input, but got input of size {dims_text(input.dims)}"
+        )
     for d in input.dims[input.ndim - rank - 1 :]:
         shape_env.refuse_equal(d, 0, lambda: ShapeError(
-            f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got: {dims_text(input.dims)}"))
+            f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for "
+            f"input, but got: {dims_text(input.dims)}"))
     if any(k <= 0 for k in kernel):
         raise ShapeError(f"{name}: kernel size should be greater than zero, but got {list(kernel)}")
     if any(s <= 0 for s in stride):
         raise ShapeError(f"{name}: stride should not be zero")
     for p, k in zip(padding, kernel, strict=True):
         if p < 0 or 2 * p > k:
-            raise ShapeError(f"{name}: pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k}")
+            raise ShapeError(
+                f"{name}: pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k}"
+            )
 
 
 def _windows(x: Any, kernel: Ints, stride: Ints, dilation: Ints, sizes: Sequence[Dim]) -> Any:
@@ -138,7 +143,8 @@ def _greatest(self: Any, kernel: Ints, stride: Ints, before: Ints, after: Sequen
 
 
 def _greatest_back(
-    g: Any, result1: Any, self_dims: Sequence[Dim], kernel: Ints, stride: Ints, before: Ints, after: Sequence[Dim], dilation: Ints
+    g: Any, result1: Any, self_dims: Sequence[Dim], kernel: Ints, stride: Ints, before: Ints, after: Sequence[Dim],
+    dilation: Ints,
 ) -> Any:
     lead = len(self_dims) - len(kernel)
     spatial = self_dims[lead:]
@@ -152,10 +158,14 @@ def _greatest_back(
 def _greatest_along(op: Any, values: Any, tangents: Any, results: Any) -> tuple[Any, None]:
     kernel, stride, before, after, dilation = values[1:]
     picked = aten.unsqueeze(results[1], -1)
-    return aten.squeeze(aten.gather(_shown(tangents[0], kernel, stride, before, after, dilation, 0), -1, picked), -1), None
+    return (
+        aten.squeeze(aten.gather(_shown(tangents[0], kernel, stride, before, after, dilation, 0), -1, picked), -1), None
+    )
 
 
-def _greatest_type(self: TensorType, kernel: Ints, stride: Ints, before: Ints, after: Sequence[Dim], dilation: Ints) -> Any:
+def _greatest_type(
+    self: TensorType, kernel: Ints, stride: Ints, before: Ints, after: Sequence[Dim], dilation: Ints
+) -> Any:
     if self.dtype is not None and self.dtype.is_complex:
         raise DTypeError(f"max(): does not support complex input, got {self.dtype}")
     if self.dims is None:
@@ -170,7 +180,8 @@ def _greatest_type(self: TensorType, kernel: Ints, stride: Ints, before: Ints, a
 
 
 define(
-    "aten::_max_pool(Tensor self, int[] kernel, int[] stride, int[] before, int[] after, int[] dilation) -> (Tensor values, Tensor picked)",
+    "aten::_max_pool(Tensor self, int[] kernel, int[] stride, int[] before, int[] after, int[] dilation) "
+    "-> (Tensor values, Tensor picked)",
     "The greatest element of each window over the last dims, padded before and after, and its place within the window.",
     type=_greatest_type,
     decompose=_greatest,
@@ -195,7 +206,10 @@ def _max_pool(
     spatial = input.dims[-rank:]
     sizes = [_pooled_size(*each, ceil_mode) for each in zip(spatial, kernel, steps, pads, spread, strict=True)]
     if any(shape_env.less(s, 1) for s in sizes):
-        raise ShapeError(f"{name}: Given input size: {dims_text(input.dims)}. Calculated output size: {dims_text(sizes)}. Output size is too small")
+        raise ShapeError(
+            f"{name}: Given input size: {dims_text(input.dims)}. Calculated output size: {dims_text(sizes)}. "
+            "Output size is too small"
+        )
     after = _paddings_after(spatial, kernel, steps, pads, spread, sizes)
     values, picked = aten._max_pool(input, kernel, steps, pads, after, spread)
     return values, _flat_places(picked, kernel, steps, pads, spread, spatial) if is_placed else None
@@ -212,7 +226,9 @@ def _flat_places(picked: Any, kernel: Ints, stride: Ints, padding: Ints, dilatio
         rest = aten.floor_divide(rest, kernel[i])
     for i in range(rank):
         at = picked.ndim - rank + i
-        starts = aten.reshape(aten.arange(picked.dims[at]), tuple(picked.dims[at] if j == at else 1 for j in range(picked.ndim)))
+        starts = aten.reshape(
+            aten.arange(picked.dims[at]), tuple(picked.dims[at] if j == at else 1 for j in range(picked.ndim))
+        )
         along = starts * stride[i] - padding[i] + offsets[rank - 1 - i] * dilation[i]
         place = along if place is None else place * spatial[i] + along
     return place
@@ -220,7 +236,9 @@ def _flat_places(picked: Any, kernel: Ints, stride: Ints, padding: Ints, dilatio
 
 def _define_max_pool(rank: int) -> None:
     size = f"int[{rank}]"
-    arguments = f"Tensor self, {size} kernel_size, {size} stride=[], {size} padding=0, {size} dilation=1, bool ceil_mode=False"
+    arguments = (
+        f"Tensor self, {size} kernel_size, {size} stride=[], {size} padding=0, {size} dilation=1, bool ceil_mode=False"
+    )
 
     def both(*arguments: Any) -> Any:
         return _max_pool(True, rank, *arguments)
@@ -235,11 +253,13 @@ def _define_max_pool(rank: int) -> None:
 
     doc = f"The greatest element of each window over the last {rank} dims"
     define(f"aten::max_pool{rank}d({arguments}) -> Tensor", doc + ".", decompose=values, public=("weft",))
-    define(f"aten::max_pool{rank}d_with_indices({arguments}) -> (Tensor, Tensor)", doc + ", and where it is.", decompose=both,
-           public=("weft", "nn.functional"))
     define(
-        f"nn::max_pool{rank}d(Tensor input, {size} kernel_size, {size}? stride=None, {size} padding=0, {size} dilation=1, bool ceil_mode=False, "
-        "bool return_indices=False) -> Tensor",
+        f"aten::max_pool{rank}d_with_indices({arguments}) -> (Tensor, Tensor)", doc + ", and where it is.",
+        decompose=both, public=("weft", "nn.functional"),
+    )
+    define(
+        f"nn::max_pool{rank}d(Tensor input, {size} kernel_size, {size}? stride=None, {size} padding=0, "
+        f"{size} dilation=1, bool ceil_mode=False, bool return_indices=False) -> Tensor",
         doc + "; with return_indices also where it is.",
         decompose=functional,
         public=_PLACE,
@@ -250,19 +270,23 @@ def _define_max_pool(rank: int) -> None:
 
 
 def _avg_pool(
-    rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor: int | None
+    rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+    divisor: int | None,
 ) -> Any:
     name = f"avg_pool{rank}d"
     kernel = _each("kernel_size", kernel_size, rank)
     steps, pads = _each("stride", stride, rank, kernel), _each("padding", padding, rank)
     ones = (1,) * rank
     _check(name, input, rank, kernel, steps, pads)
-    if divisor == 0:
+    if divisor is not None and shape_env.equal(divisor, 0):
         raise ShapeError("divisor must be not zero")
     spatial = input.dims[-rank:]
     sizes = [_pooled_size(*each, 1, ceil_mode) for each in zip(spatial, kernel, steps, pads, strict=True)]
     if any(shape_env.less(s, 1) for s in sizes):
-        raise ShapeError(f"{name}: Given input size: {dims_text(input.dims)}. Calculated output size: {dims_text(sizes)}. Output size is too small")
+        raise ShapeError(
+            f"{name}: Given input size: {dims_text(input.dims)}. Calculated output size: {dims_text(sizes)}. "
+            "Output size is too small"
+        )
 
     def totals(x: Any) -> Any:
         return aten.sum(_windows(_framed(x, kernel, steps, pads, ones, sizes, 0), kernel, steps, ones, sizes), -1)
@@ -281,7 +305,8 @@ def _avg_pool(
 
 
 def _counts(
-    like: Any, kernel: Ints, stride: Ints, padding: Ints, sizes: Sequence[Dim], spatial: Sequence[Dim], count_include_pad: bool
+    like: Any, kernel: Ints, stride: Ints, padding: Ints, sizes: Sequence[Dim], spatial: Sequence[Dim],
+    count_include_pad: bool,
 ) -> Any:
     """How many elements each window holds: those of the input, or of the input with its padding."""
     rank = len(kernel)
@@ -299,12 +324,15 @@ def _define_avg_pool(rank: int) -> None:
     size = f"int[{rank}]"
     last = "" if rank == 1 else ", int? divisor_override=None"
 
-    def rule(input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor: Any = None) -> Any:
+    def rule(
+        input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+        divisor: Any = None,
+    ) -> Any:
         return _avg_pool(rank, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor)
 
     define(
-        f"aten::avg_pool{rank}d(Tensor self, {size} kernel_size, {size}? stride=None, {size} padding=0, bool ceil_mode=False, "
-        f"bool count_include_pad=True{last}) -> Tensor",
+        f"aten::avg_pool{rank}d(Tensor self, {size} kernel_size, {size}? stride=None, {size} padding=0, "
+        f"bool ceil_mode=False, bool count_include_pad=True{last}) -> Tensor",
         f"The mean of each window over the last {rank} dims.",
         decompose=rule,
         public=("weft", "nn.functional") if rank == 1 else _PLACE,
@@ -322,7 +350,9 @@ for _rank in (1, 2, 3):
 def adaptive_average(rank: int, input: Any, output_size: Any) -> Any:
     """Averages over n windows that cover each dim: separable, so one matrix of weights for each dim."""
     if input.ndim not in (rank + 1, rank + 2):
-        raise (ValueProblem if rank > 1 and input.ndim <= rank else ShapeError)(f"adaptive_avg_pool{rank}d(): Expected {rank + 1}D or {rank + 2}D tensor, but got {dims_text(input.dims)}")
+        raise (ValueProblem if rank > 1 and input.ndim <= rank else ShapeError)(
+            f"adaptive_avg_pool{rank}d(): Expected {rank + 1}D or {rank + 2}D tensor, but got {dims_text(input.dims)}"
+        )
     wanted = (output_size,) * rank if isinstance(output_size, int) else tuple(output_size)
     if len(wanted) != rank:
         raise ShapeError(f"adaptive_avg_pool{rank}d: output_size must be {rank} ints, got {list(wanted)}")
@@ -358,7 +388,10 @@ for _rank in (1, 2, 3):
 
 def _im2col(input: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
     if input.ndim not in (3, 4):
-        raise ShapeError(f"Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {dims_text(input.dims)}")
+        raise ShapeError(
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
+            f"but got: {dims_text(input.dims)}"
+        )
     kernel, spread = _each("kernel_size", kernel_size, 2), _each("dilation", dilation, 2)
     pads, steps = _each("padding", padding, 2), _each("stride", stride, 2)
     if any(v <= 0 for v in (*kernel, *spread, *steps)) or any(p < 0 for p in pads):
@@ -368,8 +401,9 @@ def _im2col(input: Any, kernel_size: Any, dilation: Any, padding: Any, stride: A
     sizes = [_pooled_size(*each, False) for each in zip(x.dims[2:], kernel, steps, pads, spread, strict=True)]
     if any(shape_env.less(s, 1) for s in sizes):
         raise ShapeError(
-            f"Given input with spatial size {dims_text(x.dims[2:])}, kernel_size={kernel}, dilation={spread}, padding={pads}, calculated shape of the "
-            f"array of sliding blocks as {dims_text(sizes)}, but its components must be at least one."
+            f"Given input with spatial size {dims_text(x.dims[2:])}, kernel_size={kernel}, dilation={spread}, "
+            f"padding={pads}, calculated shape of the array of sliding blocks as {dims_text(sizes)}, "
+            "but its components must be at least one."
         )
     shown = _windows(_framed(x, kernel, steps, pads, spread, sizes, 0), kernel, steps, spread, sizes)
     count = kernel[0] * kernel[1]

@@ -8,7 +8,8 @@ from weft.ops.packet import aten
 
 
 def limit_rows(weight: Any, input: Any, max_norm: float, norm_type: float) -> None:
-    """Scale the rows that `input` names down to norm max_norm, without history. A mask says which, so that their number need not be known."""
+    """Scale the rows that `input` names down to norm max_norm, without history. A mask says which, so that their number
+    need not be known."""
     table = weight.detach()
     norms = aten.linalg_vector_norm(table, norm_type, 1, True)
     rows = aten.arange(weight.dims[0])

@@ -38,7 +38,9 @@ def _batch_norm(
         return _of_nothing(input, weight, bias)
     if input.ndim < 2:
         raise ShapeError(f"batch_norm: expected at least 2D input, got {dims_text(input.dims)}")
-    for name, vector in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):
+    for name, vector in (
+        (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias))
+    ):
         if vector is not None and not shape_env.equal(vector.dims[0], input.dims[1]):
             raise ShapeError(f"{name} should contain {input.dims[1]} elements not {vector.dims[0]}")
     if not training:
@@ -56,16 +58,18 @@ def _batch_norm(
 
 
 define(
-    "nn::batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor? bias=None, bool training=False, "
-    "float momentum=0.1, float eps=1e-05) -> Tensor",
-    "Normalization of each channel (dim 1) by the batch's statistics (training, which also updates the running ones in place) or by the running ones.",
+    "nn::batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor? bias=None, "
+    "bool training=False, float momentum=0.1, float eps=1e-05) -> Tensor",
+    "Normalization of each channel (dim 1) by the batch's statistics (training, which also updates the running ones "
+    "in place) or by the running ones.",
     decompose=_batch_norm,
     public=("nn.functional",),
 )
 
 
 def _instance_norm(
-    input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, use_input_stats: bool, momentum: float, eps: float
+    input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any,
+    use_input_stats: bool, momentum: float, eps: float,
 ) -> Any:
     if input.ndim < 2:
         raise ShapeError(f"instance_norm: expected at least 2D input, got {dims_text(input.dims)}")
@@ -93,7 +97,8 @@ def _instance_norm(
 
 
 define(
-    f"nn::instance_norm(Tensor input, {_STATISTICS}, bool use_input_stats=True, float momentum=0.1, float eps=1e-05) -> Tensor",
+    f"nn::instance_norm(Tensor input, {_STATISTICS}, bool use_input_stats=True, float momentum=0.1, "
+    "float eps=1e-05) -> Tensor",
     "Normalization of each channel of each sample over its places.",
     decompose=_instance_norm,
     public=("nn.functional",),

@@ -60,10 +60,13 @@ define(
     "x - lambd above lambd, x + lambd below -lambd, 0 between.",
     type=Pointwise(_SOFTSHRINK, over=("self",), accepts=_is_float, wants="floating point tensors"),
     decompose=_softshrink,
+    specialize={"lambd": lambda lambd: lambd < 0},  # refused
     out=True,
     public=_F,
     vjp={"self": lambda g, self, lambd: aten.where(_outside(self, lambd), g, 0)},
     samples=draw(case(F(3, 4)), case(F(5), 1.2)),
     reference=lambda x, lambd: np.sign(x) * np.maximum(np.abs(x) - lambd, 0),
 )
-define("aten::tanhshrink(Tensor self) -> Tensor", "x - tanh(x).", decompose=lambda self: self - aten.tanh(self), public=_F)
+define(
+    "aten::tanhshrink(Tensor self) -> Tensor", "x - tanh(x).", decompose=lambda self: self - aten.tanh(self), public=_F
+)

@@ -21,14 +21,21 @@ def _each(name: str, what: str, value: Any, rank: int) -> tuple[int, ...]:
     return values
 
 
-def _sizes(input: Any, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...], given: Any) -> tuple[Dim, ...]:
+def _sizes(
+    input: Any, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...], given: Any
+) -> tuple[Dim, ...]:
     rank = len(kernel)
-    usual = tuple((d - 1) * s + k - 2 * p for d, k, s, p in zip(input.dims[-rank:], kernel, stride, padding, strict=True))
+    usual = tuple(
+        (d - 1) * s + k - 2 * p for d, k, s, p in zip(input.dims[-rank:], kernel, stride, padding, strict=True)
+    )
     if given is None:
         return usual
     wanted: tuple[Dim, ...] = tuple(given)[-rank:] if len(given) == rank + 2 else tuple(given)
     if len(wanted) != rank:
-        raise ValueProblem(f"output_size should be a sequence containing {rank} or {rank + 2} elements, but it has a length of '{len(wanted)}'")
+        raise ValueProblem(
+            f"output_size should be a sequence containing {rank} or {rank + 2} elements, "
+            f"but it has a length of '{len(wanted)}'"
+        )
     for d, size, s in zip(usual, wanted, stride, strict=True):
         if not (shape_env.less(d - s, size) and shape_env.less(size, d + s)):
             raise ValueProblem(f"invalid output_size {list(wanted)} (each must be within one stride of {list(usual)})")
@@ -42,10 +49,15 @@ def _unpool(rank: int, input: Any, indices: Any, kernel_size: Any, stride: Any, 
     if indices.dtype is not dt.int64:
         raise DTypeError(f"elements in indices should be type int64 but got: {indices.dtype}")
     if input.ndim not in (rank + 1, rank + 2):
-        raise ShapeError(f"Input to {name} should be a {rank + 1}d or {rank + 2}d Tensor, but got a tensor with {input.ndim} dimensions.")
+        raise ShapeError(
+            f"Input to {name} should be a {rank + 1}d or {rank + 2}d Tensor, "
+            f"but got a tensor with {input.ndim} dimensions."
+        )
     if input.ndim != indices.ndim or not same_dims(input.dims, indices.dims):
-        raise ShapeError(f"Expected shape of indices to be same as that of the input tensor ({dims_text(input.dims)}) but got indices tensor with shape: "
-                         f"{dims_text(indices.dims)}")
+        raise ShapeError(
+            f"Expected shape of indices to be same as that of the input tensor ({dims_text(input.dims)}) but got "
+            f"indices tensor with shape: {dims_text(indices.dims)}"
+        )
     if rank == 3 and any(s <= 0 for s in steps):
         raise ShapeError(f"strides should be greater than zero, but got stride: {list(steps)}")
     sizes = _sizes(input, kernel, steps, pads, output_size)
@@ -58,9 +70,10 @@ def _unpool(rank: int, input: Any, indices: Any, kernel_size: Any, stride: Any, 
 
 for _rank in (1, 2, 3):
     define(
-        f"nn::max_unpool{_rank}d(Tensor input, Tensor indices, int[{_rank}] kernel_size, int[{_rank}]? stride=None, int[{_rank}] padding=0, "
-        "int[]? output_size=None) -> Tensor",
-        f"The inverse of max_pool{_rank}d as far as there is one: each value at the place that indices name, zeros elsewhere.",
+        f"nn::max_unpool{_rank}d(Tensor input, Tensor indices, int[{_rank}] kernel_size, int[{_rank}]? stride=None, "
+        f"int[{_rank}] padding=0, int[]? output_size=None) -> Tensor",
+        f"The inverse of max_pool{_rank}d as far as there is one: each value at the place that indices name, "
+        "zeros elsewhere.",
         decompose=lambda *args, rank=_rank: _unpool(rank, *args),
         public=("nn.functional",),
     )

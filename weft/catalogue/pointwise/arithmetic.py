@@ -9,7 +9,7 @@ import numpy as np
 from weft.catalogue.families import alias, conjugate, pointwise, scaled
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
-from weft.ops.rules import Pointwise, is_real
+from weft.ops.rules import Pointwise, is_real, kind_of_number
 from weft.support.errors import DTypeError, StateError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
@@ -34,11 +34,15 @@ class _Scaled(Pointwise):
 
     def compute_dtype(self, args: tuple[Any, ...]) -> DType:
         joined, factor = super().compute_dtype(args), args[-1]
-        if type(factor) is float and joined.category <= dt.INT:
-            raise DTypeError(f"{self.schema.base}: For integral input tensors, argument {self.schema.arguments[-1].name} must not be a "
-                             "floating point number.")
+        if kind_of_number(factor) is float and joined.category <= dt.INT:
+            raise DTypeError(
+                f"{self.schema.base}: For integral input tensors, argument {self.schema.arguments[-1].name} must not "
+                "be a floating point number."
+            )
         if type(factor) is bool and joined is not dt.bool_:
-            raise DTypeError(f"{self.schema.base}: Boolean {self.schema.arguments[-1].name} only supported for Boolean results.")
+            raise DTypeError(
+                f"{self.schema.base}: Boolean {self.schema.arguments[-1].name} only supported for Boolean results."
+            )
         return joined
 
 
@@ -48,8 +52,10 @@ class _NoBool(_Scaled):
     def compute_dtype(self, args: tuple[Any, ...]) -> DType:
         joined = super().compute_dtype(args)
         if any(type(a) is bool or (isinstance(a, TensorType) and a.dtype is dt.bool_) for a in args[:2]):
-            raise DTypeError(f"{self.schema.base}: Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
-                             "invert a mask, use the `~` or `logical_not()` operator instead.")
+            raise DTypeError(
+                f"{self.schema.base}: Subtraction, the `-` operator, with a bool tensor is not supported. "
+                "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+            )
         return joined
 
 
@@ -189,8 +195,10 @@ class _Negation(Pointwise):
     def compute_dtype(self, args: tuple[Any, ...]) -> DType:
         joined = super().compute_dtype(args)
         if joined is dt.bool_:
-            raise DTypeError("neg: Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
-                             "`logical_not()` operator instead.")
+            raise DTypeError(
+                "neg: Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a "
+                "mask, use the `~` or `logical_not()` operator instead."
+            )
         return joined
 
 

@@ -29,7 +29,8 @@ class _Cast(Pointwise):
 
 to_copy = pointwise(
     "aten::_to_copy(Tensor self, ScalarType? dtype=None) -> Tensor",
-    "A copy with another dtype: floats truncate to integers, anything to bool is `!= 0`, complex to real drops the imaginary part.",
+    "A copy with another dtype: floats truncate to integers, anything to bool is `!= 0`, complex to real drops the "
+    "imaginary part.",
     scalar=lambda s, x, dtype: x if dtype is None else s.cast(x, dtype),
     rule=_Cast,
     keep=("self",),
@@ -105,7 +106,8 @@ def _define_named_cast(name: str, dtype: DType) -> None:
 
 
 for _name, _dtype in {
-    "bool": dt.bool_, "byte": dt.uint8, "char": dt.int8, "short": dt.int16, "int": dt.int32, "long": dt.int64, "half": dt.float16,
-    "bfloat16": dt.bfloat16, "float": dt.float32, "double": dt.float64, "cfloat": dt.complex64, "cdouble": dt.complex128,
+    "bool": dt.bool_, "byte": dt.uint8, "char": dt.int8, "short": dt.int16, "int": dt.int32, "long": dt.int64,
+    "half": dt.float16, "bfloat16": dt.bfloat16, "float": dt.float32, "double": dt.float64, "cfloat": dt.complex64,
+    "cdouble": dt.complex128,
 }.items():
     _define_named_cast(_name, _dtype)

@@ -1,4 +1,5 @@
-"""Pointwise choice: the greater or smaller of two, clamping, where, replacing NaN, and writing into a tensor (copy, fill)."""
+"""Pointwise choice: the greater or smaller of two, clamping, where, replacing NaN, and writing into a tensor
+(copy, fill)."""
 
 from __future__ import annotations
 
@@ -94,7 +95,8 @@ fmin = pointwise(
 
 
 def _check_whole(tensor: Any, numbers: Sequence[Any]) -> None:
-    """Refuse integers that an integer tensor's dtype, which the result has, does not hold: wrapped around they would be chosen."""
+    """Refuse integers that an integer tensor's dtype, which the result has, does not hold:
+    wrapped around they would be chosen."""
     if isinstance(tensor, TensorType) and tensor.dtype is not None and tensor.dtype.category == dt.INT:
         for number in numbers:
             if type(number) is int:
@@ -111,7 +113,9 @@ class _Condition(Pointwise):
     def __call__(self, *args: Any) -> Any:
         condition = args[0]
         if isinstance(condition, TensorType) and condition.dtype not in (None, dt.bool_, dt.uint8):
-            raise DTypeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}")
+            raise DTypeError(
+                f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}"
+            )
         self.check_numbers(args)
         return super().__call__(*args)
 
@@ -151,8 +155,10 @@ class _IntoSelf(Pointwise):
         if isinstance(source, TensorType) and target.is_complete and source.is_complete:
             joined = broadcast_dims(self.schema.base, [target.shape, source.shape])
             if not same_dims(joined, target.shape):
-                raise ShapeError(f"{self.schema.base}: output with shape {dims_text(target.shape)} doesn't match the broadcast shape "
-                                 f"{dims_text(joined)}; the source has shape {dims_text(source.shape)}")
+                raise ShapeError(
+                    f"{self.schema.base}: output with shape {dims_text(target.shape)} doesn't match the broadcast "
+                    f"shape {dims_text(joined)}; the source has shape {dims_text(source.shape)}"
+                )
         return target
 
     def check_numbers(self, args: tuple[Any, ...]) -> None:
@@ -172,6 +178,7 @@ copy = pointwise(
     out=False,
     reference=lambda x, src, non_blocking: np.broadcast_to(src, x.shape).astype(x.dtype),
     identity=lambda self, src, non_blocking: 1,
+    crosses_devices=True,
 )
 
 fill_tensor = pointwise(
@@ -185,6 +192,7 @@ fill_tensor = pointwise(
     out=False,
     vjp={"value": lambda g: g},
     reference=lambda x, value: np.full_like(x, value),
+    is_splat=True,
 )
 
 fill = pointwise(
@@ -198,6 +206,7 @@ fill = pointwise(
     out=False,
     vjp={"self": lambda g: aten.zeros_like(g)},
     reference=lambda x, value: np.full_like(x, value),
+    is_splat=True,
 )
 
 zero = pointwise(
@@ -208,6 +217,7 @@ zero = pointwise(
     numbers=False,
     vjp={"self": lambda g: aten.zeros_like(g)},
     reference=np.zeros_like,
+    is_splat=True,
 )
 
 
@@ -335,10 +345,13 @@ def _numpy_nan_to_num(x: Any, nan: float | None, posinf: float | None, neginf: f
     return np.nan_to_num(x, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 
 
-_nan_to_num = parse_schema("aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor")
+_nan_to_num = parse_schema(
+    "aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"
+)
 nan_to_num = define(
     _nan_to_num,
-    "The tensor with NaN replaced by `nan` (0), infinities by `posinf` and `neginf` (the dtype's greatest and least number).",
+    "The tensor with NaN replaced by `nan` (0), infinities by `posinf` and `neginf` (the dtype's greatest and "
+    "least number).",
     type=Pointwise(_nan_to_num, over=("self",)),
     decompose=_replace_nan,
     vjp={"self": lambda g, self: aten.where(aten.isfinite(self), g, 0)},

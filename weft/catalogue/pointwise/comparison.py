@@ -17,7 +17,8 @@ from weft.types.tensor_type import BOOL, TensorType
 
 
 class _Comparison(Pointwise):
-    """The rule of comparisons: operands are compared in their joint dtype, a half precision too, so that a number is rounded as the elements are."""
+    """The rule of comparisons: operands are compared in their joint dtype, a half precision too, so that a number
+    is rounded as the elements are."""
 
     def operand_dtype(self, args: tuple[Any, ...]) -> DType:
         return self.compute_dtype(args)
@@ -51,7 +52,8 @@ for _name, _op in (("not_equal", ne), ("less", lt), ("less_equal", le), ("greate
 def _question(name: str, words: str, body: Callable[..., Any], reference: Callable[..., Any], **fields: Any) -> Op:
     return pointwise(
         f"aten::{name}(Tensor self) -> Tensor", f"Whether each element is {words}.", scalar=body, result="bool",
-        vjp=NOT_DIFFERENTIABLE, reference=reference, inplace=False, out=fields.pop("out", False), numbers=False, **fields,
+        vjp=NOT_DIFFERENTIABLE, reference=reference, inplace=False,
+        out=fields.pop("out", False), numbers=False, **fields,
     )
 
 
@@ -76,22 +78,25 @@ isinf = _question("isinf", "infinite", _unless_integer(lambda s, x: s.isinf(x), 
 isfinite = _question("isfinite", "finite", _unless_integer(lambda s, x: s.isfinite(x), True), np.isfinite)
 _INF = float("inf")
 isposinf = _question(
-    "isposinf", "positive infinity", _unless_integer(lambda s, x: s.eq(x, s.const(_INF, s.dtype(x))), False), np.isposinf,
-    accepts=is_real, out=True)
+    "isposinf", "positive infinity", _unless_integer(lambda s, x: s.eq(x, s.const(_INF, s.dtype(x))), False),
+    np.isposinf, accepts=is_real, out=True)
 isneginf = _question(
-    "isneginf", "negative infinity", _unless_integer(lambda s, x: s.eq(x, s.const(-_INF, s.dtype(x))), False), np.isneginf,
-    accepts=is_real, out=True)
+    "isneginf", "negative infinity", _unless_integer(lambda s, x: s.eq(x, s.const(-_INF, s.dtype(x))), False),
+    np.isneginf, accepts=is_real, out=True)
 isreal = _question(
     "isreal", "a number without imaginary part",
-    lambda s, x: s.eq(s.imag(x), s.const(0, s.dtype(s.imag(x)))) if s.dtype(x).is_complex else s.const(True, dt.bool_), np.isreal)
+    lambda s, x: s.eq(s.imag(x), s.const(0, s.dtype(s.imag(x)))) if s.dtype(x).is_complex else s.const(True, dt.bool_),
+    np.isreal)
 
 
 def _sign_bit(s: Any, x: Any) -> Any:
     return s.lt(x, s.const(0, s.dtype(x))) if s.dtype(x).category <= dt.INT else s.signbit(x)
 
 
-signbit = _question("signbit", "negative (-0.0 included)", _sign_bit, lambda x: np.signbit(x) if x.dtype.kind == "f" else x < 0,
-                    accepts=is_real, out=True)
+signbit = _question(
+    "signbit", "negative (-0.0 included)", _sign_bit, lambda x: np.signbit(x) if x.dtype.kind == "f" else x < 0,
+    accepts=is_real, out=True,
+)
 
 
 class _SameDTypes(Pointwise):
@@ -212,7 +217,8 @@ bitwise_and = _bits("bitwise_and", "Tensor", "Bits set in both", lambda s, a, b:
 bitwise_or = _bits("bitwise_or", "Tensor", "Bits set in either", lambda s, a, b: s.bit_or(a, b), np.bitwise_or)
 bitwise_xor = _bits("bitwise_xor", "Tensor", "Bits set in exactly one", lambda s, a, b: s.bit_xor(a, b), np.bitwise_xor)
 bitwise_left_shift = _bits(
-    "bitwise_left_shift", "Tensor", "Bits moved up by `other` places", lambda s, a, b: s.shl(a, b), np.left_shift, _is_int)
+    "bitwise_left_shift", "Tensor", "Bits moved up by `other` places",
+    lambda s, a, b: s.shl(a, b), np.left_shift, _is_int)
 bitwise_right_shift = _bits(
     "bitwise_right_shift", "Tensor", "Bits moved down by `other` places, keeping the sign", lambda s, a, b: s.shr(a, b),
     np.right_shift, _is_int)

@@ -1,4 +1,5 @@
-"""Complex numbers: conjugate, angle, and numbers from their parts. (The views real, imag and view_as_* are in shapes/complex_views.py.)"""
+"""Complex numbers: conjugate, angle, and numbers from their parts.
+(The views real, imag and view_as_* are in shapes/complex_views.py.)"""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ conj = define(
     "aten::conj(Tensor self) -> Tensor",
     "Complex conjugate; a real tensor is returned itself.",
     type=conj_physical.type,
-    decompose=lambda self: aten.conj_physical(self) if getattr(dtype_of(self), "is_complex", isinstance(self, complex)) else self,
+    decompose=lambda self: aten.conj_physical(self) if getattr(dtype_of(
+        self
+    ), "is_complex", isinstance(self, complex)) else self,
     numbers=True,
     reference=np.conjugate,
     identity=lambda self: None if getattr(dtype_of(self), "is_complex", True) else 0,

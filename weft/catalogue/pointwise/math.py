@@ -29,7 +29,9 @@ def _unary(name: str, doc: str, vjp: Vjp, reference: Callable[..., Any], real: b
 
 
 exp = _unary("exp", "e to the power of each element.", {"self": lambda g, result: g * conjugate(result)}, np.exp)
-exp2 = _unary("exp2", "2 to the power of each element.", {"self": lambda g, result: g * conjugate(result) * LN2}, np.exp2)
+exp2 = _unary(
+    "exp2", "2 to the power of each element.", {"self": lambda g, result: g * conjugate(result) * LN2}, np.exp2
+)
 expm1 = _unary(
     "expm1", "exp(x) - 1, accurate near 0.", {"self": lambda g, result: g * conjugate(result + 1)}, np.expm1)
 log = _unary("log", "Natural logarithm.", {"self": lambda g, self: g / conjugate(self)}, np.log)
@@ -38,24 +40,33 @@ log10 = _unary("log10", "Logarithm to base 10.", {"self": lambda g, self: g / co
 log1p = _unary("log1p", "log(1 + x), accurate near 0.", {"self": lambda g, self: g / conjugate(self + 1)}, np.log1p)
 sqrt = _unary("sqrt", "Square root.", {"self": lambda g, result: g / conjugate(2 * result)}, np.sqrt)
 rsqrt = _unary(
-    "rsqrt", "1 / sqrt(x).", {"self": lambda g, result: -0.5 * g * conjugate(result * result * result)}, lambda x: 1 / np.sqrt(x))
+    "rsqrt", "1 / sqrt(x).", {"self": lambda g, result: -0.5 * g * conjugate(result * result * result)},
+    lambda x: 1 / np.sqrt(x))
 sin = _unary("sin", "Sine of an angle in radians.", {"self": lambda g, self: g * conjugate(aten.cos(self))}, np.sin)
 cos = _unary("cos", "Cosine of an angle in radians.", {"self": lambda g, self: g * -conjugate(aten.sin(self))}, np.cos)
-tan = _unary("tan", "Tangent of an angle in radians.", {"self": lambda g, result: g * conjugate(1 + result * result)}, np.tan)
+tan = _unary(
+    "tan", "Tangent of an angle in radians.", {"self": lambda g, result: g * conjugate(1 + result * result)}, np.tan
+)
 asin = _unary("asin", "Inverse sine.", {"self": lambda g, self: g * conjugate(aten.rsqrt(1 - self * self))}, np.arcsin)
-acos = _unary("acos", "Inverse cosine.", {"self": lambda g, self: g * -conjugate(aten.rsqrt(1 - self * self))}, np.arccos)
+acos = _unary(
+    "acos", "Inverse cosine.", {"self": lambda g, self: g * -conjugate(aten.rsqrt(1 - self * self))}, np.arccos
+)
 atan = _unary("atan", "Inverse tangent.", {"self": lambda g, self: g / conjugate(self * self + 1)}, np.arctan)
 sinh = _unary("sinh", "Hyperbolic sine.", {"self": lambda g, self: g * conjugate(aten.cosh(self))}, np.sinh)
 cosh = _unary("cosh", "Hyperbolic cosine.", {"self": lambda g, self: g * conjugate(aten.sinh(self))}, np.cosh)
 tanh = _unary("tanh", "Hyperbolic tangent.", {"self": lambda g, result: g * conjugate(1 - result * result)}, np.tanh)
 asinh = _unary(
-    "asinh", "Inverse hyperbolic sine.", {"self": lambda g, self: g * conjugate(aten.rsqrt(self * self + 1))}, np.arcsinh)
+    "asinh", "Inverse hyperbolic sine.", {"self": lambda g, self: g * conjugate(aten.rsqrt(self * self + 1))},
+    np.arcsinh)
 acosh = _unary(
     "acosh", "Inverse hyperbolic cosine.",
     {"self": lambda g, self: g * conjugate(aten.rsqrt(self - 1) * aten.rsqrt(self + 1))}, np.arccosh)
-atanh = _unary("atanh", "Inverse hyperbolic tangent.", {"self": lambda g, self: g / conjugate(1 - self * self)}, np.arctanh)
+atanh = _unary(
+    "atanh", "Inverse hyperbolic tangent.", {"self": lambda g, self: g / conjugate(1 - self * self)}, np.arctanh
+)
 sigmoid = _unary(
-    "sigmoid", "1 / (1 + exp(-x)).", {"self": lambda g, result: g * conjugate(result * (1 - result))}, lambda x: 1 / (1 + np.exp(-x)))
+    "sigmoid", "1 / (1 + exp(-x)).", {"self": lambda g, result: g * conjugate(result * (1 - result))},
+    lambda x: 1 / (1 + np.exp(-x)))
 
 for _op in (asin, acos, atan, asinh, acosh, atanh):
     alias(f"aten::arc{_op.base[1:]}(Tensor self) -> Tensor", _op)
@@ -110,7 +121,10 @@ copysign = pointwise(
     "The magnitude of self with the sign of other.",
     scalar=lambda s, x, y: s.copysign(x, y),
     compute="real_float",
-    vjp={"self": lambda g, self, result: g * aten.where(self == 0, 0, result / self), "other": lambda g: aten.zeros_like(g)},
+    vjp={
+        "self": lambda g, self, result: g * aten.where(self == 0, 0, result / self),
+        "other": lambda g: aten.zeros_like(g),
+    },
     reference=np.copysign,
 )
 
@@ -143,13 +157,17 @@ def _power_base_gradient(g: Any, self: Any, exponent: Any) -> Any:
 
 def _power_exponent_gradient(g: Any, self: Any, exponent: Any, result: Any) -> Any:
     """g * self^exponent * log(self), and 0 where the base is 0 and the exponent not negative."""
-    base = aten._to_copy(self, result.dtype) if result.dtype.is_complex and not self.dtype.is_complex else self  # a negative one has a complex logarithm
+    # a negative one has a complex logarithm
+    base = aten._to_copy(self, result.dtype) if result.dtype.is_complex and not self.dtype.is_complex else self
     slope = g * conjugate(result * aten.log(base))
     return aten.where(aten.logical_and(self == 0, _not_negative(exponent)), 0, slope)
 
 
 def _not_negative(exponent: Any) -> Any:
-    return exponent >= 0 if not exponent.dtype.is_complex else aten.logical_and(aten.imag(exponent) == 0, aten.real(exponent) >= 0)
+    return (
+        exponent >= 0 if not exponent.dtype.is_complex
+        else aten.logical_and(aten.imag(exponent) == 0, aten.real(exponent) >= 0)
+    )
 
 
 def _scalar_power_gradient(g: Any, self: Any, exponent: Any, result: Any) -> Any:
@@ -173,6 +191,7 @@ pow_number = pointwise(
     "Each element to the power of a number.",
     scalar=lambda s, x, e: s.pow(x, e),
     rule=_Power,
+    specialize={"exponent": lambda exponent: exponent == 0 or (type(exponent) is int and exponent < 0)},
     numbers=False,
     vjp={"self": _power_base_gradient},
     reference=np.power,

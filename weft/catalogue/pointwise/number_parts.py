@@ -25,7 +25,9 @@ def _is_whole(d: DType) -> bool:
     return d.category == dt.INT
 
 
-def _of_two(name: str, doc: str, ufunc: Any, accepts: Any, wants: str, samples: Any, vjp: Any = NOT_DIFFERENTIABLE) -> None:
+def _of_two(
+    name: str, doc: str, ufunc: Any, accepts: Any, wants: str, samples: Any, vjp: Any = NOT_DIFFERENTIABLE
+) -> None:
     schema = parse_schema(f"aten::{name}(Tensor self, Tensor other) -> Tensor")
     rule = Pointwise(schema, accepts=accepts, wants=wants)
 
@@ -36,10 +38,19 @@ def _of_two(name: str, doc: str, ufunc: Any, accepts: Any, wants: str, samples: 
     define(schema, doc, type=rule, kernel=kernel, vjp=vjp, inplace=True, out=True, samples=samples, reference=ufunc)
 
 
-_of_two("gcd", "The greatest common divisor, never negative.", np.gcd, _is_whole, "integers", draw(case(I(3, 4, high=30), I(4, high=30))))
-_of_two("lcm", "The least common multiple, never negative.", np.lcm, _is_whole, "integers", draw(case(I(3, 4, high=30), I(4, high=30))))
-_of_two("nextafter", "The next number that the dtype holds from self towards other.", np.nextafter, lambda d: d.is_floating_point, "floating point numbers",
-        draw(case(F(3, 4), F(4))), {"self": lambda g: g, "other": lambda g: aten.zeros_like(g)})
+_of_two(
+    "gcd", "The greatest common divisor, never negative.", np.gcd, _is_whole, "integers",
+    draw(case(I(3, 4, high=30), I(4, high=30))),
+)
+_of_two(
+    "lcm", "The least common multiple, never negative.", np.lcm, _is_whole, "integers",
+    draw(case(I(3, 4, high=30), I(4, high=30))),
+)
+_of_two(
+    "nextafter", "The next number that the dtype holds from self towards other.", np.nextafter,
+    lambda d: d.is_floating_point, "floating point numbers", draw(case(F(3, 4), F(4))),
+    {"self": lambda g: g, "other": lambda g: aten.zeros_like(g)},
+)
 
 
 def _frexp_type(self: TensorType) -> tuple[TensorType, TensorType]:

@@ -33,13 +33,18 @@ def _geometric(self: Any, p: Any, generator: Any) -> Any:
     """The number of the first success: ceil(log(1 - u) / log(1 - p)), at least 1."""
     if isinstance(p, (int, float)) and not 0 < p < 1:
         raise StateError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-    drawn = aten.log1p(-uniform_values(self.dims, _precise(self), generator)) / aten.log1p(aten.full((), -p, dtype=_precise(self)))
+    drawn = aten.log1p(-uniform_values(self.dims, _precise(self), generator)) / aten.log1p(aten.full(
+        (), -p, dtype=_precise(self)
+    ))
     return aten._to_copy(aten.clamp_min(aten.ceil(drawn), 1), dtype=self.dtype)
 
 
 for _name, _arguments, _words, _make in (
     ("cauchy", "float median=0, float sigma=1", "Cauchy numbers with a median and a half width", _cauchy),
-    ("log_normal", "float mean=1, float std=2", "Exponentials of normal numbers with a mean and a standard deviation", _log_normal),
+    (
+        "log_normal", "float mean=1, float std=2",
+        "Exponentials of normal numbers with a mean and a standard deviation", _log_normal,
+    ),
 ):
     define(
         f"aten::{_name}(Tensor self, {_arguments}, *, Generator? generator=None) -> Tensor",

@@ -1,7 +1,9 @@
-"""One random element from (counter, key): the bodies of the random operators, in operations whose bits are the same everywhere.
+"""One random element from (counter, key): the bodies of the random operators, in operations whose bits are
+the same everywhere.
 
-Only wrapping int64 arithmetic, masks, conversions and float + - * / sqrt are used, in a fixed order and never contracted, so NumPy and
-native code agree to the last bit. Random bits: Widynski's "squares" (arXiv:2004.06278) of a 64-bit counter.
+Only wrapping int64 arithmetic, masks, conversions and float + - * / sqrt are used, in a fixed order and never
+contracted, so NumPy and native code agree to the last bit. Random bits: Widynski's "squares" (arXiv:2004.06278)
+of a 64-bit counter.
 """
 
 from __future__ import annotations
@@ -73,7 +75,8 @@ _LOG_PARTS = {dt.float32: (23, 0x3F3504F3, 5), dt.float64: (52, 0x3FE6A09E667F3B
 
 
 def positive_log(s: Any, x: Any) -> Any:
-    """log of a positive normal number: k log 2 + 2 artanh((m - 1) / (m + 1)) with x = 2**k m, m in [sqrt(1/2), sqrt(2)).
+    """log of a positive normal number: k log 2 + 2 artanh((m - 1) / (m + 1)) with x = 2**k m,
+    m in [sqrt(1/2), sqrt(2)).
 
     Error at most 2 ulp for x < 1/2.
     """
@@ -117,7 +120,8 @@ def lower_quantile(s: Any, p: Any) -> Any:
 
 
 def normal(s: Any, counter: Any, key: Any, dtype: DType) -> Any:
-    """A standard normal number: the sign is one random bit, the magnitude the quantile of (m + 1/2) 2**-54 for 53 random bits m.
+    """A standard normal number: the sign is one random bit, the magnitude the quantile of (m + 1/2)
+    2**-54 for 53 random bits m.
 
     So tails reach 8.2 standard deviations in every dtype; half precisions round a float32.
     """

@@ -1,8 +1,9 @@
-"""Random numbers. A public entry draws (key, offset) from a generator, in Python's call order, and opens to a pure inner entry.
+"""Random numbers. A public entry draws (key, offset) from a generator, in Python's call order,
+and opens to a pure inner entry.
 
-So a draw is a function of (key, counter) alone: eager, captured and lazy programs, and any split of the work, give the same numbers. The
-offset advances by the number of elements, also where nothing uses the result. The pure inner entries (`_uniform`, `_normal`, ...) are pointwise
-over a tensor of counters; their bodies are in draws.py.
+So a draw is a function of (key, counter) alone: eager, captured and lazy programs, and any split of the work,
+give the same numbers. The offset advances by the number of elements, also where nothing uses the result. The pure inner
+entries (`_uniform`, `_normal`, ...) are pointwise over a tensor of counters; their bodies are in draws.py.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ random_bits = _inner(
 )
 uniform_at = _inner(
     "aten::_uniform(Tensor counter, Scalar key, *, ScalarType dtype) -> Tensor",
-    "A number in [0, 1) for each counter, a multiple of 2**-24 in float32, 2**-53 in float64, 2**-11 in float16, 2**-8 in bfloat16.",
+    "A number in [0, 1) for each counter, a multiple of 2**-24 in float32, 2**-53 in float64, 2**-11 in float16, "
+    "2**-8 in bfloat16.",
     draws.uniform,
 )
 normal_at = _inner(
@@ -66,7 +68,8 @@ integer_at = _inner(
 )
 
 
-transforms: list[Callable[[Callable[[Sequence[Dim]], Any], Sequence[Dim]], Any]] = []  # who may draw in another size: vmap draws for all examples at once
+# who may draw in another size: vmap draws for all examples at once
+transforms: list[Callable[[Callable[[Sequence[Dim]], Any], Sequence[Dim]], Any]] = []
 
 
 def draw(make: Callable[[Any, Dim], Any], size: Sequence[Dim], generator: Generator | None) -> Any:
@@ -91,13 +94,17 @@ def float_dtype(name: str, dtype: DType | None) -> DType:
 
 def uniform_values(size: Sequence[Dim], dtype: DType, generator: Generator | None) -> Any:
     if dtype.is_complex:  # both parts uniform
-        return aten.complex(uniform_values(size, dtype.to_real(), generator), uniform_values(size, dtype.to_real(), generator))
+        return aten.complex(
+            uniform_values(size, dtype.to_real(), generator), uniform_values(size, dtype.to_real(), generator)
+        )
     return draw(lambda counters, key: aten._uniform(counters, key, dtype=dtype), size, generator)
 
 
 def normal_values(size: Sequence[Dim], dtype: DType, generator: Generator | None) -> Any:
     if dtype.is_complex:  # each part has half of the variance
-        return aten.complex(normal_values(size, dtype.to_real(), generator), normal_values(size, dtype.to_real(), generator)) * math.sqrt(0.5)
+        return aten.complex(normal_values(
+            size, dtype.to_real(), generator
+        ), normal_values(size, dtype.to_real(), generator)) * math.sqrt(0.5)
     return draw(lambda counters, key: aten._normal(counters, key, dtype=dtype), size, generator)
 
 
@@ -112,7 +119,9 @@ _LIKE = "ScalarType? dtype=None, Device? device=None, MemoryFormat? memory_forma
 
 
 def checked_size(name: str, size: Sequence[Dim]) -> Dims:
-    shape_env.refuse_negative(size, lambda: ShapeError(f"{name}: Trying to create tensor with negative dimension: {dims_text(size)}"))
+    shape_env.refuse_negative(
+        size, lambda: ShapeError(f"{name}: Trying to create tensor with negative dimension: {dims_text(size)}")
+    )
     return tuple(size)
 
 
@@ -122,7 +131,9 @@ def _factory(name: str, words: str, make: Callable[..., Any]) -> None:
         f"aten::{name}(int[] size, *, {OPTIONS}) -> Tensor",
         f"A tensor of {words}.",
         type=lambda size, dtype, device, generator: tensor_type(float_dtype(name, dtype), checked_size(name, size)),
-        decompose=lambda size, dtype, device, generator: make(checked_size(name, size), float_dtype(name, dtype), generator),
+        decompose=lambda size, dtype, device, generator: make(
+            checked_size(name, size), float_dtype(name, dtype), generator
+        ),
         effect="random",
         out=True,
         public=("weft",),
@@ -134,6 +145,7 @@ def _factory(name: str, words: str, make: Callable[..., Any]) -> None:
         decompose=lambda self, dtype, device, memory_format, generator: make(
             self.dims, float_dtype(name, dtype or self.dtype), generator),
         effect="random",
+        like=True,
         public=("weft",),
     )
 
@@ -152,14 +164,19 @@ def _check_range(low: Any, high: Any, dtype: DType) -> None:
     greatest = 1 if dtype is dt.bool_ else 2 ** (dtype.bits - dtype.is_signed) - 1
     least = -greatest - 1 if dtype.is_signed else 0
     if low < least or high - 1 > greatest:
-        raise StateError(f"random_: 'from' or 'to - 1' is out of bounds for {dtype}, which holds {least} to {greatest}: got from={low}, to={high}")
+        raise StateError(
+            f"random_: 'from' or 'to - 1' is out of bounds for {dtype}, which holds {least} to {greatest}: "
+            f"got from={low}, to={high}"
+        )
 
 
 def _randint(low: Any, high: Any, size: Sequence[Dim], dtype: DType | None, device: Any, generator: Any) -> Any:
     return _integers(checked_size("randint", size), low, high, dtype or dt.int64, generator)
 
 
-def _randint_type(low: Any, high: Any, size: Sequence[Dim], dtype: DType | None, device: Any, generator: Any) -> TensorType:
+def _randint_type(
+    low: Any, high: Any, size: Sequence[Dim], dtype: DType | None, device: Any, generator: Any
+) -> TensorType:
     _check_range(low, high, dtype or dt.int64)
     return tensor_type(dtype or dt.int64, checked_size("randint", size))
 
@@ -193,8 +210,11 @@ define(
     f"aten::randint_like.low(Tensor self, int low, int high, *, {_LIKE}) -> Tensor",
     "Random integers in [low, high), with self's size and dtype.",
     type=lambda self, low, high, dtype, *rest: self.with_dtype(dtype or self.dtype),
-    decompose=lambda self, low, high, dtype, device, memory_format, generator: whole_like(self, low, high, dtype, generator),
+    decompose=lambda self, low, high, dtype, device, memory_format, generator: whole_like(
+        self, low, high, dtype, generator
+    ),
     effect="random",
+    like=True,
     public=("weft",),
 )
 define(
@@ -203,6 +223,7 @@ define(
     type=lambda self, high, dtype, *rest: self.with_dtype(dtype or self.dtype),
     decompose=lambda self, high, dtype, device, memory_format, generator: whole_like(self, 0, high, dtype, generator),
     effect="random",
+    like=True,
     public=("weft",),
 )
 
@@ -218,7 +239,9 @@ define(
     f"aten::randperm(int n, *, {OPTIONS}) -> Tensor",
     "A random permutation of 0, 1, ..., n - 1.",
     type=lambda n, dtype, *rest: tensor_type(dtype or dt.int64, checked_size("randperm", (n,))),
-    decompose=lambda n, dtype, device, generator: _randperm(checked_size("randperm", (n,))[0], dtype, device, generator),
+    decompose=lambda n, dtype, device, generator: _randperm(
+        checked_size("randperm", (n,))[0], dtype, device, generator
+    ),
     effect="random",
     out=True,
     public=("weft",),

@@ -109,7 +109,9 @@ define(
     "aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
     "Normal random numbers with the means and standard deviations of two tensors.",
     type=lambda mean, std, generator: add.type(mean, std, 1),  # type: ignore[misc]
-    decompose=lambda mean, std, generator: aten.randn((mean + std).dims, dtype=mean.dtype, generator=generator) * std + mean,
+    decompose=lambda mean, std, generator: aten.randn((
+        mean + std
+    ).dims, dtype=mean.dtype, generator=generator) * std + mean,
     effect="random",
     public=("weft",),
 )
@@ -132,7 +134,9 @@ define(
 define(
     f"aten::normal.float_float(float mean, float std, int[] size, *, {OPTIONS}) -> Tensor",
     "A tensor of normal random numbers with one mean and one standard deviation.",
-    type=lambda mean, std, size, dtype, device, generator: tensor_type(float_dtype("normal", dtype), checked_size("normal", size)),
+    type=lambda mean, std, size, dtype, device, generator: tensor_type(
+        float_dtype("normal", dtype), checked_size("normal", size)
+    ),
     decompose=lambda mean, std, size, dtype, device, generator: _scaled_normal(
         checked_size("normal", size), mean, std, float_dtype("normal", dtype), generator),
     effect="random",
@@ -158,9 +162,12 @@ define(
 )
 define(
     "aten::random.from(Tensor self, int from, int? to, *, Generator? generator=None) -> Tensor",
-    "Random integers in [from, to), with self's size and dtype; without `to`, up to the largest that the dtype holds exactly.",
+    "Random integers in [from, to), with self's size and dtype; without `to`, up to the largest that the dtype "
+    "holds exactly.",
     type=lambda self, low, high, generator: self,
-    decompose=lambda self, low, high, generator: whole_like(self, low, _largest_whole(self.dtype) if high is None else high, None, generator),
+    decompose=lambda self, low, high, generator: whole_like(
+        self, low, _largest_whole(self.dtype) if high is None else high, None, generator
+    ),
     effect="random",
     public=("Tensor",),
     inplace=True,
@@ -197,7 +204,8 @@ define(
 # ---- what networks draw
 def _dropout(self: Any, p: Any, train: bool, generator: Any = None) -> Any:
     """Zero with probability p, the rest over (1 - p). Backward keeps the mask: one byte an element."""
-    if isinstance(p, (int, float)) or hasattr(type(p), "__weft_number__"):  # a lifted number answers, and the answer is guarded
+    # a lifted number answers, and the answer is guarded
+    if isinstance(p, (int, float)) or hasattr(type(p), "__weft_number__"):
         if not 0 <= p <= 1:
             raise StateError(f"dropout probability has to be between 0 and 1, but got {p}")
         if not train or p == 0:
@@ -212,7 +220,8 @@ def _dropout(self: Any, p: Any, train: bool, generator: Any = None) -> Any:
 
 define(
     "aten::dropout(Tensor input, float p, bool train) -> Tensor",
-    "The input with each element zeroed with probability p and the others divided by 1 - p; the input itself when not training.",
+    "The input with each element zeroed with probability p and the others divided by 1 - p; "
+    "the input itself when not training.",
     type=lambda input, p, train: input,
     decompose=_dropout,
     effect="random",
@@ -224,8 +233,7 @@ define(
 def _multinomial_type(self: TensorType, num_samples: int, replacement: bool, generator: Any) -> TensorType:
     if not self.dims or len(self.dims) > 2:
         raise StateError("prob_dist must be 1 or 2 dim")
-    if num_samples <= 0:
-        raise StateError("cannot sample n_sample <= 0 samples")
+    shape_env.refuse_less(num_samples, 1, lambda: StateError("cannot sample n_sample <= 0 samples"))
     categories = self.shape[-1]
     if not replacement:
         shape_env.refuse_less(categories, num_samples, lambda: StateError(
@@ -237,8 +245,12 @@ def _multinomial(self: Any, num_samples: int, replacement: bool, generator: Any)
     """Without replacement: the largest p / e with exponential noise e. With: a search in the cumulative sums."""
     dtype = dt.float64 if self.dtype is dt.float64 else dt.float32
     limits = np.finfo(dtype.numpy)
-    weights = aten._checked_values(aten.to(self, dtype), 0, float(limits.max), "multinomial: a probability is inf, nan or negative")
-    aten._checked_values(aten.sum(weights, -1), float(limits.tiny), None, "multinomial: the probabilities of a row sum to 0")
+    weights = aten._checked_values(
+        aten.to(self, dtype), 0, float(limits.max), "multinomial: a probability is inf, nan or negative"
+    )
+    aten._checked_values(
+        aten.sum(weights, -1), float(limits.tiny), None, "multinomial: the probabilities of a row sum to 0"
+    )
     if not replacement:
         noise = -aten.log1p(-uniform_values(self.dims, dtype, generator))
         return aten.topk(weights / noise, num_samples, -1)[1]

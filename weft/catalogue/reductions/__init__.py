@@ -1,7 +1,8 @@
 """Over all elements or along dims.
 
-sums.py (sums, products, means, any and all), extrema.py, statistics.py (variance), scans.py (running sums and extrema), sorting.py (sort, topk,
-median, unique), counting.py (mode, bincount, histc), quantiles.py, covariance.py, differences.py.
+sums.py (sums, products, means, any and all), extrema.py, statistics.py (variance), scans.py (running sums and extrema),
+sorting.py (sort, topk, median, unique), counting.py (mode, bincount, histc), quantiles.py,
+covariance.py, differences.py.
 """
 
 from weft.catalogue.reductions import (  # noqa: F401

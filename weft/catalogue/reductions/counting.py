@@ -42,7 +42,8 @@ def _isin(elements: Any, test_elements: Any, assume_unique: bool, invert: bool) 
 
 
 define(
-    "aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+    "aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, "
+    "bool invert=False) -> Tensor",
     "Which elements are among the test elements (with invert: which are not).",
     decompose=_isin,
     public=("weft",),
@@ -51,19 +52,24 @@ define(
     reference=lambda x, y, assume_unique, invert: np.isin(x, y, invert=invert),
 )
 define(
-    "aten::isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor",
+    "aten::isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, "
+    "bool invert=False) -> Tensor",
     "Which elements equal a number.",
-    decompose=lambda elements, test_element, assume_unique, invert: (aten.ne if invert else aten.eq)(elements, test_element),
+    decompose=lambda elements, test_element, assume_unique, invert: (aten.ne if invert else aten.eq)(
+        elements, test_element
+    ),
     public=("weft",),
     out=True,
     samples=draw(case(I(3, 4, high=3), 1)),
     reference=lambda x, y, assume_unique, invert: np.isin(x, y, invert=invert),
 )
 define(
-    "aten::isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+    "aten::isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, "
+    "bool invert=False) -> Tensor",
     "Whether a number is among the test elements.",
     decompose=lambda element, test_elements, assume_unique, invert: (
-        aten.logical_not(aten.any(aten.eq(test_elements, element))) if invert else aten.any(aten.eq(test_elements, element))),
+        aten.logical_not(aten.any(aten.eq(test_elements, element))) if invert
+        else aten.any(aten.eq(test_elements, element))),
     public=("weft",),
     out=True,
     samples=draw(case(1, I(3, 4, high=6))),
@@ -78,7 +84,10 @@ def _mode_type(self: TensorType, dim: int, keepdim: bool) -> tuple[TensorType, T
         raise DTypeError(f"mode: complex numbers have no order, got {self.dtype}")
     axis = normalize_dim("mode", dim, self.ndim)
     if self.ndim and self.is_complete:
-        shape_env.refuse_equal(self.shape[axis], 0, lambda: IndexBoundsError(f"mode(): Expected reduction dim {axis} to have non-zero size."))
+        shape_env.refuse_equal(
+            self.shape[axis], 0,
+            lambda: IndexBoundsError(f"mode(): Expected reduction dim {axis} to have non-zero size."),
+        )
     values = reduced_type("mode", self, dim, keepdim, self.dtype)
     return values, values.with_dtype(dt.int64)
 
@@ -140,7 +149,10 @@ def _bincount_type(self: TensorType, weights: TensorType | None, minlength: int)
         return tensor_type(dt.int64, (length,), self.device)
     if weights.dtype is not None and weights.dtype.is_complex:
         raise DTypeError(f"bincount: weights cannot be complex, got {weights.dtype}")
-    if self.is_complete and weights.is_complete and (weights.ndim != 1 or not shape_env.equal(weights.shape[0], self.shape[0])):
+    if (
+        self.is_complete and weights.is_complete
+        and (weights.ndim != 1 or not shape_env.equal(weights.shape[0], self.shape[0]))
+    ):
         raise ShapeError("weights should be 1-d and have the same length as input")
     return tensor_type(dt.float32 if weights.dtype is dt.float32 else dt.float64, (length,), self.device)
 
@@ -150,7 +162,9 @@ def _bincount(x: Array, weights: Array | None, minlength: int) -> Array:
         raise ShapeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is None:
         return np.bincount(x, minlength=minlength).astype(np.int64)
-    return np.bincount(x, weights.astype(np.float64), minlength).astype(np.float32 if weights.dtype == np.float32 else np.float64)
+    return np.bincount(x, weights.astype(np.float64), minlength).astype(
+        np.float32 if weights.dtype == np.float32 else np.float64
+    )
 
 
 define(
@@ -196,7 +210,9 @@ define(
     effect="raises",
     out=True,
     samples=draw(case(F(30), 5), case(F(4, 5), 4, -1.0, 1.5)),
-    reference=lambda x, bins, low, high: np.histogram(x, bins, (low, high) if low != high else None)[0].astype(np.float64),
+    reference=lambda x, bins, low, high: np.histogram(x, bins, (low, high) if low != high else None)[0].astype(
+        np.float64
+    ),
 )
 
 # ---- runs of equal elements
@@ -206,14 +222,20 @@ def _runs(x: Array, dim: int | None) -> tuple[Array, Array, Array]:
     """The first of each run of equal elements (slices along dim), the run of each, and the runs' lengths."""
     rows = x.reshape(-1) if dim is None else np.moveaxis(x, dim, 0)
     differs = rows[1:] != rows[:-1]
-    starts = np.concatenate([np.ones(min(len(rows), 1), np.bool_), differs.reshape(len(differs), -1).any(-1) if differs.size else differs.reshape(-1)[:0]])
+    starts = np.concatenate([
+        np.ones(min(len(rows), 1), np.bool_),
+        differs.reshape(len(differs), -1).any(-1) if differs.size else differs.reshape(-1)[:0],
+    ])
     if dim is not None and len(starts) != len(rows):  # slices without elements are all equal
         starts = np.arange(len(rows)) == 0
     first = np.flatnonzero(starts)
     kept = rows[starts]
     which = (np.cumsum(starts) - 1).astype(np.int64)
     counts = np.diff(np.append(first, len(rows))).astype(np.int64)
-    return (kept, which.reshape(x.shape), counts) if dim is None else (np.ascontiguousarray(np.moveaxis(kept, 0, dim)), which, counts)
+    return (
+        (kept, which.reshape(x.shape), counts) if dim is None
+        else (np.ascontiguousarray(np.moveaxis(kept, 0, dim)), which, counts)
+    )
 
 
 def _runs_type(self: TensorType, dim: int | None) -> tuple[TensorType, TensorType, TensorType]:
@@ -234,6 +256,7 @@ define(
     kernel=lambda x, dim: _runs(np.atleast_1d(x), dim) if dim is not None else _runs(x, None),
     vjp=NOT_DIFFERENTIABLE,
     public=(),
+    dynamic_output_shape=True,
 )
 
 
@@ -242,7 +265,9 @@ def _unique_consecutive(self: Any, return_inverse: bool, return_counts: bool, di
 
 
 define(
-    "aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> Tensor",
-    "The first of each run of equal elements (or slices along dim); with return_inverse and return_counts a tuple that has those too.",
+    "aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, "
+    "int? dim=None) -> Tensor",
+    "The first of each run of equal elements (or slices along dim); with return_inverse and return_counts a tuple "
+    "that has those too.",
     decompose=_unique_consecutive,
 )

@@ -18,9 +18,14 @@ from weft.types.dims import Dim
 
 def _weights(name: str, weights: Any, count: Dim, whole: bool) -> Any:
     if weights.ndim > 1:
-        raise ShapeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.ndim} dimensions")
+        raise ShapeError(
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.ndim} dimensions"
+        )
     if weights.dtype.is_complex or weights.dtype.is_floating_point is whole:
-        raise DTypeError(f"cov(): expected {name} to have {'integral' if whole else 'floating point'} dtype but got {name} with {weights.dtype} dtype")
+        raise DTypeError(
+            f"cov(): expected {name} to have {'integral' if whole else 'floating point'} dtype but got {name} with "
+            f"{weights.dtype} dtype"
+        )
     if not shape_env.equal(weights.dims[0] if weights.ndim else 1, count):
         raise ShapeError(f"cov(): expected {name} to have the same numel as there are observations in the input")
     return aten._checked_values(weights, 0, None, f"cov(): {name} cannot be negative")
@@ -28,7 +33,9 @@ def _weights(name: str, weights: Any, count: Dim, whole: bool) -> Any:
 
 def _cov(self: Any, correction: int, fweights: Any, aweights: Any) -> Any:
     if self.ndim > 2:
-        raise ShapeError(f"cov(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions")
+        raise ShapeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions"
+        )
     if self.dtype is dt.bool_:
         raise DTypeError("cov(): bool dtype is not supported for input")
     rows = aten.reshape(self, (1, -1)) if self.ndim < 2 else self
@@ -54,7 +61,9 @@ def _cov(self: Any, correction: int, fweights: Any, aweights: Any) -> Any:
 
 def _corrcoef(self: Any) -> Any:
     if self.ndim > 2:
-        raise ShapeError(f"corrcoef(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions")
+        raise ShapeError(
+            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions"
+        )
     c = _cov(self, 1, None, None)
     if c.ndim == 0:
         return c / c
@@ -69,7 +78,9 @@ define(
     "aten::cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",
     "The covariances of the rows (variables) over the columns (observations), which may be weighted: [n, k] -> [n, n].",
     decompose=_cov,
-    samples=draw(case(F(3, 5)), case(F(6), correction=0), case(F(2, 4), fweights=np.array([1, 0, 2, 1]), aweights=P(4))),
+    samples=draw(
+        case(F(3, 5)), case(F(6), correction=0), case(F(2, 4), fweights=np.array([1, 0, 2, 1]), aweights=P(4))
+    ),
     reference=lambda x, correction, f, a: np.cov(x, ddof=correction, fweights=f, aweights=a),
 )
 define(

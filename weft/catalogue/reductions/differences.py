@@ -149,10 +149,13 @@ def _part(x: Any, dim: int, start: int, end: int | None) -> Any:
 
 
 def _slope(f: Any, dim: int, spacing: Any, edge_order: int) -> Any:
-    """Central differences inside, one-sided ones of the edge order at both ends. spacing: a number, or a vector of places."""
+    """Central differences inside, one-sided ones of the edge order at both ends.
+    spacing: a number, or a vector of places."""
     first, second = (_part(f, dim, 0, 1), _part(f, dim, 1, 2)), (_part(f, dim, -1, None), _part(f, dim, -2, -1))
     if getattr(spacing, "ndim", 0):
-        steps = aten.reshape(_part(spacing, 0, 1, None) - _part(spacing, 0, 0, -1), tuple(-1 if i == dim else 1 for i in range(f.ndim)))
+        steps = aten.reshape(
+            _part(spacing, 0, 1, None) - _part(spacing, 0, 0, -1), tuple(-1 if i == dim else 1 for i in range(f.ndim))
+        )
     else:
         steps = None
     before, after = (spacing, spacing) if steps is None else (_part(steps, dim, 0, -1), _part(steps, dim, 1, None))
@@ -160,7 +163,10 @@ def _slope(f: Any, dim: int, spacing: Any, edge_order: int) -> Any:
     if steps is None:
         inside = (right - left) / (2 * spacing)
     else:
-        inside = (right * before * before - left * after * after + mid * (after * after - before * before)) / (before * after * (before + after))
+        inside = (
+            (right * before * before - left * after * after + mid * (after * after - before * before))
+            / (before * after * (before + after))
+        )
     ends = []
     for at_end, (edge, inner) in enumerate((first, second)):
         sign = -1 if at_end else 1
@@ -170,7 +176,9 @@ def _slope(f: Any, dim: int, spacing: Any, edge_order: int) -> Any:
             continue
         h2 = spacing if steps is None else _part(steps, dim, *((-2, -1) if at_end else (1, 2)))
         third = _part(f, dim, *((-3, -2) if at_end else (2, 3)))
-        ends.append((edge * (-(2 * h1 + h2) / (h1 * (h1 + h2))) + inner * ((h1 + h2) / (h1 * h2)) - third * (h1 / (h2 * (h1 + h2)))) * sign)
+        ends.append((edge * (-(2 * h1 + h2) / (h1 * (h1 + h2))) + inner * ((h1 + h2) / (h1 * h2)) - third * (
+            h1 / (h2 * (h1 + h2))
+        )) * sign)
     return aten.cat((ends[0], inside, ends[1]), dim)
 
 
@@ -180,19 +188,26 @@ def _gradient(self: Any, spacing: Any, dim: Sequence[int] | None, edge_order: in
     dims = normalize_dims("gradient", dim, self.ndim)
     widths = [1 if spacing is None else spacing] * len(dims) if not isinstance(spacing, tuple) else list(spacing)
     if len(widths) != len(dims):
-        raise ShapeError(f"gradient expected spacing to be unspecified, a scalar, or a list of length {len(dims)}, but got a list of length {len(widths)}")
+        raise ShapeError(
+            f"gradient expected spacing to be unspecified, a scalar, or a list of length {len(dims)}, "
+            f"but got a list of length {len(widths)}"
+        )
     for d in dims:
         size = self.dims[d]
         shape_env.refuse_less(size, edge_order + 1, lambda d=d, size=size: ShapeError(  # type: ignore[misc]
-            f"gradient expected each dimension size to be at least edge_order+1 = {edge_order + 1}, but dim {d} has {size}"))
+            f"gradient expected each dimension size to be at least edge_order+1 = {edge_order + 1}, "
+            f"but dim {d} has {size}"))
     f = aten.to(self, dt.get_default()) if self.dtype.category <= dt.INT else self
     return tuple(_slope(f, d, w, edge_order) for d, w in zip(dims, widths, strict=True))
 
 
-for _overload, _spacing in (("scalar", "Scalar? spacing=None"), ("scalararray", "Scalar[] spacing"), ("tensorarray", "Tensor[] spacing")):
+for _overload, _spacing in (
+    (("scalar", "Scalar? spacing=None"), ("scalararray", "Scalar[] spacing"), ("tensorarray", "Tensor[] spacing"))
+):
     define(
         f"aten::gradient.{_overload}(Tensor self, *, {_spacing}, int[1]? dim=None, int edge_order=1) -> Tensor[]",
-        "The slopes along each dim of a function sampled at evenly spaced places, or at the places that vectors in `spacing` give.",
+        "The slopes along each dim of a function sampled at evenly spaced places, or at the places that vectors in "
+        "`spacing` give.",
         decompose=_gradient,
         public=("weft",),
     )

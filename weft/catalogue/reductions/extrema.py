@@ -37,7 +37,10 @@ def _refuse(name: str, self: TensorType, axes: tuple[int, ...], full: bool = Fal
 
 def _of_nothing(name: str) -> WeftError:
     what = f"{name}(): Expected reduction dim to be specified for input.numel() == 0."
-    return IndexBoundsError(what) if name.startswith("arg") else StateError(f"{what} Specify the reduction dim with the 'dim' argument.")
+    return (
+        IndexBoundsError(what) if name.startswith("arg")
+        else StateError(f"{what} Specify the reduction dim with the 'dim' argument.")
+    )
 
 
 def _extremum_type(name: str) -> Callable[..., TensorType]:
@@ -52,7 +55,8 @@ def _extremum_type(name: str) -> Callable[..., TensorType]:
 def shared_among_ties(g: Any, self: Any, result: Any, self_dims: tuple[Dim, ...], dim: Axes, keepdim: bool) -> Any:
     """Each of the elements equal to the extremum gets an equal part of g."""
     g, result = (with_reduced(v, self_dims, dim, keepdim) for v in (g, result))
-    equal = aten.logical_or(aten.eq(self, result), aten.logical_and(aten.ne(self, self), aten.ne(result, result)))  # every NaN is the NaN found
+    # every NaN is the NaN found
+    equal = aten.logical_or(aten.eq(self, result), aten.logical_and(aten.ne(self, self), aten.ne(result, result)))
     return _parts(g, equal, dim)
 
 
@@ -81,7 +85,8 @@ def _extremum(name: str, words: str, reference: Callable[..., Any]) -> Op:
 
 greatest = define(
     "aten::_greatest(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
-    "amax that is never refused: over no elements it is the least number there is. For what is computed of rows that may be empty.",
+    "amax that is never refused: over no elements it is the least number there is. For what is computed of rows that "
+    "may be empty.",
     type=lambda self, dim, keepdim: reduced_type("amax", self, dim, keepdim, self.dtype),
     reduce=Reduce("max"),
     vjp={"self": shared_among_ties},

@@ -21,7 +21,9 @@ _WAYS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 def _check(name: str, self: Any, q: Any, interpolation: str) -> None:
     if interpolation not in _WAYS:
-        raise ShapeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
+        raise ShapeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
     if self.dtype not in (dt.float32, dt.float64):
         raise DTypeError(f"{name}() input tensor must be either float or double dtype")
     shape_env.refuse_equal(dm.product(self.dims), 0, lambda: ShapeError(f"{name}() input tensor must be non-empty"))
@@ -45,7 +47,8 @@ def _between(ordered: Any, ranks: Any, interpolation: str) -> Any:
     below = aten.floor(ranks)
     weight = aten.full_like(ranks, 0.5) if interpolation == "midpoint" else ranks - below
     low, high = at(below), at(aten.ceil(ranks))
-    return aten.where(aten.logical_and(aten.eq(low, high), aten.isinf(low)), low, aten.lerp(low, high, weight))  # equal infinities have no difference
+    # equal infinities have no difference
+    return aten.where(aten.logical_and(aten.eq(low, high), aten.isinf(low)), low, aten.lerp(low, high, weight))
 
 
 def _quantile(name: str, self: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str) -> Any:
@@ -64,7 +67,8 @@ def _quantile(name: str, self: Any, q: Any, dim: int | None, keepdim: bool, inte
     else:
         last = rows.dims[-1] - 1
         ranks = aten.expand(steps * last, (*rows.dims[:-1], steps.dims[0]))
-        found = _between(ordered, aten.where(aten.any(missing, -1, True), last, ranks), interpolation)  # a NaN is sorted last, and answers for its row
+        # a NaN is sorted last, and answers for its row
+        found = _between(ordered, aten.where(aten.any(missing, -1, True), last, ranks), interpolation)
     out = aten.movedim(found, -1, 0) if q.ndim else aten.squeeze(found, -1)
     if not keepdim or not rank:
         return out
@@ -78,20 +82,28 @@ def _oracle(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _name in ("quantile", "nanquantile"):
-    _doc = "The values below which the fraction q of the elements along dim lies" + (", NaN left out." if _name == "nanquantile" else ".")
+    _doc = (
+        "The values below which the fraction q of the elements along dim lies"
+        + (", NaN left out." if _name == "nanquantile" else ".")
+    )
     define(
-        f"aten::{_name}(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+        f"aten::{_name}(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, "
+        "str interpolation='linear') -> Tensor",
         _doc,
-        decompose=lambda self, q, dim, keepdim, interpolation, name=_name: _quantile(name, self, q, dim, keepdim, interpolation),
+        decompose=lambda self, q, dim, keepdim, interpolation, name=_name: _quantile(
+            name, self, q, dim, keepdim, interpolation
+        ),
         out=True,
         samples=draw(case(F(4, 5), P(3), 1), case(F(6), P(), None, True, interpolation="midpoint")),
         reference=_oracle(np.nanquantile if _name == "nanquantile" else np.quantile),
     )
     define(
-        f"aten::{_name}.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+        f"aten::{_name}.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, "
+        "str interpolation='linear') -> Tensor",
         _doc,
         decompose=lambda self, q, dim, keepdim, interpolation, name=_name: _quantile(
-            name, self, aten.full((), q, dtype=self.dtype if self.dtype.is_floating_point else None), dim, keepdim, interpolation),
+            name, self, aten.full((), q, dtype=self.dtype if self.dtype.is_floating_point else None), dim, keepdim,
+            interpolation),
         out=True,
         samples=draw(case(F(4, 5), 0.3, 0, True), case(F(6), 0.5, interpolation="lower")),
         reference=_oracle(np.nanquantile if _name == "nanquantile" else np.quantile),

@@ -1,4 +1,5 @@
-"""Scans: cumulative sums, products and extrema along a dim, and the linear recurrence that their gradients are made of."""
+"""Scans: cumulative sums, products and extrema along a dim, and the linear recurrence that their gradients are
+made of."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def _scan_type(name: str) -> Callable[..., TensorType]:
 
 
 def _cumulate(accumulate: Callable[..., Array]) -> Callable[..., Array]:
-    """A kernel by a NumPy accumulation; integers accumulate in int64, floats in float64, so that long ones keep their digits."""
+    """A kernel by a NumPy accumulation; integers accumulate in int64, floats in float64, so that long ones
+    keep their digits."""
 
     def kernel(x: Array, dim: int, dtype: DType | None = None) -> Array:
         source = dt.from_numpy(x.dtype)
@@ -217,7 +219,8 @@ def _exp_difference(a: Any, b: Any) -> Any:
 
 
 def _logcumsumexp_back(g: Any, self: Any, result: Any, dim: int) -> Any:
-    """h[i] = g[i] + exp(result[i] - result[i+1]) h[i+1], and that times exp(self - result): no exponential overflows."""
+    """h[i] = g[i] + exp(result[i] - result[i+1]) h[i+1], and that times exp(self - result):
+    no exponential overflows."""
     if not g.ndim:
         return g
     has_next = aten.ne(aten._shift(aten.ones_like(result), dim, -1), 0)

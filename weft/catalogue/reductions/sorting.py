@@ -53,18 +53,23 @@ def _put_back(g: Any, index: Any, self_dims: Dims, dim: int) -> Any:
 
 
 sort_stable = define(
-    "aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
-    "The elements in order along `dim`, and where each came from. The sort is always stable; NaN counts as the greatest.",
+    "aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, "
+    "Tensor indices)",
+    "The elements in order along `dim`, and where each came from. The sort is always stable; "
+    "NaN counts as the greatest.",
     type=lambda self, stable, dim, descending: _pair(self, dim),
     kernel=lambda x, stable, dim, descending: _sorted(x, dim, descending),
     vjp={"self": lambda g, result1, self_dims, dim: _put_back(g, result1, self_dims, dim)},
     out=True,
-    reference=lambda x, stable, dim, descending: (np.sort(x, dim) if not descending else np.flip(np.sort(x, dim), dim),),
+    reference=lambda x, stable, dim, descending: (
+        np.sort(x, dim) if not descending else np.flip(np.sort(x, dim), dim),
+    ),
 )
 
 sort = define(
     "aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
-    "The elements in order along `dim`, and where each came from. The sort is always stable; NaN counts as the greatest.",
+    "The elements in order along `dim`, and where each came from. The sort is always stable; "
+    "NaN counts as the greatest.",
     type=_pair,
     kernel=_sorted,
     vjp={"self": lambda g, result1, self_dims, dim: _put_back(g, result1, self_dims, dim)},
@@ -89,7 +94,9 @@ argsort = define(
     out=True,
     vjp=NOT_DIFFERENTIABLE,
     reference=lambda x, dim, descending, stable: (
-        np.argsort(-x if descending and x.dtype.kind != "b" else x ^ descending if descending else x, dim, kind="stable")
+        np.argsort(
+            -x if descending and x.dtype.kind != "b" else x ^ descending if descending else x, dim, kind="stable"
+        )
         if x.ndim else np.int64(0)),
 )
 
@@ -112,7 +119,8 @@ def _topk(x: Array, k: int, dim: int, largest: bool, sorted: bool) -> tuple[Arra
 
 
 topk = define(
-    "aten::topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
+    "aten::topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, "
+    "Tensor indices)",
     "The k greatest (or least) elements along `dim` and their indices, always in order.",
     type=_topk_type,
     kernel=_topk,
@@ -136,7 +144,9 @@ def _kth_type(self: TensorType, k: int, dim: int, keepdim: bool) -> tuple[Tensor
     axis = normalize_dim("kthvalue", dim, self.ndim)
     size = self.shape[axis] if self.ndim else 1
     for low, high in ((k, 1), (size, k)):
-        shape_env.refuse_less(low, high, lambda: StateError(f"kthvalue(): selected number k out of range for dimension {axis}"))
+        shape_env.refuse_less(
+            low, high, lambda: StateError(f"kthvalue(): selected number k out of range for dimension {axis}")
+        )
     return _picked_type(self, dim, keepdim)
 
 
@@ -179,7 +189,9 @@ def _median(x: Array, dim: int, keepdim: bool, skip_nan: bool) -> tuple[Array, A
 
 def _whole_median_type(self: TensorType) -> TensorType:
     if self.is_complete and self.dtype is not None and not self.dtype.is_floating_point:
-        shape_env.refuse_equal(dm.product(self.shape), 0, lambda: StateError(f"median: an empty tensor of {self.dtype} has no median"))
+        shape_env.refuse_equal(
+            dm.product(self.shape), 0, lambda: StateError(f"median: an empty tensor of {self.dtype} has no median")
+        )
     return reduced_type("median", self, None, False, self.dtype)
 
 
@@ -205,7 +217,9 @@ for _name, _skip in (("median", False), ("nanmedian", True)):
         kernel=lambda x, dim, keepdim, skip=_skip: _median(x, dim, keepdim, skip),
         vjp={"self": lambda g, result1, self_dims, dim, keepdim: picked_gradient(g, result1, self_dims, dim, keepdim)},
         out=True,
-        reference=lambda x, dim, keepdim: (np.take(np.sort(x, dim), [(x.shape[dim] - 1) // 2] if keepdim else (x.shape[dim] - 1) // 2, dim),),
+        reference=lambda x, dim, keepdim: (
+            np.take(np.sort(x, dim), [(x.shape[dim] - 1) // 2] if keepdim else (x.shape[dim] - 1) // 2, dim),
+        ),
     )
 
 
@@ -215,7 +229,9 @@ def _unique_flat(x: Array, sorted: bool, return_inverse: bool, return_counts: bo
     return values, inverse.reshape(x.shape).astype(np.int64), counts.astype(np.int64)
 
 
-def _unique_along(x: Array, dim: int, sorted: bool, return_inverse: bool, return_counts: bool) -> tuple[Array, Array, Array]:
+def _unique_along(
+    x: Array, dim: int, sorted: bool, return_inverse: bool, return_counts: bool
+) -> tuple[Array, Array, Array]:
     values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
     return values, inverse.reshape(-1).astype(np.int64), counts.astype(np.int64)
 
@@ -223,7 +239,9 @@ def _unique_along(x: Array, dim: int, sorted: bool, return_inverse: bool, return
 def _unique2_type(self: TensorType, *flags: bool) -> tuple[TensorType, TensorType, TensorType]:
     """The distinct elements: how many there are is known only when the operator has run."""
     found = (run_size(),)
-    return tensor_type(self.dtype, found, self.device), self.with_dtype(dt.int64), tensor_type(dt.int64, found, self.device)
+    return tensor_type(self.dtype, found, self.device), self.with_dtype(dt.int64), tensor_type(
+        dt.int64, found, self.device
+    )
 
 
 def _unique_dim_type(self: TensorType, dim: int, *flags: bool) -> tuple[TensorType, TensorType, TensorType]:
@@ -235,12 +253,14 @@ def _unique_dim_type(self: TensorType, dim: int, *flags: bool) -> tuple[TensorTy
 
 
 define(
-    "aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+    "aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, "
+    "Tensor, Tensor)",
     "The distinct elements in order, the index among them of each element, and how often each occurs.",
     type=_unique2_type,
     kernel=_unique_flat,
     vjp=NOT_DIFFERENTIABLE,
     public=(),
+    dynamic_output_shape=True,
 )
 define(
     "aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False)"
@@ -250,6 +270,7 @@ define(
     kernel=_unique_along,
     vjp=NOT_DIFFERENTIABLE,
     public=(),
+    dynamic_output_shape=True,
 )
 
 
@@ -266,7 +287,9 @@ def first_and(found: tuple[Any, ...], *wanted: bool) -> Any:
 
 
 define(
-    "aten::unique(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False, int? dim=None) -> Tensor",
-    "The distinct elements (or slices along `dim`) in order; with return_inverse and return_counts a tuple that has those too.",
+    "aten::unique(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False, "
+    "int? dim=None) -> Tensor",
+    "The distinct elements (or slices along `dim`) in order; with return_inverse and return_counts a tuple that "
+    "has those too.",
     decompose=_unique,
 )

@@ -50,8 +50,8 @@ def _squares(x: Any) -> Any:
 
 
 def _without_rounding(spread: Any, off: Any, dim: Axes, keepdim: bool) -> Any:
-    """The mean is rounded: what the distances from it add up to says by how much, and is taken off. Where they are few, what they add up to is no more
-    exact than the mean, and short rows would pay for it."""
+    """The mean is rounded: what the distances from it add up to says by how much, and is taken off.
+    Where they are few, what they add up to is no more exact than the mean, and short rows would pay for it."""
     count = reduced_count(off.dims, dim)
     if shape_env.is_less(count, FEW):
         return spread
@@ -73,7 +73,9 @@ def _variance_gradient(g: Any, self: Any, self_dims: Dims, dim: Axes, correction
     return aten.div(2 * g, degrees_of_freedom(self_dims, dim, correction)) * _deviations(self, dim)
 
 
-def _deviation_gradient(g: Any, self: Any, result: Any, self_dims: Dims, dim: Axes, correction: Number, keepdim: bool) -> Any:
+def _deviation_gradient(
+    g: Any, self: Any, result: Any, self_dims: Dims, dim: Axes, correction: Number, keepdim: bool
+) -> Any:
     """d sqrt(v) = dv / (2 sqrt(v)), and 0 where the deviation is 0."""
     through_root = aten.where(result == 0, 0, g / (2 * result))
     return _variance_gradient(through_root, self, self_dims, dim, correction, keepdim)
@@ -86,10 +88,13 @@ def _numpy_spread(reference: Callable[..., Any]) -> Callable[..., Any]:
     return oracle
 
 
-def _spread(name: str, words: str, rule: Callable[..., Any], gradient: Callable[..., Any], reference: Callable[..., Any]) -> Op:
+def _spread(
+    name: str, words: str, rule: Callable[..., Any], gradient: Callable[..., Any], reference: Callable[..., Any]
+) -> Op:
     """The overloads of var and std: with a correction, and with the older `unbiased`."""
     main = define(
-        f"aten::{name}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+        f"aten::{name}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, "
+        "bool keepdim=False) -> Tensor",
         f"The {words} over `dim` (all dims when None); `correction` (1 when None) is taken from the count.",
         type=lambda self, dim, correction, keepdim: _spread_type(name, self, dim, keepdim),
         decompose=rule,
@@ -131,7 +136,9 @@ def _with_mean(name: str, words: str) -> None:
         return _spread_type(name, self, dim, keepdim), reduced_type(name, self, dim, keepdim, self.dtype)
 
     def pair(self: Any, dim: Axes, correction: Number, keepdim: bool) -> tuple[Any, Any]:
-        return getattr(aten, name).correction(self, dim, correction=correction, keepdim=keepdim), aten.mean(self, dim, keepdim)
+        return getattr(aten, name).correction(self, dim, correction=correction, keepdim=keepdim), aten.mean(
+            self, dim, keepdim
+        )
 
     def oracle(x: Any, dim: Axes, correction: Number, keepdim: bool) -> tuple[Any, Any]:
         spread = _numpy_spread(getattr(np, name))(x, dim, correction, keepdim)

@@ -72,7 +72,9 @@ nansum = define(
     "aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     "Sum over `dim` with NaN counted as 0.",
     type=_sum_type,
-    decompose=lambda self, dim, keepdim, dtype: aten.sum(aten.where(aten.isnan(self), 0, self), dim, keepdim, dtype=dtype),
+    decompose=lambda self, dim, keepdim, dtype: aten.sum(
+        aten.where(aten.isnan(self), 0, self), dim, keepdim, dtype=dtype
+    ),
     out=True,
     reference=lambda x, dim, keepdim, dtype: np.nansum(x, axis=numpy_axes(x, dim), keepdims=keepdim),
 )
@@ -83,7 +85,8 @@ def _mean_type(self: TensorType, dim: Axes, keepdim: bool, dtype: DType | None) 
     if found is not None and not found.is_differentiable:
         which = "Input" if dtype is None else "Optional"
         raise DTypeError(
-            f"mean(): could not infer output dtype. {which} dtype must be either a floating point or complex dtype. Got: {found}")
+            f"mean(): could not infer output dtype. {which} dtype must be either a floating point or complex dtype. "
+            f"Got: {found}")
     return reduced_type("mean", self, dim, keepdim, found)
 
 
@@ -125,7 +128,8 @@ def _prod_type(self: TensorType, dim: int | None, keepdim: bool, dtype: DType | 
 
 
 def _product_of_others(x: Any, dim: int) -> Any:
-    """For each element the product of all others along `dim`: right also where elements are 0, and differentiable again."""
+    """For each element the product of all others along `dim`: right also where elements are 0,
+    and differentiable again."""
     before = aten._exclusive_cumprod(x, dim)
     after = aten.flip(aten._exclusive_cumprod(aten.flip(x, (dim,)), dim), (dim,))
     return before * after

@@ -61,8 +61,10 @@ def _as_complex_geometry(g: Geometry) -> Geometry:
 
 def _as_complex_type(self: TensorType) -> TensorType:
     if self.dtype not in (None, dt.float32, dt.float64):
-        raise DTypeError("view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
-                         f"{self.dtype}")
+        raise DTypeError(
+            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
+            f"{self.dtype}"
+        )
     if self.dims is not None:
         if not self.dims:
             raise ShapeError("Input tensor must have one or more dimensions")
@@ -102,9 +104,14 @@ def _imag(self: Any) -> Any:
     return aten.select(aten.view_as_real(self), -1, 1)
 
 
-define("aten::real(Tensor(a) self) -> Tensor(a)", "The real part, as a view; a real tensor is returned unchanged.", decompose=_real,
-       public=("weft",), identity=itself)
-define("aten::imag(Tensor(a) self) -> Tensor(a)", "The imaginary part of a complex tensor, as a view.", decompose=_imag, public=("weft",))
+define(
+    "aten::real(Tensor(a) self) -> Tensor(a)", "The real part, as a view; a real tensor is returned unchanged.",
+    decompose=_real, public=("weft",), identity=itself,
+)
+define(
+    "aten::imag(Tensor(a) self) -> Tensor(a)", "The imaginary part of a complex tensor, as a view.", decompose=_imag,
+    public=("weft",),
+)
 
 # ---- bits
 
@@ -116,16 +123,23 @@ def _bits_geometry(g: Geometry, dtype: DType, size: int) -> Geometry:
     if g.ndim == 0:
         raise ShapeError(f"self.dim() cannot be 0 to view {size}-byte elements as {dtype} (different element sizes)")
     if not shape_env.equal(g.strides[-1], 1):
-        raise ShapeError(f"self.stride(-1) must be 1 to view {size}-byte elements as {dtype} (different element sizes), but got {g.strides[-1]}")
+        raise ShapeError(
+            f"self.stride(-1) must be 1 to view {size}-byte elements as {dtype} (different element sizes), "
+            f"but got {g.strides[-1]}"
+        )
     if new < size:
         n = size // new
         return Geometry((*g.dims[:-1], g.dims[-1] * n), (*(s * n for s in g.strides[:-1]), 1), g.offset * n)
     n = new // size
     for what, d in (("self.size(-1)", g.dims[-1]), ("self.storage_offset()", g.offset)):
         if not shape_env.equal(dm.mod(d, n), 0):
-            raise ShapeError(f"{what} must be divisible by {n} to view {size}-byte elements as {dtype} (different element sizes), but got {d}")
+            raise ShapeError(
+                f"{what} must be divisible by {n} to view {size}-byte elements as {dtype} (different element "
+                f"sizes), but got {d}"
+            )
     return Geometry(
-        (*g.dims[:-1], dm.floordiv(g.dims[-1], n)), (*(dm.floordiv(s, n) for s in g.strides[:-1]), 1), dm.floordiv(g.offset, n)
+        (*g.dims[:-1], dm.floordiv(g.dims[-1], n)), (*(dm.floordiv(s, n) for s in g.strides[:-1]), 1),
+        dm.floordiv(g.offset, n),
     )
 
 

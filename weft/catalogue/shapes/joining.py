@@ -59,8 +59,8 @@ def _cat_type(tensors: Sequence[TensorType], dim: int) -> TensorType:
         for d in range(first.ndim):
             if d != at and not shape_env.equal(t.shape[d], first.shape[d]):
                 raise ShapeError(
-                    f"Sizes of tensors must match except in dimension {at}. Expected size {first.shape[d]} but got size {t.shape[d]} for tensor "
-                    f"number {i} in the list."
+                    f"Sizes of tensors must match except in dimension {at}. Expected size {first.shape[d]} but got "
+                    f"size {t.shape[d]} for tensor number {i} in the list."
                 )
         total = total + t.shape[at]
     return tensor_type(dtype, (*first.shape[:at], total, *first.shape[at + 1 :]), first.device)
@@ -102,8 +102,10 @@ cat = define(
 )
 
 for _name in ("concat", "concatenate"):
-    define(f"aten::{_name}(Tensor[] tensors, int dim=0) -> Tensor", "The same as cat.", decompose=lambda tensors, dim: aten.cat(tensors, dim),
-           public=("weft",), out=True)
+    define(
+        f"aten::{_name}(Tensor[] tensors, int dim=0) -> Tensor", "The same as cat.",
+        decompose=lambda tensors, dim: aten.cat(tensors, dim), public=("weft",), out=True,
+    )
 
 
 def _stack_type(tensors: Sequence[TensorType], dim: int) -> TensorType:
@@ -116,7 +118,8 @@ def _stack_type(tensors: Sequence[TensorType], dim: int) -> TensorType:
     for i, t in enumerate(tensors):
         if t.ndim != first.ndim or not all(shape_env.equal(a, b) for a, b in zip(first.shape, t.shape, strict=True)):
             raise ShapeError(
-                f"stack expects each tensor to be equal size, but got {dims_text(first.shape)} at entry 0 and {dims_text(t.shape)} at entry {i}"
+                f"stack expects each tensor to be equal size, but got {dims_text(first.shape)} at entry 0 and "
+                f"{dims_text(t.shape)} at entry {i}"
             )
     at = normalize_dim("stack", dim, first.ndim + 1)
     return tensor_type(dtype, (*first.shape[:at], len(tensors), *first.shape[at:]), first.device)
@@ -162,7 +165,10 @@ def _joined(name: str, tensors: Sequence[Any], ndim: int, dim: int) -> Any:
     return aten.cat([_at_least(t, ndim) for t in tensors], dim)
 
 
-define("aten::hstack(Tensor[] tensors) -> Tensor", "Tensors joined along dim 1 (dim 0 for vectors).", decompose=_hstack, public=("weft",), out=True)
+define(
+    "aten::hstack(Tensor[] tensors) -> Tensor", "Tensors joined along dim 1 (dim 0 for vectors).", decompose=_hstack,
+    public=("weft",), out=True,
+)
 define("aten::vstack(Tensor[] tensors) -> Tensor", "Tensors joined as rows, along dim 0.",
        decompose=lambda tensors: _joined("vstack", tensors, 2, 0), public=("weft",), out=True)
 define("aten::row_stack(Tensor[] tensors) -> Tensor", "Another name of `vstack`.",
@@ -195,7 +201,9 @@ def _block_diag(tensors: Sequence[Any]) -> Any:
     """Each block padded to the full width; then rows joined."""
     for i, t in enumerate(tensors):
         if t.ndim > 2:
-            raise ShapeError(f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {t.ndim} dimensions")
+            raise ShapeError(
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {t.ndim} dimensions"
+            )
     blocks = [_at_least(t, 2) for t in tensors] or [aten.empty((1, 0))]
     total: Dim = 0
     for b in blocks:
@@ -209,10 +217,15 @@ def _block_diag(tensors: Sequence[Any]) -> Any:
 
 define("aten::column_stack(Tensor[] tensors) -> Tensor", "Tensors joined as columns, along dim 1; vectors are columns.",
        decompose=_column_stack, public=("weft",), out=True)
-define("aten::block_diag(Tensor[] tensors) -> Tensor", "Matrices along the diagonal of one matrix, zeros elsewhere; vectors are rows.",
-       decompose=_block_diag, public=("weft",), samples=draw(case((F(2, 3), F(1), F(3, 1)))),
-       reference=lambda tensors: _blocks(tensors))
-define("aten::block_diag.one(Tensor tensor) -> Tensor", "A matrix of one block.", decompose=lambda tensor: _block_diag((tensor,)), public=("weft",))
+define(
+    "aten::block_diag(Tensor[] tensors) -> Tensor",
+    "Matrices along the diagonal of one matrix, zeros elsewhere; vectors are rows.", decompose=_block_diag,
+    public=("weft",), samples=draw(case((F(2, 3), F(1), F(3, 1)))), reference=lambda tensors: _blocks(tensors),
+)
+define(
+    "aten::block_diag.one(Tensor tensor) -> Tensor", "A matrix of one block.",
+    decompose=lambda tensor: _block_diag((tensor,)), public=("weft",),
+)
 
 
 def _blocks(tensors: Sequence[Array]) -> Array:

@@ -27,7 +27,9 @@ Array = Any
 def _repeat(self: Any, repeats: Sequence[Dim]) -> Any:
     if len(repeats) < self.ndim:
         raise ShapeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
-    shape_env.refuse_negative(repeats, lambda: ShapeError(f"Trying to create tensor with negative dimension in repeat {dims_text(repeats)}"))
+    shape_env.refuse_negative(
+        repeats, lambda: ShapeError(f"Trying to create tensor with negative dimension in repeat {dims_text(repeats)}")
+    )
     dims = (1,) * (len(repeats) - self.ndim) + tuple(self.dims)
     lined: list[Dim] = []
     spread: list[Dim] = []
@@ -83,13 +85,15 @@ def _repeat_interleave_each(self: Any, repeats: Any, dim: int | None, output_siz
         repeats = aten.expand(aten.reshape(repeats, (1,)), (self.dims[at],))
     if not shape_env.equal(repeats.dims[0], self.dims[at]):
         raise ShapeError(
-            f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.dims[0]} and input.size({at}) = {self.dims[at]}"
+            f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.dims[0]} and "
+            f"input.size({at}) = {self.dims[at]}"
         )
     return aten.index_select(self, at, aten.repeat_interleave(repeats))
 
 
 define(
-    "aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor",
+    "aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, "
+    "int? output_size=None) -> Tensor",
     "Each slice along dim repeated as often as `repeats` says.",
     decompose=_repeat_interleave_each,
     samples=draw(case(F(3, 2), I(3, high=3), 0)),
@@ -98,9 +102,10 @@ define(
 
 
 def run_size(remedy: str = "") -> Dim | None:
-    """A size that is only known when the operator has run: a `u` symbol inside a graph, else unknown. remedy: see ShapeEnv.found."""
+    """A size that is only known when the operator has run: a `u` symbol inside a graph, else unknown.
+    remedy: see ShapeEnv.found."""
     env = shape_env.current_env()
-    return None if env is None else env.found(remedy)
+    return None if env is None else env.unbacked(remedy)
 
 
 def _repeat_index_type(repeats: TensorType, output_size: int | None) -> TensorType:
@@ -125,6 +130,7 @@ define(
     vjp={},
     effect="raises",
     public=("weft",),
+    dynamic_output_shape=True,
 )
 
 # ---- order
@@ -157,8 +163,13 @@ def _flip_at(name: str, self: Any, dim: int) -> Any:
     return aten.flip(self, (dim,))
 
 
-define("aten::fliplr(Tensor self) -> Tensor", "Columns in reverse order.", decompose=lambda self: _flip_at("fliplr", self, 1))
-define("aten::flipud(Tensor self) -> Tensor", "Rows in reverse order.", decompose=lambda self: _flip_at("flipud", self, 0))
+define(
+    "aten::fliplr(Tensor self) -> Tensor", "Columns in reverse order.",
+    decompose=lambda self: _flip_at("fliplr", self, 1),
+)
+define(
+    "aten::flipud(Tensor self) -> Tensor", "Rows in reverse order.", decompose=lambda self: _flip_at("flipud", self, 0)
+)
 
 
 def _roll_type(self: TensorType, shifts: Sequence[int], dims: Sequence[int] | None) -> TensorType:
@@ -192,13 +203,16 @@ def _rot90(self: Any, k: int, dims: Sequence[int]) -> Any:
     a, b = (normalize_dim("rot90", d, self.ndim) for d in dims)
     if a == b:
         raise ShapeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
-    turns = {0: lambda x: aten.clone(x), 1: lambda x: aten.transpose(aten.flip(x, (b,)), a, b), 2: lambda x: aten.flip(x, (a, b)),
-             3: lambda x: aten.transpose(aten.flip(x, (a,)), a, b)}
+    turns = {
+        0: lambda x: aten.clone(x), 1: lambda x: aten.transpose(aten.flip(x, (b,)), a, b),
+        2: lambda x: aten.flip(x, (a, b)), 3: lambda x: aten.transpose(aten.flip(x, (a,)), a, b),
+    }
     return turns[k % 4](self)
 
 
-define("aten::rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", "The plane of two dims turned by k quarter turns.", decompose=_rot90,
-    samples=draw(case(F(2, 3)), case(F(2, 3, 2), 3, (1, 2))),
+define(
+    "aten::rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", "The plane of two dims turned by k quarter turns.",
+    decompose=_rot90, samples=draw(case(F(2, 3)), case(F(2, 3, 2), 3, (1, 2))),
     reference=lambda x, k, dims: np.rot90(x, k, dims),
 )
 
@@ -263,9 +277,9 @@ def _diag(self: Any, diagonal: int) -> Any:
     return _diag_embed(self, diagonal, -2, -1) if self.ndim == 1 else aten.diagonal_copy(self, diagonal)
 
 
-define("aten::diag(Tensor self, int diagonal=0) -> Tensor", "A vector as a diagonal matrix, or a matrix's diagonal.", decompose=_diag, out=True,
-    samples=draw(case(F(3), 1), case(F(3, 4))),
-    reference=np.diag,
+define(
+    "aten::diag(Tensor self, int diagonal=0) -> Tensor", "A vector as a diagonal matrix, or a matrix's diagonal.",
+    decompose=_diag, out=True, samples=draw(case(F(3), 1), case(F(3, 4))), reference=np.diag,
 )
 define("aten::diagflat(Tensor self, int offset=0) -> Tensor", "A diagonal matrix of all the elements.",
        decompose=lambda self, offset: _diag_embed(aten.reshape(self, (dm.product(self.dims),)), offset, -2, -1))
@@ -281,18 +295,19 @@ def _pad_type(self: TensorType, pad: Sequence[Dim], value: Any) -> TensorType:
         return self
     if len(pad) > 2 * self.ndim:
         raise ShapeError(
-            f"Length of pad should be no more than twice the number of dimensions of the input. Pad length is {len(pad)} while the input has "
-            f"{self.ndim} dimensions."
+            "Length of pad should be no more than twice the number of dimensions of the input. "
+            f"Pad length is {len(pad)} while the input has {self.ndim} dimensions."
         )
     dims = list(self.shape)
     for i in range(len(pad) // 2):
         at = -1 - i
         cut = sum(p for p in pad[2 * i : 2 * i + 2] if isinstance(p, int) and p < 0)
         left, dims[at] = dims[at] + cut, dims[at] + pad[2 * i] + pad[2 * i + 1]
-        if shape_env.less(dims[at], 0) or (cut and shape_env.less(left, 0)):  # one side may not cut off what the other adds
+        # one side may not cut off what the other adds
+        if shape_env.less(dims[at], 0) or (cut and shape_env.less(left, 0)):
             raise ShapeError(
-                f"The input size {self.shape[at]}, plus negative padding {pad[2 * i]} and {pad[2 * i + 1]} resulted in a negative output size, "
-                f"which is invalid. Check dimension {self.ndim + at} of your input."
+                f"The input size {self.shape[at]}, plus negative padding {pad[2 * i]} and {pad[2 * i + 1]} resulted in "
+                f"a negative output size, which is invalid. Check dimension {self.ndim + at} of your input."
             )
     return self.with_dims(tuple(dims))
 
@@ -313,7 +328,8 @@ def _pad(x: Array, pad: Sequence[int], value: Any) -> Array:
 
 define(
     "aten::constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor",
-    "A border of a constant around the last dims: pad is (before, after) of the last dim, then of the one before it, ...; negative cuts off.",
+    "A border of a constant around the last dims: pad is (before, after) of the last dim, then of the one before it, "
+    "...; negative cuts off.",
     type=_pad_type,
     kernel=_pad,
     vjp={"self": lambda g, pad: aten.constant_pad_nd(g, [-p for p in pad])},

@@ -24,8 +24,8 @@ from weft.types.dims import Dim
 def _expand(g: Geometry, size: Sequence[Dim], implicit: bool = False) -> Geometry:
     if len(size) < g.ndim:
         raise ShapeError(
-            f"expand(tensor{{{dims_text(g.dims)}}}, size={dims_text(size)}): the number of sizes provided ({len(size)}) must be greater or "
-            f"equal to the number of dimensions in the tensor ({g.ndim})"
+            f"expand(tensor{{{dims_text(g.dims)}}}, size={dims_text(size)}): the number of sizes provided "
+            f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({g.ndim})"
         )
     lead = len(size) - g.ndim
     dims: list[Dim] = list(size)
@@ -48,8 +48,8 @@ def _expand(g: Geometry, size: Sequence[Dim], implicit: bool = False) -> Geometr
             strides[i] = g.strides[i - lead]
         elif not shape_env.equal(old, 1):
             raise ShapeError(
-                f"The expanded size of the tensor ({wanted}) must match the existing size ({old}) at non-singleton dimension {i}.  "
-                f"Target sizes: {dims_text(size)}.  Tensor sizes: {dims_text(g.dims)}"
+                f"The expanded size of the tensor ({wanted}) must match the existing size ({old}) at non-singleton "
+                f"dimension {i}.  Target sizes: {dims_text(size)}.  Tensor sizes: {dims_text(g.dims)}"
             )
     return Geometry(tuple(dims), tuple(strides), g.offset)
 
@@ -61,8 +61,11 @@ expand = view(
     inverse=lambda g, self_dims: aten.sum_to_size(g, self_dims),
     public=("Tensor",),
     samples=draw(case(F(1, 3), (2, 3)), case(F(3, 1), (2, -1, 4)), case(F(), (2,))),
-    reference=lambda x, size, implicit: np.broadcast_to(x, [x.shape[i - len(size) + x.ndim] if d == -1 else d for i, d in enumerate(size)]),
+    reference=lambda x, size, implicit: np.broadcast_to(
+        x, [x.shape[i - len(size) + x.ndim] if d == -1 else d for i, d in enumerate(size)]
+    ),
     repeats=True,
+    overlaps=True,
     identity=itself,
 )
 
@@ -150,7 +153,9 @@ def _sum_to_size(self: Any, size: Sequence[Dim]) -> Any:
 
 
 def _reduces_to(a: Dim, b: Dim) -> bool:
-    return (isinstance(b, int) and b == 1) or shape_env.is_repeated(b, a) or shape_env.equal(a, b) or shape_env.equal(b, 1)
+    return (
+        (isinstance(b, int) and b == 1) or shape_env.is_repeated(b, a) or shape_env.equal(a, b) or shape_env.equal(b, 1)
+    )
 
 
 define(

@@ -38,8 +38,12 @@ def _select(g: Geometry, dim: int, index: Dim) -> Geometry:
     if shape_env.less(index, 0):
         index = index + size
     if shape_env.less(index, 0) or not shape_env.less(index, size):
-        raise IndexBoundsError(f"select(): index {index} out of range for tensor of size {dims_text(g.dims)} at dimension {at}")
-    return Geometry(g.dims[:at] + g.dims[at + 1 :], g.strides[:at] + g.strides[at + 1 :], g.offset + index * g.strides[at])
+        raise IndexBoundsError(
+            f"select(): index {index} out of range for tensor of size {dims_text(g.dims)} at dimension {at}"
+        )
+    return Geometry(
+        g.dims[:at] + g.dims[at + 1 :], g.strides[:at] + g.strides[at + 1 :], g.offset + index * g.strides[at]
+    )
 
 
 def _numpy_select(x: Any, dim: int, index: int) -> Any:
@@ -61,7 +65,8 @@ select = view(
 
 
 def clamp_index(index: Dim, size: Dim) -> Dim:
-    """A slice bound in [0, size]: negative ones count from the end. Symbols that are known only while running give min and max."""
+    """A slice bound in [0, size]: negative ones count from the end. Symbols that are known only while running give min
+    and max."""
     if _hangs_on_the_run(index) or _hangs_on_the_run(size):
         if isinstance(index, int) and index < 0:
             index = index + size
@@ -159,7 +164,9 @@ def split_sizes(size: Dim, split_size: Dim) -> list[Dim]:
     """The sizes of the pieces of a dim cut every `split_size`; the last may be smaller."""
     if isinstance(split_size, int) and split_size == 0:
         if not shape_env.equal(size, 0):
-            raise ShapeError(f"split: split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
+            raise ShapeError(
+                f"split: split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
+            )
         return [0]
     if shape_env.less(split_size, 0):
         raise ShapeError(f"split: expects split_size be non-negative, but got split_size={split_size}")
@@ -181,14 +188,17 @@ def _split_with_sizes(g: Geometry, sizes: Sequence[Dim], dim: int) -> tuple[Geom
         raise ShapeError("split expects at least a 1-dimensional tensor")
     at = normalize_dim("split_with_sizes", dim, g.ndim)
     if any(isinstance(s, int) and s < 0 for s in sizes):
-        raise ShapeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={dims_text(sizes)}")
+        raise ShapeError(
+            "split_with_sizes expects split_sizes have only non-negative entries, "
+            f"but got split_sizes={dims_text(sizes)}"
+        )
     total: Dim = 0
     for s in sizes:
         total = total + s
     if not shape_env.equal(total, g.dims[at]):
         raise ShapeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {g.dims[at]} (input tensor's size at dimension {at}), but got "
-            f"split_sizes={dims_text(sizes)}"
+            f"split_with_sizes expects split_sizes to sum exactly to {g.dims[at]} (input tensor's size at dimension "
+            f"{at}), but got split_sizes={dims_text(sizes)}"
         )
     return _pieces(g, at, sizes)
 
@@ -209,7 +219,9 @@ split = view(
     "The pieces of a dim cut every `split_size` elements.",
     _split,
     vjp={
-        "self": lambda gs, self_dims, split_size, dim: _cat_back(gs, self_dims, split_sizes(self_dims[dim], split_size), dim),
+        "self": lambda gs, self_dims, split_size, dim: _cat_back(
+            gs, self_dims, split_sizes(self_dims[dim], split_size), dim
+        ),
     },
     samples=draw(case(F(5, 3), 2), case(F(2, 4), 2, -1)),
     reference=lambda x, size, dim: tuple(np.split(x, range(size, x.shape[dim], size), dim)),
@@ -272,16 +284,22 @@ def _tensor_split_at(self: Any, indices: Sequence[Dim], dim: int) -> Any:
 def _tensor_split_by(self: Any, tensor_indices_or_sections: Any, dim: int) -> Any:
     told = tensor_indices_or_sections
     if told.dtype is not dt.int64:
-        raise ShapeError(f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {told.dtype}")
+        raise ShapeError(
+            f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {told.dtype}"
+        )
     if told.ndim > 1:
-        raise ShapeError(f"tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got {told.ndim}D")
+        raise ShapeError(
+            "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, "
+            f"but got {told.ndim}D"
+        )
     values = [told] if told.ndim == 0 else aten.unbind(told)
     numbers = [v.item() for v in values]
     return _tensor_split(self, numbers[0], dim) if told.ndim == 0 else _tensor_split_at(self, numbers, dim)
 
 
 define(
-    "aten::tensor_split.tensor_indices_or_sections(Tensor(a) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]",
+    "aten::tensor_split.tensor_indices_or_sections(Tensor(a) self, Tensor tensor_indices_or_sections, int dim=0) "
+    "-> Tensor(a)[]",
     "The pieces of a dim: as many as a 0-dim tensor says, or between the indices that a vector holds.",
     decompose=_tensor_split_by,
 )

@@ -1,6 +1,8 @@
-"""The twins of views, derived from the geometry: `name_copy` (a fresh tensor) and `name_scatter` (the base with the viewed part replaced).
+"""The twins of views, derived from the geometry: `name_copy` (a fresh tensor) and `name_scatter`
+(the base with the viewed part replaced).
 
-A view entry is written with `view(...)`. From it follow its type, its gradient (`inverse` where one is cheaper than the scatter), and both twins.
+A view entry is written with `view(...)`. From it follow its type, its gradient (`inverse` where one is cheaper than
+the scatter), and both twins.
 """
 
 from __future__ import annotations
@@ -42,19 +44,25 @@ def view(
     keeps_order: bool = False,
     repeats: bool = False,
     compiled: Rule | None = None,
+    overlaps: bool = False,
+    may_copy: bool = False,
+    batch: Rule | None = None,
     **fields: Any,
 ) -> Op:
     """A view operator with its twins.
 
-    inverse: the gradient's formula where it is not the scatter into zeros (a permutation's inverse, a reshape back, ...).
+    inverse: the gradient's formula where it is not the scatter into zeros (a permutation's inverse,
+    a reshape back, ...).
     vjp: all of the formulas, for views with several results.
     type: only where the dtype changes.
-    is_free, keeps_order, repeats, compiled: see View.
+    batch: the rule of vmap, for the view and its twins (`along("dim")`, say).
+    is_free, keeps_order, repeats, compiled, overlaps, may_copy: see View.
     """
     parsed = parse_schema(schema)
     twins: list[Op] = []
     formulas = vjp if vjp is not None else {"self": inverse or _scatter_into_zeros(parsed, twins)}
-    op = define(parsed, doc, view=View(geometry, numpy, is_free, keeps_order, repeats, compiled), vjp=formulas, type=type, **fields)
+    shown = View(geometry, numpy, is_free, keeps_order, repeats, compiled, overlaps, may_copy)
+    op = define(parsed, doc, view=shown, vjp=formulas, type=type, batch=batch, **fields)
     _define_copy(op, formulas)
     twins.append(_define_scatter(op))
     return op
@@ -115,6 +123,7 @@ def _define_copy(op: Op, formulas: Mapping[str, Rule] | Joint) -> Op:
         copies=op if op.type is None else None,
         reference=op.reference,
         samples=op.samples,
+        batch=op.batch,
     )
 
 
@@ -165,10 +174,23 @@ def _define_scatter(op: Op) -> Op:
         public=("weft", "Tensor") if schema.base in _PUBLIC_SCATTERS else (),
         out=schema.base in _PUBLIC_SCATTERS,
         scatters=op if op.type is None else None,
+        reference=None if op.reference is None or several or op.type is not None else _scatter_reference(op.reference),
         samples=None if op.samples is None else lambda rng: _scatter_samples(op, several, rng),
+        batch=op.batch,
     )
     twin.append(made)
     return made
+
+
+def _scatter_reference(shows: Rule) -> Rule:
+    """The oracle of a scatter: where the view's oracle finds each element."""
+
+    def reference(self: Array, src: Array, *args: Any) -> Array:
+        out = self.copy()
+        out.reshape(-1)[shows(np.arange(self.size).reshape(self.shape), *args)] = src
+        return out
+
+    return reference
 
 
 def _scatter_type(op: Op, several: bool, base: TensorType, src: TensorType, args: tuple[Any, ...]) -> TensorType:
@@ -190,24 +212,35 @@ def _scatter(op: Op, several: bool, base: Array, src: Array, args: tuple[Any, ..
     target = shown[args[0]] if several else shown
     if overlaps(geometry_of(target)):
         raise StateError(
-            f"{op.base}_scatter: unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-            "Please clone() the tensor before performing the operation."
+            f"{op.base}_scatter: unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location. Please clone() the tensor before performing the operation."
         )
-    target[...] = src.real if src.dtype.kind == "c" and target.dtype.kind != "c" else src  # a gradient of zeros may be complex
+    # a gradient of zeros may be complex
+    target[...] = src.real if src.dtype.kind == "c" and target.dtype.kind != "c" else src
     return out
 
 
 def overlaps(g: Geometry) -> bool:
-    """Whether two elements may lie at one place (exact for strides that nest, else on the safe side)."""
+    """Whether two elements lie at one place. Sizes and strides are integers."""
+    assert all(isinstance(n, int) for n in (*g.dims, *g.strides)), "overlaps is asked of arrays, whose sizes are known"
     if any(d == 0 for d in g.dims):
         return False
-    assert all(isinstance(n, int) for n in (*g.dims, *g.strides)), "overlaps is asked of arrays, whose sizes are known"
     reach: Any = 0
     for stride, size in sorted((abs(s), d) for s, d in zip(g.strides, g.dims, strict=True) if d != 1):  # type: ignore[arg-type]
         if stride <= reach:
-            return True
+            return _meet(g)
         reach += stride * (size - 1)
     return False
+
+
+def _meet(g: Geometry) -> bool:
+    """overlaps where strides do not nest: all places are looked at."""
+    sizes: Any = g.dims
+    strides: Any = g.strides
+    places = np.zeros((), np.int64)
+    for size, stride in zip(sizes, strides, strict=True):
+        places = (places[..., None] + np.arange(size) * stride).reshape(-1)
+    return np.unique(places).size < places.size
 
 
 def _scatter_samples(op: Op, several: bool, rng: np.random.Generator) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:

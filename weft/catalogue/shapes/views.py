@@ -37,7 +37,8 @@ def infer_size(size: Sequence[Dim], dims: Dims) -> Dims:
         return tuple(size)
     rest = dm.product(d for i, d in enumerate(size) if i != unknown[0])
     shape_env.refuse_equal(rest, 0, lambda: ShapeError(
-        f"cannot reshape tensor of 0 elements into shape {dims_text(size)} because the unspecified dimension size -1 can be any value and is ambiguous"))
+        f"cannot reshape tensor of 0 elements into shape {dims_text(size)} because the unspecified dimension size -1 "
+        "can be any value and is ambiguous"))
     found = dm.floordiv(numel, rest)
     _check_numel(found * rest, numel, size)
     return tuple(found if i == unknown[0] else d for i, d in enumerate(size))
@@ -58,8 +59,8 @@ def _view(g: Geometry, size: Sequence[Dim]) -> Geometry:
     found = _reshape(g, size)
     if found is None:
         raise ShapeError(
-            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces). "
-            "Use .reshape(...) instead."
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            "contiguous subspaces). Use .reshape(...) instead."
         )
     return found
 
@@ -80,7 +81,8 @@ def reshaped_back(g: Any, self_dims: Any) -> Any:
 
 view_ = view(
     "aten::view(Tensor(a) self, int[] size) -> Tensor(a)",
-    "The same elements in other dims, without a copy; one size may be -1. Raises ShapeError where strides cannot express it.",
+    "The same elements in other dims, without a copy; one size may be -1. Raises ShapeError where strides "
+    "cannot express it.",
     _view,
     _numpy_view,
     inverse=reshaped_back,
@@ -101,6 +103,7 @@ reshape = view(
     samples=draw(case(F(2, 6), (3, 4)), case(F(2, 6), (-1, 2)), case(F(), (1,))),
     reference=lambda x, shape: np.reshape(x, shape),
     keeps_order=True,
+    may_copy=True,
     identity=itself,
 )
 
@@ -155,7 +158,8 @@ def _unflatten(self: Any, dim: int, sizes: Sequence[Dim]) -> Any:
         filled = infer_size(sizes, self.dims[at : at + 1])
     except ShapeError:
         raise ShapeError(
-            f"unflatten: Provided sizes {dims_text(sizes)} don't multiply up to the size of dim {at} ({self.dims[at]}) in the input tensor"
+            f"unflatten: Provided sizes {dims_text(sizes)} don't multiply up to the size of dim {at} ({self.dims[at]}) "
+            "in the input tensor"
         ) from None
     return aten.view(self, (*self.dims[:at], *filled, *self.dims[at + 1 :]))
 
@@ -178,8 +182,8 @@ def permuted(g: Geometry, order: Sequence[int]) -> Geometry:
 def _permute(g: Geometry, dims: Sequence[int]) -> Geometry:
     if len(dims) != g.ndim:
         raise ShapeError(
-            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of "
-            f"dimensions i.e. input.dim() = {g.ndim} is not equal to len(dims) = {len(dims)}"
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {g.ndim} is not equal to len(dims) = {len(dims)}"
         )
     order = [normalize_dim("permute", d, g.ndim) for d in dims]
     if len(set(order)) != len(order):
@@ -269,8 +273,14 @@ def _numpy_T(self: Any) -> Any:
 define("aten::mT(Tensor(a) self) -> Tensor(a)", "Each matrix transposed (the property `mT`).", decompose=_mT, public=())
 define("aten::mH(Tensor(a) self) -> Tensor(a)", "Each matrix's conjugate transpose (the property `mH`).",
        decompose=lambda self: aten.conj(_mT(self)), public=())
-define("aten::adjoint(Tensor(a) self) -> Tensor(a)", "Each matrix's conjugate transpose.", decompose=lambda self: aten.conj(_mT(self)))
-define("aten::numpy_T(Tensor(a) self) -> Tensor(a)", "The dims in reverse order (the property `T`).", decompose=_numpy_T, public=())
+define(
+    "aten::adjoint(Tensor(a) self) -> Tensor(a)", "Each matrix's conjugate transpose.",
+    decompose=lambda self: aten.conj(_mT(self)),
+)
+define(
+    "aten::numpy_T(Tensor(a) self) -> Tensor(a)", "The dims in reverse order (the property `T`).", decompose=_numpy_T,
+    public=(),
+)
 
 for _name, _dim in (("swapaxes", "axis"), ("swapdims", "dim")):
     define(
@@ -283,8 +293,8 @@ for _name, _dim in (("swapaxes", "axis"), ("swapdims", "dim")):
 def _movedim(self: Any, source: Sequence[int], destination: Sequence[int]) -> Any:
     if len(source) != len(destination):
         raise ShapeError(
-            f"movedim: Invalid source or destination dims: source ({dims_text(source)} dims) should contain the same number of dims as "
-            f"destination ({dims_text(destination)} dims)"
+            f"movedim: Invalid source or destination dims: source ({dims_text(source)} dims) should contain the same "
+            f"number of dims as destination ({dims_text(destination)} dims)"
         )
     from_dims = [normalize_dim("movedim", d, self.ndim) for d in source]
     to_dims = [normalize_dim("movedim", d, self.ndim) for d in destination]

@@ -78,8 +78,11 @@ unfold = view(
     _unfold,
     inverse=lambda g, self_dims, dimension, size, step: aten.unfold_backward(g, self_dims, dimension, size, step),
     public=("Tensor",),
+    overlaps=True,
     samples=draw(case(F(7), 0, 3, 2), case(F(2, 5), 1, 2, 1)),
-    reference=lambda x, dim, size, step: np.lib.stride_tricks.sliding_window_view(x, size, dim)[(slice(None),) * dim + (slice(None, None, step),)],
+    reference=lambda x, dim, size, step: np.lib.stride_tricks.sliding_window_view(x, size, dim)[(slice(None),) * dim + (
+        slice(None, None, step),
+    )],
 )
 
 
@@ -110,7 +113,9 @@ def _as_strided(g: Geometry, size: Sequence[Dim], stride: Sequence[Dim], storage
         raise ShapeError("mismatch in length of strides and shape")
     shape_env.refuse_negative(stride, lambda: ShapeError(
         f"as_strided: Negative strides are not supported at the moment, got strides: {dims_text(stride)}"))
-    shape_env.refuse_negative(size, lambda: ShapeError(f"as_strided: sizes must not be negative, got {dims_text(size)}"))
+    shape_env.refuse_negative(
+        size, lambda: ShapeError(f"as_strided: sizes must not be negative, got {dims_text(size)}")
+    )
     return Geometry(tuple(size), tuple(stride), g.offset if storage_offset is None else storage_offset)
 
 
@@ -119,7 +124,9 @@ as_strided = view(
     "The storage of the tensor shown with any sizes, strides and offset (in elements).",
     _as_strided,
     is_free=True,
-    inverse=lambda g, self_dims, size, stride, storage_offset: aten.as_strided_backward(g, self_dims, size, stride, storage_offset),
+    inverse=lambda g, self_dims, size, stride, storage_offset: aten.as_strided_backward(
+        g, self_dims, size, stride, storage_offset
+    ),
     samples=draw(case(F(12), (2, 3), (4, 1)), case(F(12), (2, 2), (3, 1), 4)),
 )
 
@@ -128,7 +135,9 @@ def _as_strided_backward(
     grad: Any, input_sizes: Sequence[int], size: Sequence[int], stride: Sequence[int], storage_offset: int | None
 ) -> Any:
     out = np.zeros(tuple(input_sizes), grad.dtype)
-    places = strided(np.arange(out.size).reshape(out.shape), _as_strided(contiguous(out.shape), size, stride, storage_offset))
+    places = strided(
+        np.arange(out.size).reshape(out.shape), _as_strided(contiguous(out.shape), size, stride, storage_offset)
+    )
     np.add.at(out.reshape(-1), places.reshape(-1), grad.reshape(-1))
     return out
 
@@ -138,11 +147,14 @@ def _as_strided_backward_type(grad: TensorType, input_sizes: Sequence[Dim], *res
 
 
 define(
-    "aten::as_strided_backward(Tensor grad, int[] input_sizes, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+    "aten::as_strided_backward(Tensor grad, int[] input_sizes, int[] size, int[] stride, "
+    "int? storage_offset=None) -> Tensor",
     "The gradient of as_strided for a contiguous input: elements that were shown several times receive the sum.",
     type=_as_strided_backward_type,
     kernel=_as_strided_backward,
-    vjp={"grad": lambda g, size, stride, storage_offset: aten.as_strided(g, size, stride, storage_offset)},
+    vjp={"grad": lambda g, size, stride, storage_offset: aten.as_strided(
+        aten._contiguous_copy(g), size, stride, storage_offset
+    )},
     public=(),
     samples=draw(case(F(2, 3), (12,), (2, 3), (1, 2), 3)),
 )

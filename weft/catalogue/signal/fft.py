@@ -165,7 +165,9 @@ def _define_fft(name: str, words: str, inverse: bool) -> None:
         f"The {words} of a signal along dim, cut or padded to n.",
         type=lambda self, n, dim, norm: _fft_type(name, self, n, dim, norm),
         kernel=lambda x, n, dim, norm: _transformed(x, n, dim, norm, inverse),
-        vjp={"self": lambda g, self_dims, self_dtype, n, dim, norm: _fft_back(g, self_dims, self_dtype, n, dim, norm, inverse)},
+        vjp={"self": lambda g, self_dims, self_dtype, n, dim, norm: _fft_back(
+            g, self_dims, self_dtype, n, dim, norm, inverse
+        )},
         public=("fft",),
         out=True,
         samples=draw(case(F(3, 6)), case(F(5), 7, 0, "ortho"), case(F(2, 5), 3, -1, "forward")),
@@ -185,7 +187,8 @@ def _define_fft(name: str, words: str, inverse: bool) -> None:
         optional = "?" if default == "None" else ""
         define(
             f"aten::{base}(Tensor self, int[1]? s=None, int[1]{optional} dim={default}, str? norm=None) -> Tensor",
-            f"The {words} over {'two dims' if base.endswith('2') else 'several dims (all if none are named)'}, cut or padded to s.",
+            f"The {words} over {'two dims' if base.endswith('2') else 'several dims (all if none are named)'}, "
+            "cut or padded to s.",
             decompose=over_dims,
             public=("fft",),
             out=True,

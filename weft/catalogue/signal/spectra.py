@@ -45,10 +45,13 @@ def _some(name: str, self: Any, s: Sequence[Dim] | None, dim: Sequence[int] | No
     return found
 
 
-for _base, _over, _words in (("rfft", _rfft_over, "Fourier transform of a real signal"), ("irfft", _irfft_over, "real signal whose half spectrum is given")):
+for _base, _over, _words in (("rfft", _rfft_over, "Fourier transform of a real signal"), (
+    "irfft", _irfft_over, "real signal whose half spectrum is given"
+)):
     for _suffix, _default in (("2", "[-2, -1]"), ("n", "None")):
         define(
-            f"aten::fft_{_base}{_suffix}(Tensor self, int[1]? s=None, int[1]{'?' if _suffix == 'n' else ''} dim={_default}, str? norm=None) -> Tensor",
+            f"aten::fft_{_base}{_suffix}(Tensor self, int[1]? s=None, int[1]{'?' if _suffix == 'n' else ''} "
+            f"dim={_default}, str? norm=None) -> Tensor",
             f"The {_words} over {'two' if _suffix == '2' else 'several'} dims, cut or padded to s.",
             decompose=_over,
             public=("fft",),
@@ -129,7 +132,9 @@ def _shifted(self: Any, dim: Sequence[int] | None, back: bool) -> Any:
     return aten.roll(self, tuple(dm.floordiv(self.dims[d] + int(back), 2) for d in dims), dims)
 
 
-for _name, _back, _words in (("fftshift", False, "Frequency 0 in the middle of each dim"), ("ifftshift", True, "What fftshift did, undone")):
+for _name, _back, _words in (
+    (("fftshift", False, "Frequency 0 in the middle of each dim"), ("ifftshift", True, "What fftshift did, undone"))
+):
     define(
         f"aten::fft_{_name}(Tensor self, int[1]? dim=None) -> Tensor",
         f"{_words}.",

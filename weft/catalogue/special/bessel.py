@@ -10,7 +10,8 @@ import numpy as np
 from weft.catalogue.families import pointwise
 from weft.ops.packet import aten
 
-_LIMIT, _NEAR_TERMS, _FAR_TERMS = 20.0, 40, 30  # the power series up to 20, the asymptotic one from there on: 1e-15 both
+# the power series up to 20, the asymptotic one from there on: 1e-15 both
+_LIMIT, _NEAR_TERMS, _FAR_TERMS = 20.0, 40, 30
 
 
 def _series(s: Any, x: Any, order: int) -> Any:
@@ -30,7 +31,9 @@ def _asymptotic(s: Any, x: Any, order: int) -> Any:
     over = s.div(s.const(1.0, dtype), x)
     total = s.const(1.0, dtype)
     for k in range(_FAR_TERMS, 0, -1):
-        total = s.add(s.const(1.0, dtype), s.mul(s.mul(total, over), s.const(((2 * k - 1) ** 2 - 4 * order) / (8.0 * k), dtype)))
+        total = s.add(
+            s.const(1.0, dtype), s.mul(s.mul(total, over), s.const(((2 * k - 1) ** 2 - 4 * order) / (8.0 * k), dtype))
+        )
     return s.mul(total, s.sqrt(s.mul(over, s.const(1 / (2 * math.pi), dtype))))
 
 
@@ -67,7 +70,8 @@ def _not_0(x: Any) -> Any:
 
 
 def _oracle(order: int, is_scaled: bool) -> Any:
-    """The integral of exp(x cos t) cos(order t) / pi over [0, pi], by the trapezoidal rule, which is exact for periodic functions."""
+    """The integral of exp(x cos t) cos(order t) / pi over [0, pi], by the trapezoidal rule, which is exact for
+    periodic functions."""
     t = np.linspace(0, math.pi, 401)
     weight = np.full(401, 1 / 400)
     weight[[0, -1]] /= 2
@@ -87,7 +91,8 @@ for _name, _order, _body, _vjp in (
 ):
     pointwise(
         f"aten::special_{_name}(Tensor self) -> Tensor",
-        f"The modified Bessel function of the first kind of order {_order}" + (", times exp(-|x|)." if _name.endswith("e") else "."),
+        f"The modified Bessel function of the first kind of order {_order}"
+        + (", times exp(-|x|)." if _name.endswith("e") else "."),
         scalar=lambda s, x, body=_body, order=_order: body(s, x, order),
         compute="real_float",
         vjp={"self": _vjp},
@@ -95,5 +100,8 @@ for _name, _order, _body, _vjp in (
         inplace=False,
         reference=_oracle(_order, _name.endswith("e")),
     )
-pointwise("aten::i0(Tensor self) -> Tensor", "The modified Bessel function of the first kind of order 0.", scalar=lambda s, x: _plain(s, x, 0),
-          compute="real_float", vjp={"self": lambda g, self: g * aten.special_i1(self)}, reference=_oracle(0, False))
+pointwise(
+    "aten::i0(Tensor self) -> Tensor", "The modified Bessel function of the first kind of order 0.",
+    scalar=lambda s, x: _plain(s, x, 0), compute="real_float", vjp={"self": lambda g, self: g * aten.special_i1(self)},
+    reference=_oracle(0, False),
+)

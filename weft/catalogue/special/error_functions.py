@@ -97,7 +97,8 @@ xlog1py = pointwise(
     public=("special",),
     vjp={
         "self": lambda g, self, other: g * aten.where(
-            aten.logical_and(aten.eq(self, 0), aten.le(_tensor_like(other, g), -1)), 0, aten.log1p(_tensor_like(other, g))),
+            aten.logical_and(aten.eq(self, 0), aten.le(_tensor_like(other, g), -1)), 0,
+            aten.log1p(_tensor_like(other, g))),
         "other": lambda g, self, other: g * (self / (other + 1)),
     },
     reference=lambda x, y: x * np.log1p(y),
@@ -196,7 +197,9 @@ logit = define(
     vjp={"self": _logit_gradient},
     inplace=True,
     out=True,
-    reference=lambda x, eps: np.log(np.clip(x, eps, 1 - eps) / (1 - np.clip(x, eps, 1 - eps))) if eps is not None else np.log(x / (1 - x)),
+    reference=lambda x, eps: np.log(np.clip(x, eps, 1 - eps) / (
+        1 - np.clip(x, eps, 1 - eps)
+    )) if eps is not None else np.log(x / (1 - x)),
 )
 
 
@@ -216,7 +219,8 @@ heaviside = pointwise(
     "aten::heaviside(Tensor self, Tensor values) -> Tensor",
     "0 where self is negative (or NaN), 1 where it is positive, values where it is 0.",
     scalar=lambda s, x, v: s.where(
-        s.eq(x, s.const(0, s.dtype(x))), v, s.where(s.gt(x, s.const(0, s.dtype(x))), s.const(1, s.dtype(x)), s.const(0, s.dtype(x)))),
+        s.eq(x, s.const(0, s.dtype(x))), v,
+        s.where(s.gt(x, s.const(0, s.dtype(x))), s.const(1, s.dtype(x)), s.const(0, s.dtype(x)))),
     rule=_SameDtype,
     numbers=False,
     vjp=NOT_DIFFERENTIABLE,

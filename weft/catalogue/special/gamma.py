@@ -1,7 +1,7 @@
 """The gamma function's family: lgamma, digamma, polygamma, mvlgamma.
 
-All are computed in float64 by the asymptotic series (Abramowitz and Stegun 6.1.40, 6.3.18, 6.4.11), from an argument of at least 8 that
-recurrence reaches, and by reflection below 1/2.
+All are computed in float64 by the asymptotic series (Abramowitz and Stegun 6.1.40, 6.3.18, 6.4.11), from an argument
+of at least 8 that recurrence reaches, and by reflection below 1/2.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from weft.ops.schema import parse_schema
 from weft.support.errors import ShapeError
 from weft.types import dtype as dt
 
-_BERNOULLI = ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510))  # B2, B4, ... as fractions
+# B2, B4, ... as fractions
+_BERNOULLI = ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510))
 _STEPS = 8  # of the recurrence, for arguments below it
 
 
@@ -58,15 +59,20 @@ def _away_from_poles(rng: np.random.Generator) -> list[Case]:
 
 def _zeta_less_1(k: int, terms: int = 60) -> float:
     """Riemann's zeta at k, less 1: the first terms, the rest by Euler and Maclaurin."""
-    rest = terms ** (1.0 - k) / (k - 1) + terms**-k / 2 + k * terms ** (-k - 1.0) / 12 - k * (k + 1) * (k + 2) * terms ** (-k - 3.0) / 720
+    rest = (
+        terms ** (1.0 - k) / (k - 1) + terms**-k / 2 + k * terms ** (-k - 1.0) / 12
+        - k * (k + 1) * (k + 2) * terms ** (-k - 3.0) / 720
+    )
     return math.fsum([n ** -float(k) for n in range(2, terms)] + [rest])
 
 
-_AT_2 = (1 - 0.57721566490153286061, *[(-1) ** k * _zeta_less_1(k) / k for k in range(2, 30)])  # lgamma(2 + x) / x in powers of x
+# lgamma(2 + x) / x in powers of x
+_AT_2 = (1 - 0.57721566490153286061, *[(-1) ** k * _zeta_less_1(k) / k for k in range(2, 30)])
 
 
 def _lgamma_near_2(s: Any, z: Any) -> Any:
-    """For z from 1/2 to 5/2, where lgamma is 0 twice: its series around 2, and from 1 there by the recurrence (6.1.33)."""
+    """For z from 1/2 to 5/2, where lgamma is 0 twice: its series around 2, and from 1 there by the recurrence
+    (6.1.33)."""
     around_1 = s.lt(z, _number(s, 1.5))
     x = s.sub(z, s.where(around_1, _number(s, 1), _number(s, 2)))
     x = s.maximum(s.minimum(x, _number(s, 0.5)), _number(s, -0.5))
@@ -79,7 +85,10 @@ def _lgamma(s: Any, x: Any) -> Any:
     below, z, offset = _reflected(s, v)
     low, far = _raised(s, z)
     inverse = s.div(_number(s, 1), far)
-    tail = s.mul(inverse, _series(s, s.mul(inverse, inverse), [p / (q * 2 * k * (2 * k - 1)) for k, (p, q) in enumerate(_BERNOULLI, 1)]))
+    tail = s.mul(
+        inverse,
+        _series(s, s.mul(inverse, inverse), [p / (q * 2 * k * (2 * k - 1)) for k, (p, q) in enumerate(_BERNOULLI, 1)]),
+    )
     value = s.sub(s.mul(s.sub(far, _number(s, 0.5)), s.log(far)), far)
     value = s.add(s.add(value, _number(s, 0.5 * math.log(2 * math.pi))), tail)
     near = s.where(low, z, _number(s, 1))
@@ -89,7 +98,8 @@ def _lgamma(s: Any, x: Any) -> Any:
     value = s.where(low, s.sub(value, s.log(product)), value)
     value = s.where(s.lt(z, _number(s, 2.5)), _lgamma_near_2(s, z), value)
     sine = s.div(s.sin(s.mul(offset, _number(s, math.pi))), _number(s, math.pi))
-    sine = s.abs(s.where(s.lt(s.abs(offset), _number(s, 1e-100)), offset, sine))  # (the least numbers have no digits left for a product)
+    # (the least numbers have no digits left for a product)
+    sine = s.abs(s.where(s.lt(s.abs(offset), _number(s, 1e-100)), offset, sine))
     value = s.where(below, s.sub(s.neg(s.log(sine)), value), value)
     return s.cast(s.where(s.isinf(v), _number(s, math.inf), value), s.dtype(x))
 
@@ -174,7 +184,10 @@ def _polygamma(s: Any, n: int, x: Any) -> Any:
     low, far = _raised(s, z)
     inverse = s.div(_number(s, 1), far)
     square = s.mul(inverse, inverse)
-    rising = [p * math.factorial(2 * k + n - 1) / (q * math.factorial(2 * k) * math.factorial(n)) for k, (p, q) in enumerate(_BERNOULLI, 1)]
+    rising = [
+        p * math.factorial(2 * k + n - 1) / (q * math.factorial(2 * k) * math.factorial(n))
+        for k, (p, q) in enumerate(_BERNOULLI, 1)
+    ]
     tail = s.add(s.add(_number(s, 1 / n), s.mul(inverse, _number(s, 0.5))), s.mul(square, _series(s, square, rising)))
     value = s.mul(tail, _power(s, inverse, n))
     near = s.where(low, z, _number(s, 1))
@@ -200,10 +213,14 @@ def _zeta_sum(n: int, x: Any) -> Any:
     k = np.arange(2000.0)
     x = np.asarray(x, np.float64)
     z = x + 2000 - 0.5
-    return (-1) ** (n + 1) * math.factorial(n) * (np.sum((x[..., None] + k) ** -(n + 1.0), -1) + z ** (-n * 1.0) / n - (n + 1) / 24 * z ** (-n - 2.0))
+    return (-1) ** (n + 1) * math.factorial(n) * (
+        np.sum((x[..., None] + k) ** -(n + 1.0), -1) + z ** (-n * 1.0) / n - (n + 1) / 24 * z ** (-n - 2.0)
+    )
 
 
-for _schema, _places in ((_POLYGAMMA, ("weft",)), (parse_schema("aten::special_polygamma(int n, Tensor self) -> Tensor"), ("special",))):
+for _schema, _places in (
+    ((_POLYGAMMA, ("weft",)), (parse_schema("aten::special_polygamma(int n, Tensor self) -> Tensor"), ("special",)))
+):
     define(
         _schema,
         "The n-th derivative of digamma.",

@@ -23,7 +23,8 @@ def _ndtr(s: Any, x: Any) -> Any:
 
 
 def _log_ndtr(s: Any, x: Any) -> Any:
-    """log(erfc) in the middle, log1p above 0, and far below the series of the tail: -x**2/2 - log(-x sqrt(2 pi)) + log(1 - 1/x**2 + 3/x**4 - ...)."""
+    """log(erfc) in the middle, log1p above 0, and far below the series of the tail:
+    -x**2/2 - log(-x sqrt(2 pi)) + log(1 - 1/x**2 + 3/x**4 - ...)."""
     dtype = s.dtype(x)
 
     def const(value: float) -> Any:
@@ -77,14 +78,24 @@ def _function(name: str, doc: str, scalar: Any, slope: Any, exact: Any = None) -
     def reference(x: Any) -> Any:
         return np.vectorize(exact, otypes=[np.float64])(x) if np.size(x) else np.zeros(np.shape(x))
 
-    pointwise(f"aten::special_{name}(Tensor self) -> Tensor", doc, scalar=scalar, compute="real_float", public=("special",), inplace=False,
-              vjp={"self": slope}, reference=None if exact is None else reference)
+    pointwise(
+        f"aten::special_{name}(Tensor self) -> Tensor", doc, scalar=scalar, compute="real_float", public=("special",),
+        inplace=False, vjp={"self": slope}, reference=None if exact is None else reference,
+    )
 
 
-_function("ndtr", "The distribution function of the standard normal distribution.", _ndtr, lambda g, self: g * _density(self), _cdf)
+_function(
+    "ndtr", "The distribution function of the standard normal distribution.",
+    _ndtr, lambda g, self: g * _density(self), _cdf,
+)
 _function("log_ndtr", "The logarithm of ndtr, exact far below 0 too.", _log_ndtr,
           lambda g, self, result: g * (aten.exp(self * self * -0.5 - result) / _ROOT_TAU), lambda x: math.log(_cdf(x)))
-_function("ndtri", "The quantiles of the standard normal distribution: the inverse of ndtr on [0, 1], NaN outside.", _ndtri,
-          lambda g, result: g * (aten.exp(result * result * 0.5) * _ROOT_TAU), _exact_quantile)
-_function("entr", "-x log x, 0 at 0 and -inf below.", _entr, lambda g, self: aten.where(self < 0, float("nan"), g * (-aten.log(self) - 1)),
-          lambda x: -x * math.log(x) if x > 0 else 0.0 if x == 0 else -math.inf)
+_function(
+    "ndtri", "The quantiles of the standard normal distribution: the inverse of ndtr on [0, 1], NaN outside.", _ndtri,
+    lambda g, result: g * (aten.exp(result * result * 0.5) * _ROOT_TAU), _exact_quantile,
+)
+_function(
+    "entr", "-x log x, 0 at 0 and -inf below.", _entr,
+    lambda g, self: aten.where(self < 0, float("nan"), g * (-aten.log(self) - 1)),
+    lambda x: -x * math.log(x) if x > 0 else 0.0 if x == 0 else -math.inf,
+)

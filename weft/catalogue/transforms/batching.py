@@ -1,6 +1,8 @@
-"""The batch rules (vmap) of kernels, reductions and products; those of views are in batching_views.py, of indexing in batching_indexing.py.
+"""The batch rules (vmap) of kernels, reductions and products; those of views are in batching_views.py,
+of indexing in batching_indexing.py.
 
-Pointwise entries and those that only open to others have none: their rules follow. Imported by the transforms, not by the catalogue.
+Pointwise entries and those that only open to others have none: their rules follow. Imported by the transforms,
+not by the catalogue.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.catalogue.transforms import batching_convolution, batching_indexing, batching_views
-from weft.ops.batching import Flags, along, everywhere, full_rank, over, same, set_rule, shifted, unary, whole
+from weft.ops.batching import Flags, along, batches, everywhere, full_rank, over, same, shifted, unary, whole
 from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.ops.route import call
@@ -17,27 +19,24 @@ from weft.types.dims import Dim
 
 PARTS = (batching_convolution, batching_indexing, batching_views)
 
-ALONG_DIM = (
-    "cumsum", "cumprod", "_exclusive_cumprod", "_linear_scan", "cummax", "cummin", "logcumsumexp", "sort.stable", "sort", "topk", "kthvalue",
-    "median.dim", "nanmedian.dim", "max.dim", "min.dim", "_softmax", "_log_softmax", "mode", "fft_fft", "fft_ifft", "fft_rfft",
-    "fft_irfft",
-)
-OVER_DIMS = ("mean", "logsumexp", "var.correction", "std.correction", "linalg_vector_norm")
-LEADING_DIMS_ARE_BATCHES = (
-    "linalg_cholesky", "linalg_inv", "_linalg_solve", "linalg_solve_triangular", "linalg_slogdet", "slogdet", "linalg_svd", "linalg_qr",
-    "linalg_eigh", "linalg_det", "det", "_adjugate", "linalg_matrix_exp", "linalg_matrix_rank.atol_rtol_float",
-)
-AS_IT_IS = ("tril", "triu", "nan_to_num", "constant_pad_nd", "_contiguous_copy", "one_hot_of", "checked_index", "_checked_values")
 
-for _name in ALONG_DIM:
-    set_rule(f"aten::{_name}", along("dim"))
-for _name in OVER_DIMS:
-    set_rule(f"aten::{_name}", over("dim"))
-for _name in LEADING_DIMS_ARE_BATCHES:
-    set_rule(f"aten::{_name}", same)
-for _name in AS_IT_IS:
-    set_rule(f"aten::{_name}", unary)
-set_rule("aten::flip", along("dims"))
+batches(
+    aten.cumsum, aten.cumprod, aten._exclusive_cumprod, aten._linear_scan, aten.cummax, aten.cummin, aten.logcumsumexp,
+    aten.sort.stable, aten.sort.default, aten.topk, aten.kthvalue, aten.median.dim, aten.nanmedian.dim, aten.max.dim,
+    aten.min.dim, aten._softmax, aten._log_softmax, aten.mode, aten.fft_fft, aten.fft_ifft, aten.fft_rfft,
+    aten.fft_irfft,
+)(along("dim"))
+batches(aten.mean, aten.logsumexp, aten.var.correction, aten.std.correction, aten.linalg_vector_norm)(over("dim"))
+batches(
+    aten.linalg_cholesky, aten.linalg_inv, aten._linalg_solve, aten.linalg_solve_triangular, aten.linalg_slogdet,
+    aten.slogdet, aten.linalg_svd, aten.linalg_qr, aten.linalg_eigh, aten.linalg_det, aten.det, aten._adjugate,
+    aten.linalg_matrix_exp, aten.linalg_matrix_rank.atol_rtol_float,
+)(same)
+batches(
+    aten.tril, aten.triu, aten.nan_to_num, aten.constant_pad_nd, aten._contiguous_copy, aten.one_hot_of,
+    aten.checked_index, aten._checked_values,
+)(unary)
+batches(aten.flip)(along("dims"))
 
 
 # ---- whole tensors
@@ -64,17 +63,19 @@ def _shift(op: Op, size: Dim, flags: Flags, self: Any, dim: int, by: int) -> Any
 def _masked_fill(op: Op, size: Dim, flags: Flags, self: Any, mask: Any, value: Any) -> Any:
     if not flags[2]:
         rank = max(self.ndim - bool(flags[0]), mask.ndim - bool(flags[1]))
-        return call(op, (*(full_rank(v, f, size, rank) if f else v for v, f in zip((self, mask), flags, strict=False)), value))
+        return call(
+            op, (*(full_rank(v, f, size, rank) if f else v for v, f in zip((self, mask), flags, strict=False)), value)
+        )
     rank = max(self.ndim - bool(flags[0]), mask.ndim - bool(flags[1]))
     x, holds, fill = (full_rank(v, f, size, rank) if f else v for v, f in zip((self, mask, value), flags, strict=True))
     return aten.where(holds, aten._to_copy(fill, x.dtype), x)
 
 
-set_rule("aten::roll", _roll)
-set_rule("aten::_shift", _shift)
-set_rule("aten::masked_fill.Tensor", _masked_fill)
-set_rule("aten::max", _greatest("amax"))
-set_rule("aten::min", _greatest("amin"))
+batches(aten.roll)(_roll)
+batches(aten._shift)(_shift)
+batches(aten.masked_fill.Tensor)(_masked_fill)
+batches(aten.max.default)(_greatest("amax"))
+batches(aten.min.default)(_greatest("amin"))
 
 
 # ---- factories: what is made like a batched tensor is batched, so that examples may be written into it
@@ -82,10 +83,8 @@ def _new(op: Op, size: Dim, flags: Flags, self: Any, dims: Any, *rest: Any) -> A
     return call(op, (self, (size, *dims), *rest))
 
 
-for _name in ("zeros_like", "ones_like", "full_like", "empty_like"):
-    set_rule(f"aten::{_name}", unary)
-for _name in ("new_zeros", "new_ones", "new_full", "new_empty"):
-    set_rule(f"aten::{_name}", _new)
+batches(aten.zeros_like, aten.ones_like, aten.full_like, aten.empty_like)(unary)
+batches(aten.new_zeros, aten.new_ones, aten.new_full, aten.new_empty)(_new)
 
 
 # ---- joining
@@ -106,8 +105,8 @@ def _stack(op: Op, size: Dim, flags: Flags, tensors: Any, dim: int) -> Any:
     return aten.stack(listed, shifted(dim, listed[0].ndim))
 
 
-set_rule("aten::cat", _cat)
-set_rule("aten::stack", _stack)
+batches(aten.cat)(_cat)
+batches(aten.stack)(_stack)
 
 
 # ---- products
@@ -128,7 +127,10 @@ def _linear(op: Op, size: Dim, flags: Flags, input: Any, weight: Any, bias: Any)
     transposed = aten.transpose(weight, -1, -2) if weight.ndim - bool(flags[1]) == 2 else aten.unsqueeze(weight, -1)
     rows = aten.reshape(input, (*((size,) if flags[0] else ()), *_rows(input, flags[0]), input.dims[-1]))
     out = aten.matmul(rows, transposed)
-    out = aten.reshape(out, (*((size,) if flags[0] or flags[1] else ()), *_middle(input, flags[0]), *((out.dims[-1],) if weight.ndim - bool(flags[1]) == 2 else ())))
+    out = aten.reshape(out, (
+        *((size,) if flags[0] or flags[1] else ()), *_middle(input, flags[0]),
+        *((out.dims[-1],) if weight.ndim - bool(flags[1]) == 2 else ()),
+    ))
     if bias is None:
         return out
     if not (flags[0] or flags[1]):
@@ -145,13 +147,15 @@ def _rows(value: Any, flag: bool) -> Any:
     return (dm.product(_middle(value, flag)),)
 
 
-set_rule("aten::mm", _mm)
-set_rule("aten::bmm", _bmm)
-set_rule("aten::linear", _linear)
+batches(aten.mm)(_mm)
+batches(aten.bmm)(_bmm)
+batches(aten.linear)(_linear)
 
 
 # ---- norms
-def _native_layer_norm(op: Op, size: Dim, flags: Flags, input: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+def _native_layer_norm(
+    op: Op, size: Dim, flags: Flags, input: Any, shape: Any, weight: Any, bias: Any, eps: float
+) -> Any:
     if not flags[2] and not flags[3]:
         return call(op, (input, shape, weight, bias, eps))
     x = input if flags[0] else whole(input, size)
@@ -164,11 +168,13 @@ def _native_layer_norm(op: Op, size: Dim, flags: Flags, input: Any, shape: Any, 
     return out, mean, rstd
 
 
-set_rule("aten::native_layer_norm", _native_layer_norm)
+batches(aten.native_layer_norm)(_native_layer_norm)
 
 
 # ---- lookups in tables
-def _embedding(op: Op, size: Dim, flags: Flags, weight: Any, indices: Any, padding_idx: int, scale: bool, sparse: bool) -> Any:
+def _embedding(
+    op: Op, size: Dim, flags: Flags, weight: Any, indices: Any, padding_idx: int, scale: bool, sparse: bool
+) -> Any:
     if not flags[0]:
         return aten.embedding(weight, indices, padding_idx, scale, sparse)
     rows = weight.dims[1]
@@ -187,7 +193,9 @@ def _moved(indices: Any, flag: bool, size: Dim, rows: Dim) -> Any:
     return every + aten.reshape(first, (size, *(1,) * (every.ndim - 1)))
 
 
-def _embedding_dense_backward(op: Op, size: Dim, flags: Flags, grad: Any, indices: Any, rows: Dim, padding_idx: int, scale: bool) -> Any:
+def _embedding_dense_backward(
+    op: Op, size: Dim, flags: Flags, grad: Any, indices: Any, rows: Dim, padding_idx: int, scale: bool
+) -> Any:
     g = grad if flags[0] else whole(grad, size)
     if padding_idx >= 0:
         every = indices if flags[1] else whole(indices, size)
@@ -196,22 +204,29 @@ def _embedding_dense_backward(op: Op, size: Dim, flags: Flags, grad: Any, indice
     return aten.reshape(out, (size, rows, out.dims[-1]))
 
 
-def _searchsorted(op: Op, size: Dim, flags: Flags, sequence: Any, self: Any, out_int32: bool, right: bool, side: Any, sorter: Any) -> Any:
+def _searchsorted(
+    op: Op, size: Dim, flags: Flags, sequence: Any, self: Any, out_int32: bool, right: bool, side: Any, sorter: Any
+) -> Any:
     if not flags[0] and not flags[5] and sequence.ndim == 1:
         return call(op, (sequence, self, out_int32, right, side, sorter))
     sequence, _, sorter = everywhere(size, (flags[0], True, flags[5]), (sequence, None, sorter))
     values = self if flags[1] else whole(self, size)
     if sequence.ndim > 2:
         return call(op, (sequence, values, out_int32, right, side, sorter))
-    return aten.reshape(call(op, (sequence, aten.reshape(values, (size, -1)), out_int32, right, side, sorter)), values.dims)
+    return aten.reshape(
+        call(op, (sequence, aten.reshape(values, (size, -1)), out_int32, right, side, sorter)), values.dims
+    )
 
 
 def _searchsorted_number(op: Op, size: Dim, flags: Flags, sequence: Any, self: Any, *how: Any) -> Any:
-    found = aten.searchsorted(sequence, aten.full((size, 1), self, dtype=sequence.dtype), **dict(zip(("out_int32", "right", "side", "sorter"), how, strict=True)))
+    found = aten.searchsorted(
+        sequence, aten.full((size, 1), self, dtype=sequence.dtype),
+        **dict(zip(("out_int32", "right", "side", "sorter"), how, strict=True)),
+    )
     return aten.reshape(found, (size,))
 
 
-set_rule("aten::searchsorted.Scalar", _searchsorted_number)
-set_rule("aten::embedding", _embedding)
-set_rule("aten::embedding_dense_backward", _embedding_dense_backward)
-set_rule("aten::searchsorted.Tensor", _searchsorted)
+batches(aten.searchsorted.Scalar)(_searchsorted_number)
+batches(aten.embedding)(_embedding)
+batches(aten.embedding_dense_backward)(_embedding_dense_backward)
+batches(aten.searchsorted.Tensor)(_searchsorted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.ops.batching import Flags, everywhere, set_rule
+from weft.ops.batching import Flags, batches, everywhere
 from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.types.dims import Dim
@@ -50,6 +50,6 @@ def _weight(op: Op, size: Dim, flags: Flags, grad: Any, x: Any, *how: Any) -> An
     return aten.reshape(out, (size, out.dims[0] // size, *out.dims[1:]))
 
 
-set_rule("aten::_convolve", _windows("_convolve"))
-set_rule("aten::_convolve_input", _windows("_convolve_input"))
-set_rule("aten::_convolve_weight", _weight)
+batches(aten._convolve)(_windows("_convolve"))
+batches(aten._convolve_input)(_windows("_convolve_input"))
+batches(aten._convolve_weight)(_weight)

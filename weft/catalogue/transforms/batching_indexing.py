@@ -1,10 +1,11 @@
-"""The batch rules of indexing: where the indices differ from example to example, the number of the example is one more index."""
+"""The batch rules of indexing: where the indices differ from example to example, the number of the example
+is one more index."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from weft.ops.batching import Flags, along, everywhere, full_rank, set_rule, shifted, whole
+from weft.ops.batching import Flags, along, batches, everywhere, full_rank, shifted, whole
 from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.ops.route import call
@@ -13,8 +14,7 @@ from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 
-for _name in ("gather", "scatter.src", "scatter.value", "scatter_add", "scatter_reduce.two"):
-    set_rule(f"aten::{_name}", along("dim"))
+batches(aten.gather, aten.scatter.src, aten.scatter.value, aten.scatter_add, aten.scatter_reduce.two)(along("dim"))
 
 
 # ---- one index vector
@@ -60,9 +60,8 @@ def _one_below_the_other(op: Op, size: Dim, flags: Flags, self: Any, dim: int, i
     return aten.squeeze(out, 1) if rank == 0 else out
 
 
-set_rule("aten::index_select", _index_select)
-for _name in ("index_add", "index_copy", "index_fill.int_Scalar"):
-    set_rule(f"aten::{_name}", _one_below_the_other)
+batches(aten.index_select)(_index_select)
+batches(aten.index_add, aten.index_copy, aten.index_fill.int_Scalar)(_one_below_the_other)
 
 
 # ---- advanced indexing
@@ -91,11 +90,17 @@ class _Plan:
 
     def to_result(self, out: Any) -> Any:
         """[batch, *index dims, *rest] as the unbatched result has them."""
-        return aten.movedim(out, tuple(range(1, self.rank + 1)), tuple(range(self.place + 1, self.place + self.rank + 1))) if self.rank else out
+        return (
+            aten.movedim(out, tuple(range(1, self.rank + 1)), tuple(range(self.place + 1, self.place + self.rank + 1)))
+            if self.rank else out
+        )
 
     def from_result(self, out: Any) -> Any:
         """The inverse of to_result."""
-        return aten.movedim(out, tuple(range(self.place + 1, self.place + self.rank + 1)), tuple(range(1, self.rank + 1))) if self.rank else out
+        return (
+            aten.movedim(out, tuple(range(self.place + 1, self.place + self.rank + 1)), tuple(range(1, self.rank + 1)))
+            if self.rank else out
+        )
 
 
 def _integers(indices: Any, flags: Any) -> list[tuple[Any, bool]]:
@@ -106,8 +111,8 @@ def _integers(indices: Any, flags: Any) -> list[tuple[Any, bool]]:
             out.append((index, flag))
         elif flag:
             raise StateError(
-                "vmap: It looks like you're indexing with a mask that differs from example to example; the number of elements would differ too. Use "
-                "weft.where(mask, x, other) and keep the shape."
+                "vmap: It looks like you're indexing with a mask that differs from example to example; "
+                "the number of elements would differ too. Use weft.where(mask, x, other) and keep the shape."
             )
         else:
             out.extend((place, False) for place in aten.unbind(aten.nonzero(index), 1))
@@ -128,7 +133,9 @@ def _index_put(op: Op, size: Dim, flags: Flags, self: Any, indices: Any, values:
     if values.ndim - bool(flags[2]):
         shape = plan.to_result(aten.index(inner, plan.indices)).dims
         missing = len(shape) - 1 - (values.ndim - bool(flags[2]))
-        raised = aten.reshape(values, (*((size,) if flags[2] else ()), *(1,) * max(missing, 0), *values.dims[int(flags[2]) :]))
+        raised = aten.reshape(
+            values, (*((size,) if flags[2] else ()), *(1,) * max(missing, 0), *values.dims[int(flags[2]) :])
+        )
         placed = plan.from_result(aten.expand(raised if flags[2] else aten.unsqueeze(raised, 0), shape))
     else:
         placed = aten.reshape(values, (size, *(1,) * (plan.rank + len(plan.rest)))) if flags[2] else values
@@ -137,8 +144,8 @@ def _index_put(op: Op, size: Dim, flags: Flags, self: Any, indices: Any, values:
     return aten.permute(out, back)
 
 
-set_rule("aten::index.Tensor", _index)
-set_rule("aten::index_put", _index_put)
+batches(aten.index.Tensor)(_index)
+batches(aten.index_put)(_index_put)
 
 
 # ---- masks that differ: the k-th element that an example's mask picks is its k-th source element
@@ -171,5 +178,5 @@ def _masked_scatter_backward(op: Op, size: Dim, flags: Flags, grad: Any, mask: A
     return aten.reshape(found, (size, *sizes))
 
 
-set_rule("aten::masked_scatter", _masked_scatter)
-set_rule("aten::masked_scatter_backward", _masked_scatter_backward)
+batches(aten.masked_scatter)(_masked_scatter)
+batches(aten.masked_scatter_backward)(_masked_scatter_backward)

@@ -1,14 +1,15 @@
-"""The batch rules of views and of their twins: the same view one dim further. One line per view says how its arguments change."""
+"""The batch rules of views and of their twins: the same view one dim further.
+One line per view says how its arguments change."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from weft.ops.batching import Flags, everywhere, set_rule, shifted
+from weft.ops.batching import Flags, batches, enter, everywhere, shifted
 from weft.ops.geometry import contiguous_strides
 from weft.ops.op import OPS, Op
-from weft.ops.packet import aten
+from weft.ops.packet import Packet, aten
 from weft.ops.route import call
 from weft.types import dims as dm
 from weft.types.dims import Dim
@@ -40,31 +41,37 @@ def _resolved(dims: Dims, size: Dims) -> Dims:
     if -1 not in size:
         return size
     known = dm.product(tuple(d for d in size if d != -1))
-    return tuple(dm.floordiv(dm.product(dims[1:]), known) if isinstance(d, int) and d == -1 else d for d in size) if known != 0 else size
+    return (
+        tuple(dm.floordiv(dm.product(dims[1:]), known) if isinstance(d, int) and d == -1 else d for d in size)
+        if known != 0 else size
+    )
 
 
-SHIFTS: dict[str, Shift] = {
-    "select.int": _dim_at("select"),
-    "slice.Tensor": _dim_at("slice"),
-    "split.Tensor": _dim_at("split", 1),
-    "split.sizes": _dim_at("split", 1),
-    "split_with_sizes": _dim_at("split_with_sizes", 1),
-    "unbind.int": _dim_at("unbind"),
-    "view_as_real": lambda dims: ("view_as_real", ()),
-    "view_as_complex": lambda dims: ("view_as_complex", ()),
-    "view_bits": lambda dims, *args: ("view_bits", args),
-    "view": lambda dims, size: ("view", ((dims[0], *_resolved(dims, size)),)),
-    "reshape": lambda dims, size: ("reshape", ((dims[0], *_resolved(dims, size)),)),
-    "permute": lambda dims, order: ("permute", ((0, *shifted(order, len(dims) - 1)),)),
-    "transpose.int": lambda dims, a, b: ("transpose", (shifted(a, len(dims) - 1), shifted(b, len(dims) - 1))) if len(dims) > 1 else ("alias", ()),
-    "t": lambda dims: ("transpose", (1, 2)) if len(dims) == 3 else ("alias", ()),
-    "alias": lambda dims: ("alias", ()),
-    "unsqueeze": lambda dims, dim: ("unsqueeze", (shifted(dim, len(dims)),)),
-    "squeeze": _squeeze,
-    "squeeze.dim": _squeeze,
-    "squeeze.dims": _squeeze,
-    "diagonal": lambda dims, offset, a, b: ("diagonal", (offset, shifted(a, len(dims) - 1), shifted(b, len(dims) - 1))),
-    "as_strided": lambda dims, *args: ("as_strided", args),  # the strides of the batch are added below
+SHIFTS: dict[Packet, Shift] = {
+    aten.select.int: _dim_at("select"),
+    aten.slice.Tensor: _dim_at("slice"),
+    aten.split.Tensor: _dim_at("split", 1),
+    aten.split.sizes: _dim_at("split", 1),
+    aten.split_with_sizes: _dim_at("split_with_sizes", 1),
+    aten.unbind.int: _dim_at("unbind"),
+    aten.view_as_real: lambda dims: ("view_as_real", ()),
+    aten.view_as_complex: lambda dims: ("view_as_complex", ()),
+    aten.view_bits: lambda dims, *args: ("view_bits", args),
+    aten.view.default: lambda dims, size: ("view", ((dims[0], *_resolved(dims, size)),)),
+    aten.reshape: lambda dims, size: ("reshape", ((dims[0], *_resolved(dims, size)),)),
+    aten.permute: lambda dims, order: ("permute", ((0, *shifted(order, len(dims) - 1)),)),
+    aten.transpose.int: lambda dims, a, b: (
+        ("transpose", (shifted(a, len(dims) - 1), shifted(b, len(dims) - 1))) if len(dims) > 1 else ("alias", ())
+    ),
+    aten.t: lambda dims: ("transpose", (1, 2)) if len(dims) == 3 else ("alias", ()),
+    aten.alias: lambda dims: ("alias", ()),
+    aten.unsqueeze: lambda dims, dim: ("unsqueeze", (shifted(dim, len(dims)),)),
+    aten.squeeze.default: _squeeze,
+    aten.squeeze.dim: _squeeze,
+    aten.squeeze.dims: _squeeze,
+    aten.diagonal: lambda dims, offset, a, b: (
+        "diagonal", (offset, shifted(a, len(dims) - 1), shifted(b, len(dims) - 1))
+    ),
 }
 
 
@@ -90,17 +97,17 @@ def _scatter_rule(shift: Shift) -> Any:
     return rule
 
 
-def _twin_name(name: str, kind: str) -> str:
-    base, _, overload = name.partition(".")
-    full = f"aten::{base}{kind}" + (f".{overload}" if overload else "")
-    return full if full in OPS else f"aten::{base}{kind}"
-
-
-for _name, _shift in SHIFTS.items():
-    if _name != "as_strided":
-        set_rule(f"aten::{_name}", _view_rule(_shift, ""))
-        set_rule(_twin_name(_name, "_copy"), _view_rule(_shift, "_copy"))
-        set_rule(_twin_name(_name, "_scatter"), _scatter_rule(_shift))
+_SHIFT_OF = {op: shift for packet, shift in SHIFTS.items() for op in packet.overloads}
+for _packet, _shift in SHIFTS.items():
+    batches(_packet)(_view_rule(_shift, ""))
+for _op in tuple(OPS.values()):  # copies and scatters of these views
+    if _op.copies in _SHIFT_OF:
+        enter(_op, _view_rule(_SHIFT_OF[_op.copies], "_copy"))
+    elif _op.scatters in _SHIFT_OF:
+        enter(_op, _scatter_rule(_SHIFT_OF[_op.scatters]))
+for _packet in (aten.view_as_real, aten.view_as_complex, aten.view_bits):  # their twins change the dtype
+    batches(_twin(_packet.__name__, "_copy"))(_view_rule(SHIFTS[_packet], "_copy"))
+    batches(_twin(_packet.__name__, "_scatter"))(_scatter_rule(SHIFTS[_packet]))
 
 
 # ---- sizes that may add dims
@@ -120,10 +127,12 @@ def _expand_scatter(op: Op, size: Dim, flags: Flags, self: Any, src: Any, sizes:
     return aten.reshape(aten.expand_scatter(x, src, (size, *sizes), implicit=implicit), self.dims)
 
 
-set_rule("aten::expand", _expand(""))
-set_rule("aten::expand_copy", _expand("_copy"))
-set_rule("aten::expand_scatter", _expand_scatter)
-set_rule("aten::_unsafe_view", lambda op, size, flags, self, sizes: aten._unsafe_view(self, (size, *_resolved(self.dims, sizes))))
+batches(aten.expand)(_expand(""))
+batches(aten.expand_copy)(_expand("_copy"))
+batches(aten.expand_scatter)(_expand_scatter)
+batches(aten._unsafe_view)(
+    lambda op, size, flags, self, sizes: aten._unsafe_view(self, (size, *_resolved(self.dims, sizes))),
+)
 
 
 # ---- windows
@@ -141,10 +150,10 @@ def _unfold_scatter(op: Op, size: Dim, flags: Flags, self: Any, src: Any, dimens
     return call(op, (self, src, shifted(dimension, self.ndim - 1), *rest))
 
 
-set_rule("aten::unfold", _unfold(""))
-set_rule("aten::unfold_copy", _unfold("_copy"))
-set_rule("aten::unfold_scatter", _unfold_scatter)
-set_rule("aten::unfold_backward", lambda op, size, flags, grad, dims, dim, *rest: aten.unfold_backward(
+batches(aten.unfold)(_unfold(""))
+batches(aten.unfold_copy)(_unfold("_copy"))
+batches(aten.unfold_scatter)(_unfold_scatter)
+batches(aten.unfold_backward)(lambda op, size, flags, grad, dims, dim, *rest: aten.unfold_backward(
     grad, (size, *dims), shifted(dim, len(dims)), *rest))
 
 
@@ -161,5 +170,5 @@ def _as_strided_copy(op: Op, size: Dim, flags: Flags, self: Any, sizes: Any, str
     return aten._contiguous_copy(_as_strided(op, size, flags, self, sizes, strides, offset))
 
 
-set_rule("aten::as_strided", _as_strided)
-set_rule("aten::as_strided_copy", _as_strided_copy)
+batches(aten.as_strided)(_as_strided)
+batches(aten.as_strided_copy)(_as_strided_copy)

@@ -1,6 +1,8 @@
-"""Written tangent rules: linear operators apply to the tangent, products to each factor's, sorted values take their places with them.
+"""Written tangent rules: linear operators apply to the tangent, products to each factor's, sorted values take
+their places with them.
 
-Those of pointwise entries and views follow; every other entry's follows from its vjp (transposed twice). Imported by the transforms.
+Those of pointwise entries and views follow; every other entry's follows from its vjp (transposed twice).
+Imported by the transforms.
 """
 
 from __future__ import annotations
@@ -9,21 +11,30 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.ops.op import OPS, Joint, Op
-from weft.ops.packet import aten
+from weft.ops.packet import Packet, aten
 from weft.ops.route import call
 
 Values = tuple[Any, ...]
 Rule = Callable[..., Any]
 
 
-def set_rule(name: str, rule: Rule) -> None:
-    """Write the tangent rule of an entry that stands elsewhere."""
-    object.__setattr__(OPS[name], "jvp", rule)
+def pushes(*operators: Packet) -> Callable[[Rule], Rule]:
+    """Enter the tangent rule of entries that stand elsewhere: of one overload, or of an operator that has no other."""
+
+    def enter(rule: Rule) -> Rule:
+        for packet in operators:
+            (op,) = packet.overloads
+            object.__setattr__(op, "jvp", rule)
+        return rule
+
+    return enter
 
 
 def linear(op: Op, primals: Values, tangents: Values, out: Any) -> Any:
     """The operator is linear in all of its differentiable tensors together."""
-    return call(op, tuple([_or_zeros(p, t) if _is_operand(op, i) else p for i, (p, t) in enumerate(zip(primals, tangents, strict=True))]))
+    return call(op, tuple([
+        _or_zeros(p, t) if _is_operand(op, i) else p for i, (p, t) in enumerate(zip(primals, tangents, strict=True))
+    ]))
 
 
 def _is_operand(op: Op, position: int) -> bool:
@@ -60,25 +71,25 @@ def picked(op: Op, primals: Values, tangents: Values, out: Any) -> Any:
     return (found if keeps else aten.squeeze(found, dim)), None
 
 
-LINEAR = (
-    "sum", "mean", "cumsum", "flip", "roll", "tril", "triu", "_contiguous_copy", "gather", "index_select", "index.Tensor", "embedding",
-    "cat", "stack", "_shift", "fft_rfft", "fft_irfft", "unfold_backward", "as_strided_backward", "embedding_dense_backward", "scatter_add", "scatter.src",
-    "index_add", "index_copy", "masked_select", "_unsafe_view",
-)
-PRODUCTS = ("mm", "bmm", "_convolve", "_convolve_input", "_convolve_weight")
-PICKED = ("sort.stable", "sort", "topk", "kthvalue", "median.dim", "nanmedian.dim", "max.dim", "min.dim", "cummax", "cummin")
 
-for _name in LINEAR:
-    set_rule(f"aten::{_name}", linear)
-for _name in PRODUCTS:
-    set_rule(f"aten::{_name}", product)
-for _name in PICKED:
-    set_rule(f"aten::{_name}", picked)
-for _op in list(OPS.values()):
-    if _op.schema.namespace == "aten" and _op.kernel is not None and _op.base.endswith(("_copy", "_scatter")) and _op.vjp and (
-        f"aten::{_op.base.rpartition('_')[0]}" in {f"aten::{o.base}" for o in OPS.values() if o.view is not None}
-    ):
-        set_rule(_op.name, linear)
+pushes(
+    aten.sum, aten.mean, aten.cumsum, aten.flip, aten.roll, aten.tril, aten.triu, aten._contiguous_copy, aten.gather,
+    aten.index_select, aten.index.Tensor, aten.embedding, aten.cat, aten.stack, aten._shift, aten.fft_rfft,
+    aten.fft_irfft, aten.unfold_backward, aten.as_strided_backward, aten.embedding_dense_backward, aten.scatter_add,
+    aten.scatter.src, aten.index_add, aten.index_copy, aten.masked_select, aten._unsafe_view,
+)(linear)
+pushes(aten.mm, aten.bmm, aten._convolve, aten._convolve_input, aten._convolve_weight)(product)
+pushes(
+    aten.sort.stable, aten.sort.default, aten.topk, aten.kthvalue, aten.median.dim, aten.nanmedian.dim, aten.max.dim,
+    aten.min.dim, aten.cummax, aten.cummin,
+)(picked)
+pushes(
+    aten.view_as_real_copy, aten.view_as_real_scatter, aten.view_as_complex_copy, aten.view_as_complex_scatter,
+    aten.view_bits_copy, aten.view_bits_scatter,
+)(linear)
+for _op in tuple(OPS.values()):  # what a view shows as memory of its own, or put where it looks
+    if (_op.copies or _op.scatters) is not None and _op.kernel is not None and _op.vjp:
+        object.__setattr__(_op, "jvp", linear)
 
 
 # ---- softmax: its Jacobian is symmetric; that of log_softmax is not
@@ -108,7 +119,7 @@ def _linear(op: Op, primals: Values, tangents: Values, out: Any) -> Any:
     return total
 
 
-set_rule("aten::constant_pad_nd", lambda op, primals, tangents, out: aten.constant_pad_nd(tangents[0], primals[1]))
-set_rule("aten::_softmax", _softmax)
-set_rule("aten::_log_softmax", _log_softmax)
-set_rule("aten::linear", _linear)
+pushes(aten.constant_pad_nd)(lambda op, primals, tangents, out: aten.constant_pad_nd(tangents[0], primals[1]))
+pushes(aten._softmax)(_softmax)
+pushes(aten._log_softmax)(_log_softmax)
+pushes(aten.linear)(_linear)

@@ -9,11 +9,11 @@
     f.ret()
     module.text()
 
-No optimisation pipeline runs on this text, only code generation at level 2: what can be hoisted, unrolled or folded is the caller's
-business (constant arithmetic is folded here). Imports nothing of codegen/ but target.py.
+No optimisation pipeline runs on this text, only code generation at level 2: what can be hoisted, unrolled or folded
+is the caller's business (constant arithmetic is folded here). Imports nothing of codegen/ but target.py.
 
-Start reading at module.py (Module and Function); types.py has types and constants, and arith.py, vector.py, memory.py and flow.py the
-instruction set, one subject each.
+Start reading at module.py (Module and Function); types.py has types and constants, and arith.py, vector.py, memory.py
+and flow.py the instruction set, one subject each.
 """
 
 from .flow import Branches, Loop, Phi, WhileLoop
@@ -46,7 +46,7 @@ from .types import (
 )
 
 __all__ = [
-    "BF16", "F16", "F32", "F64", "I1", "I8", "I16", "I32", "I64", "NULL", "PTR", "VOID", "Branches", "EmitError", "Function", "LType",
-    "Loop", "Module", "Phi", "Signature", "Value", "WhileLoop", "const", "const_vector", "iota", "like", "poison", "round_to", "struct_of",
-    "vec",
+    "BF16", "F16", "F32", "F64", "I1", "I8", "I16", "I32", "I64", "NULL", "PTR", "VOID", "Branches", "EmitError",
+    "Function", "LType", "Loop", "Module", "Phi", "Signature", "Value", "WhileLoop", "const", "const_vector", "iota",
+    "like", "poison", "round_to", "struct_of", "vec",
 ]  # fmt: skip

@@ -1,7 +1,8 @@
-"""Arithmetic instructions: each method checks its operands, folds what constants allow, and appends one line of LLVM text.
+"""Arithmetic instructions: each method checks its operands, folds what constants allow,
+and appends one line of LLVM text.
 
-Folding matters because no optimisation pipeline runs on the text: index sums with 0 and products with 1 must not reach it.
-A Python number is accepted wherever the other operand fixes the type.
+Folding matters because no optimisation pipeline runs on the text: index sums with 0 and products with 1 must not reach
+it. A Python number is accepted wherever the other operand fixes the type.
 """
 
 from __future__ import annotations
@@ -261,7 +262,8 @@ class Arithmetic(Emitter):
         return self._emit(result, f"icmp {predicate} {a.type.text} {a.text}, {b.text}", name or "is_" + predicate)
 
     def fcmp(self, predicate: str, a: Operand, b: Operand, name: str = "", flags: str = "") -> Value:
-        """Compare floats; predicate is o.. (false with a NaN) or u.. (true with a NaN) of eq, ne, lt, le, gt, ge, or ord, uno."""
+        """Compare floats; predicate is o.. (false with a NaN) or u.. (true with a NaN) of eq, ne, lt, le,
+        gt, ge, or ord, uno."""
         a, b = same_type("fcmp " + predicate, a, b)
         if a.type.kind != "float" or predicate not in _FLOAT_PREDICATES:
             raise EmitError(f"fcmp {predicate}: needs floats, got {a.type} and {b.type}")
@@ -293,7 +295,8 @@ class Arithmetic(Emitter):
         return self._emit(to, f"{op} {a.type.text} {a.text} to {to.text}", name or op)
 
     def trunc(self, a: Value, to: LType, name: str = "") -> Value:
-        """The low bits of an integer. A scalar target type stands for as many lanes as `a` has, here and in every cast."""
+        """The low bits of an integer. A scalar target type stands for as many lanes as `a` has,
+        here and in every cast."""
         return self._cast("trunc", a, to, "int int", name)
 
     def zext(self, a: Value, to: LType, name: str = "") -> Value:

@@ -185,7 +185,8 @@ class ControlFlow(MemoryOps):
         self._end("unreachable")
 
     def phi(self, type: LType, incoming: Sequence[tuple[Value, str]] = (), name: str = "phi") -> Phi:
-        """A phi at the current place, which must be the start of a block; more values may be added until the function is printed."""
+        """A phi at the current place, which must be the start of a block;
+        more values may be added until the function is printed."""
         if not self._open:
             raise EmitError("phi: after the end of a block")
         made = Phi(type, "%" + self._fresh(name))
@@ -206,8 +207,9 @@ class ControlFlow(MemoryOps):
         trip_at_least_one: bool = False,
         meta: str = "",
     ) -> Iterator[Loop]:
-        """Count from lo up to hi (exclusive) by step; a negative constant step counts down. The test is at the bottom, behind a guard
-        that is left out when constants or `trip_at_least_one` make it needless. hi + step must not overflow."""
+        """Count from lo up to hi (exclusive) by step; a negative constant step counts down. The test is at the bottom,
+        behind a guard that is left out when constants or `trip_at_least_one` make it needless.
+        hi + step must not overflow."""
         low = lo if isinstance(lo, Value) else const(hi.type, lo)
         by = step if isinstance(step, Value) else const(hi.type, step)
         if low.type is not hi.type or by.type is not hi.type:
@@ -243,7 +245,8 @@ class ControlFlow(MemoryOps):
 
     @contextmanager
     def while_loop(self, carried: Carried = (), name: str = "while") -> Iterator[WhileLoop]:
-        """Repeat while the condition given to `test` holds. What is computed before `test` runs once more than the body."""
+        """Repeat while the condition given to `test` holds. What is computed before `test` runs once
+        more than the body."""
         head, exit, before = self.block(name), self.block(name + "_done"), self.current
         self.place(head)
         phis = [self.phi(init.type, [(init, before)], hint) for init, hint in carried]
@@ -267,7 +270,8 @@ class ControlFlow(MemoryOps):
 
     @contextmanager
     def if_else(self, cond: Value, name: str = "if") -> Iterator[Branches]:
-        """Two arms: `with f.if_else(c) as b:`, inside it `with b.then:` and `with b.otherwise:`, each calling b.give(values)."""
+        """Two arms: `with f.if_else(c) as b:`, inside it `with b.then:` and `with b.otherwise:`,
+        each calling b.give(values)."""
         labels = (self.block(name + "_then"), self.block(name + "_else"), self.block(name + "_done"))
         self.cond_br(cond, labels[0], labels[1])
         branches = Branches(self, labels)

@@ -15,14 +15,18 @@ class MemoryOps(VectorOps):
     """Addresses, loads, stores, atomics. `align` is in bytes and defaults to one lane's size (vectors need no more)."""
 
     def gep(self, elem: LType, pointer: Value, index: Value | int, name: str = "", inbounds: bool = True) -> Value:
-        """The address `index` elements of type `elem` after `pointer` (or a vector of addresses from a vector of indices)."""
+        """The address `index` elements of type `elem` after `pointer` (or a vector of addresses from
+        a vector of indices)."""
         i = index if isinstance(index, Value) else const(I64, index)
         if pointer.type.kind != "ptr" or i.type.kind != "int":
             raise EmitError(f"gep: needs a pointer and an integer, got {pointer.type} and {i.type}")
         if i.const == 0 and not i.type.lanes:
             return pointer
         lanes = pointer.type.lanes or i.type.lanes
-        text = f"getelementptr {'inbounds ' if inbounds else ''}{elem.text}, {pointer.type.text} {pointer.text}, {i.type.text} {i.text}"
+        text = (
+            f"getelementptr {'inbounds ' if inbounds else ''}{elem.text}, {pointer.type.text} {pointer.text}, "
+            f"{i.type.text} {i.text}"
+        )
         return self._emit(vec(PTR, lanes) if lanes else PTR, text, name or "p")
 
     def alloca(self, elem: LType, count: int = 1, align: int = 0, name: str = "slot") -> Value:
@@ -50,7 +54,8 @@ class MemoryOps(VectorOps):
     def masked_load(
         self, type: LType, pointer: Value, mask: Value, other: Value | None = None, align: int = 0, name: str = "load"
     ) -> Value:
-        """Lanes read where `mask` is true, `other` (default: zero) elsewhere; memory under false lanes is not touched."""
+        """Lanes read where `mask` is true, `other` (default: zero) elsewhere;
+        memory under false lanes is not touched."""
         _need_mask("masked_load", type, mask)
         if mask.const:
             return self.load(type, pointer, align, name)
@@ -89,7 +94,8 @@ class MemoryOps(VectorOps):
         self.intrinsic("masked.scatter", *args, result=VOID, overloads=[type, pointers.type])
 
     def atomicrmw(self, op: str, pointer: Value, value: Value, ordering: str = "seq_cst", name: str = "old") -> Value:
-        """Combine memory with `value` in one step; gives what was there before. op: xchg, add, sub, and, or, xor, max, umax, ..."""
+        """Combine memory with `value` in one step; gives what was there before. op: xchg, add, sub, and, or,
+        xor, max, umax, ..."""
         _need_pointer("atomicrmw", pointer)
         _need_ordering("atomicrmw", ordering)
         if op not in _RMW or value.type.lanes:

@@ -13,7 +13,8 @@ Parameter = tuple[LType, str] | tuple[LType, str, str]  # type, name, attribute 
 
 
 class Function(ControlFlow):
-    """One function being written: the instruction set as methods. `params` are its arguments, `signature` is for callers."""
+    """One function being written: the instruction set as methods. `params` are its arguments,
+    `signature` is for callers."""
 
     def __init__(
         self, module: Module, name: str, result: LType, params: Sequence[Parameter], head: str, attrs: str
@@ -117,7 +118,9 @@ class Module:
 
     def addresses(self, name: str, functions: Sequence[Signature], align: int = 64) -> Value:
         """The address of a constant array of functions' addresses."""
-        return self._constant(name, f"[{len(functions)} x ptr] [{', '.join(f'ptr @{s.name}' for s in functions)}]", align)
+        return self._constant(
+            name, f"[{len(functions)} x ptr] [{', '.join(f'ptr @{s.name}' for s in functions)}]", align
+        )
 
     def _constant(self, name: str, body: str, align: int) -> Value:
         key = (body, str(align))

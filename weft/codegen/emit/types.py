@@ -1,7 +1,7 @@
 """Types, values and constants of the LLVM text that weft emits.
 
-Types are interned, so `a.type is b.type` is the equality test. A constant `Value` carries its Python number in `const` (a splat vector
-carries the number of every lane), which is what the builder folds with.
+Types are interned, so `a.type is b.type` is the equality test. A constant `Value` carries its Python number in `const`
+(a splat vector carries the number of every lane), which is what the builder folds with.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ class EmitError(TypeError):
 
 
 class LType:
-    """One LLVM type. `kind` is "int", "float", "ptr", "void" or "struct"; `lanes` is 0 for a scalar; `elem` is the lane type."""
+    """One LLVM type. `kind` is "int", "float", "ptr", "void" or "struct"; `lanes` is 0 for a scalar;
+    `elem` is the lane type."""
 
     __slots__ = ("_vectors", "bits", "elem", "kind", "lanes", "members", "suffix", "text")
 
@@ -51,7 +52,8 @@ _STRUCTS: dict[tuple[LType, ...], LType] = {}
 
 
 def vec(elem: LType, lanes: int) -> LType:
-    """The vector type `<lanes x elem>`; one lane or fewer gives `elem` itself, so that scalar code is the width-1 case."""
+    """The vector type `<lanes x elem>`; one lane or fewer gives `elem` itself, so that scalar code
+    is the width-1 case."""
     if lanes <= 1:
         return elem
     found = elem._vectors.get(lanes)
@@ -106,7 +108,8 @@ _CONSTANTS: dict[tuple[LType, float | bytes], Value] = {}
 
 
 def round_to(type: LType, value: float) -> float:
-    """`value` rounded once, half to even, to the nearest number of a floating point type; overflow gives an infinity."""
+    """`value` rounded once, half to even, to the nearest number of a floating point type;
+    overflow gives an infinity."""
     value = float(value)
     if type is F64 or value == 0.0 or not math.isfinite(value):
         return value
@@ -144,7 +147,8 @@ def _scalar_text(elem: LType, value: int | float) -> str:
 
 
 def const(type: LType, value: int | float) -> Value:
-    """The number `value` as a constant of `type`, in every lane if that is a vector type. NaN and infinities are allowed for floats."""
+    """The number `value` as a constant of `type`, in every lane if that is a vector type.
+    NaN and infinities are allowed for floats."""
     kind = type.kind
     # A float's key is its bits, because 0.0 == -0.0 and NaN != NaN.
     key: tuple[LType, float | bytes] = (type, _FLOAT_BITS(value) if kind == "float" else value)

@@ -132,8 +132,8 @@ class VectorOps(Arithmetic):
         return v if v.type is type else self.splat(v, type.lanes)
 
     def reduce(self, op: str, v: Value, start: Operand | None = None, flags: str = "", name: str = "") -> Value:
-        """All lanes combined: fadd, fmul (both from `start`, in lane order unless flags say "reassoc"), add, mul, and, or, xor,
-        smax, smin, umax, umin, fmax, fmin, fmaximum, fminimum."""
+        """All lanes combined: fadd, fmul (both from `start`, in lane order unless flags say "reassoc"), add, mul, and,
+        or, xor, smax, smin, umax, umin, fmax, fmin, fmaximum, fminimum."""
         if op not in _REDUCTIONS or not v.type.lanes:
             raise EmitError(f"reduce {op}: no such reduction of {v.type}")
         elem = v.type.elem
@@ -155,7 +155,8 @@ class VectorOps(Arithmetic):
         return self.intrinsic("get.active.lane.mask", base, limit, result=to, overloads=[to, base.type], hint=name)
 
     def first_lanes(self, count: Value, lanes: int, name: str = "mask") -> Value:
-        """The first `count` (i64, clamped to 0..lanes) lanes true: a compare of 32-bit lanes, cheaper than active_lane_mask."""
+        """The first `count` (i64, clamped to 0..lanes) lanes true: a compare of 32-bit lanes,
+        cheaper than active_lane_mask."""
         if count.type is not I64:
             raise EmitError(f"first_lanes: count must be {I64}, got {count.type}")
         if lanes <= 1:
@@ -199,8 +200,8 @@ class VectorOps(Arithmetic):
         return self._emit(v.type, f"freeze {v.type.text} {v.text}", name or "frozen")
 
     def opaque(self, v: Value, name: str = "opaque") -> Value:
-        """`v` (an integer or a pointer), but as something that code generation knows nothing about: no instruction is spent, and
-        addresses computed from it are neither merged with others nor rewritten."""
+        """`v` (an integer or a pointer), but as something that code generation knows nothing about:
+        no instruction is spent, and addresses computed from it are neither merged with others nor rewritten."""
         if v.type.lanes or v.type.kind not in ("int", "ptr"):
             raise EmitError(f"opaque: needs an integer or a pointer, got {v.type}")
         return self._emit(v.type, f'call {v.type.text} asm "", "=r,0"({v.type.text} {v.text})', name)

@@ -6,7 +6,8 @@
         for strips of rows                                 (a strip of A stays in the first-level cache)
           every panel of the block: one call of a strip kernel
 
-Strides are in bytes from here on. Nothing depends on where a row range begins or ends except which kernel computes a row, and all kernels
+Strides are in bytes from here on. Nothing depends on where a row range begins or ends except which kernel computes
+a row, and all kernels
 add in the same order: results are equal bit by bit for every split of rows.
 """
 
@@ -40,7 +41,8 @@ class Block:
 
 @dataclass(frozen=True)
 class Part:
-    """The part of B at (pc, jc) as it lies: where, its sizes, its whole panels, bytes from panel to panel and from row to row of a panel."""
+    """The part of B at (pc, jc) as it lies: where, its sizes, its whole panels, bytes from panel to panel and from row
+    to row of a panel."""
 
     source: Value
     jc: Value
@@ -53,7 +55,8 @@ class Part:
 
 
 class Driver:
-    """Writes the driver `core`: (A, rsA, csA, B, rsB, csB, C, rsC, N, K, adds, workspace, m0, m1, mode), strides in bytes."""
+    """Writes the driver `core`: (A, rsA, csA, B, rsB, csB, C, rsC, N, K, adds, workspace, m0, m1, mode),
+    strides in bytes."""
 
     NAMES: ClassVar[list[str]] = [
         "A",
@@ -114,7 +117,8 @@ class Driver:
     def _kinds(self) -> tuple[Value, Value]:
         """How A is read: in place by rows, in place by columns, or (neither) through a packed strip."""
         f, arg, plan = self.f, self.arg, self.plan
-        # Columns far apart touch a page or two of their own for each k, for every panel again: packing them once is cheaper.
+        # Columns far apart touch a page or two of their own for each k, for every panel again:
+        # packing them once is cheaper.
         is_near = f.or_(f.icmp("sle", arg["csA"], NEAR_BYTES), f.icmp("sle", arg["N"], plan.panel))
         has_columns = f.icmp("eq", arg["rsA"], self.size)
         by_columns = f.and_(has_columns, is_near)
@@ -158,7 +162,8 @@ class Driver:
             loop.next(f.add(row, rows))
 
     def _height(self, left: Value) -> Value:
-        """Rows of the next strip: a full tile, or equal parts of what is left where a full tile would leave too few rows over."""
+        """Rows of the next strip: a full tile, or equal parts of what is left where a full tile would leave
+        too few rows over."""
         f, plan = self.f, self.plan
         is_full = f.or_(f.icmp("eq", left, plan.rows), f.icmp("sge", left, plan.rows + FEWEST_ROWS))
         with f.if_else(is_full, "full") as height:
@@ -243,13 +248,15 @@ class Driver:
 
 
 def equal_steps(f: Function, total: Value, most: int) -> Value:
-    """The step that cuts total (> 0) into the fewest steps of at most `most`, all but the last equal, a multiple of 8."""
+    """The step that cuts total (> 0) into the fewest steps of at most `most`, all but the last equal,
+    a multiple of 8."""
     count = f.udiv(f.add(total, most - 1), most)
     step = f.udiv(f.add(total, f.sub(count, 1)), count)
     return f.and_(f.add(step, 7), -8, "step")
 
 
 def packed_block(f: Function, plan: GemmPlan, packed: Value, k: Value, jc: Value, columns: Value, pc: Value) -> Value:
-    """Where the block of B at (pc, jc) begins when all of B is packed: blocks of columns, in them steps of k, in them panels."""
+    """Where the block of B at (pc, jc) begins when all of B is packed: blocks of columns, in them steps of k,
+    in them panels."""
     width = f.mul(f.udiv(f.add(columns, plan.panel - 1), plan.panel), plan.panel)
     return f.gep(plan.elem, packed, f.add(f.mul(jc, k), f.mul(width, pc)), "block")

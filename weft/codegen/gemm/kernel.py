@@ -1,10 +1,11 @@
 """The inner kernels of the matrix product: one strip of rows of A times a block of B, kept in registers tile by tile.
 
-Each element of a tile is one accumulator that adds a[i, k] * b[k, j] for k in order, so its value depends neither on the tile's shape
+Each element of a tile is one accumulator that adds a[i, k] * b[k, j] for k in order, so its value depends neither
+on the tile's shape
 nor on its place: that is why a result does not change with the split of rows over threads.
 
-    by rows     A[i * lda + k], read in place: five pointers, three rows each, so that every address is base + {0, 1, 2} * stride
-    by columns  A[k * lda + i]: a transposed operand in place, or a packed strip
+    by rows A[i * lda + k], read in place: five pointers, three rows each, so that every address
+    is base + {0, 1, 2} * stride by columns A[k * lda + i]: a transposed operand in place, or a packed strip
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ BY_ROWS, BY_COLUMNS = "rows", "columns"
 UNROLL = {BY_ROWS: 1, BY_COLUMNS: 2}
 ROWS_PER_POINTER = 3
 CACHE_LINE = 64
-PREFETCH_ROWS = 16  # how far ahead of a packed panel's row the next ones are fetched: 7 to 15% where B is larger than the first-level cache
+# how far ahead of a packed panel's row the next ones are fetched: 7 to 15% where B is larger than the first-level cache
+PREFETCH_ROWS = 16
 
 
 @dataclass(frozen=True)
 class Tile:
     """A finished register tile on its way to memory.
 
-    sums[i][j] is vector j of row i; `corner` is the address of its first element in C and `stride` the bytes from row to row;
-    `row` and `column` are its place in C; `mask` is None, or which lanes of the last vector exist; `adds` (i1): C += rather than C =.
+    sums[i][j] is vector j of row i; `corner` is the address of its first element in C and `stride` the bytes from row
+    to row; `row` and `column` are its place in C; `mask` is None, or which lanes of the last vector exist; `adds` (i1):
+    C += rather than C =.
     """
 
     sums: Sequence[Sequence[Value]]
@@ -115,7 +118,8 @@ class _Operands:
         return [b, *a], sums
 
     def _prefetch(self, b: Value) -> None:
-        """The row of B that comes PREFETCH_ROWS later, which may lie in the next panel (or past the end: a prefetch never faults)."""
+        """The row of B that comes PREFETCH_ROWS later, which may lie in the next panel (or past the end:
+        a prefetch never faults)."""
         row = self.plan.panel * self.plan.elem.bytes
         for at in range(0, self.vectors * self.plan.lanes * self.plan.elem.bytes, CACHE_LINE):
             self.f.prefetch(self.f.gep(I8, b, PREFETCH_ROWS * row + at, inbounds=False))
@@ -179,8 +183,9 @@ def emit_strip(
 ) -> Signature:
     """A function that multiplies `rows` rows of A with a block of B of any width, panel by panel.
 
-    Strides are in bytes: lda and ldb as the kernel walks them, `panel` from one panel of B to the next, ldc between rows of C.
-    `edge` is the last, partial panel, always packed (its row stride is the panel's width). row, column: the place of C in the result.
+    Strides are in bytes: lda and ldb as the kernel walks them, `panel` from one panel of B to the next, ldc between
+    rows of C. `edge` is the last, partial panel, always packed (its row stride is the panel's width). row, column:
+    the place of C in the result.
     """
     names = ["a", "lda", "b", "ldb", "panel", "edge", "c", "ldc", "depth", "columns", "row", "column", "adds"]
     params = list(zip(strip_signature(name).params, names, strict=True))

@@ -2,16 +2,18 @@
 
     C[m0:m1] = A[m0:m1] @ B, or += with accumulate;  A: [M, K], B: [K, N], C: [M, N] with unit column stride
 
-Sizes and strides (in elements) are run-time values; A and B may have any strides, and are fast with a unit stride on either axis, so a
-transposed operand is only another pair of strides. C must not overlap A or B. With K = 0, C becomes zero (or stays, when accumulating).
+Sizes and strides (in elements) are run-time values; A and B may have any strides, and are fast with a unit stride on
+either axis, so a transposed operand is only another pair of strides. C must not overlap A or B. With K = 0, C becomes
+zero (or stays, when accumulating).
 
-Workers split rows by calling with ranges [m0, m1) of one M, each with a workspace of its own. A result is the same, bit by bit, for every
-split: an element is always the sum over k in order, in steps of K that hang on K alone; M <= 4 and N = 1, which are summed another way,
-are told by the sizes of the whole product. B is packed anew by each range; with many small ranges of one product, pack it once with
-`pack_b` and run the ranges on `packed`, whose results are equal to the big driver's.
+Workers split rows by calling with ranges [m0, m1) of one M, each with a workspace of its own. A result is the same,
+bit by bit, for every
+split: an element is always the sum over k in order, in steps of K that hang on K alone; M <= 4 and N = 1, which are
+summed another way, are told by the sizes of the whole product. B is packed anew by each range; with many small ranges
+of one product, pack it once with `pack_b` and run the ranges on `packed`, whose results are equal to the big driver's.
 
-`emit_gemm` writes the library (one per dtype and target, compiled once and cached); `declare_gemm` adds its prototypes to a module that
-calls it.
+`emit_gemm` writes the library (one per dtype and target, compiled once and cached);
+`declare_gemm` adds its prototypes to a module that calls it.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ class GemmLibrary:
     """Signatures of the library's functions, to be called from the module that they were declared or emitted in.
 
     gemm          (A, B, C, M, N, K, rsA, csA, rsB, csB, rsC, i32 accumulate, workspace, m0, m1)
-    batched       the same up to workspace, then (sA, sB, sC, b0, b1): products b0 <= b < b1, operands sA, sB, sC elements apart
+    batched       the same up to workspace, then (sA, sB, sC, b0, b1): products b0 <= b < b1, operands sA,
+                  sB, sC elements apart
     pack_b        (B, N, K, rsB, csB, packed, p0, p1): panels p0 <= p < p1 of all `panels(N)`; workers may share them
     packed        gemm with `packed` for B and without rsB, csB
     workspace     (M, N, K) -> bytes of scratch that gemm, packed and (per product) batched need
@@ -89,7 +92,8 @@ def _result(entry: str) -> LType:
 
 
 def declare_gemm(module: Module, dtype: str, target: Target) -> GemmLibrary:
-    """Prototypes of the library in a module that is linked with it. Raises EmitError for a dtype without a native product."""
+    """Prototypes of the library in a module that is linked with it.
+    Raises EmitError for a dtype without a native product."""
     plan = plan_gemm(dtype, target)
     signatures = {
         entry: module.declare(gemm_symbol(entry, plan), _result(entry), [type for type, _ in params])

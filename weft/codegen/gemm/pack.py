@@ -1,6 +1,8 @@
-"""Packing for the matrix product: a few rows (or columns) of an operand, any strides, rewritten as [k][i] with i contiguous.
+"""Packing for the matrix product: a few rows (or columns) of an operand, any strides, rewritten as [k][i]
+with i contiguous.
 
-One function serves panels of B and strips of A. Lanes beyond `count` repeat the last one that exists: what they produce is never stored.
+One function serves panels of B and strips of A. Lanes beyond `count` repeat the last one that exists:
+what they produce is never stored.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ from .tiles import GemmPlan
 
 
 def emit_pack(module: Module, plan: GemmPlan) -> Signature:
-    """A function (source, across, along, count, depth, target, apart): target[k * apart + i] = source[i * across + k * along].
+    """A function (source, across, along, count, depth, target, apart):
+    target[k * apart + i] = source[i * across + k * along].
 
-    `across`, `along` and `apart` are in bytes; i < count, k < depth. Whole vectors are written, so `apart` is at least `count` rounded
-    up to the vector width.
+    `across`, `along` and `apart` are in bytes; i < count, k < depth. Whole vectors are written, so `apart` is at least
+    `count` rounded up to the vector width.
     """
     name = f"{plan.prefix}_pack_{plan.suffix}"
     params = [
@@ -87,8 +90,8 @@ def _pack_by_transposing(f: Function, plan: GemmPlan) -> None:
 def transpose_block(f: Function, plan: GemmPlan, rows: list[Value]) -> list[Value]:
     """`lanes` rows of 16 bytes -> the columns, as whole vectors.
 
-    Rows q, q + chunk, q + 2 * chunk, ... are joined into one vector, so that only transposes inside 128-bit parts remain: the joins
-    come with the loads, and those transposes are the cheap shuffles of every vector unit.
+    Rows q, q + chunk, q + 2 * chunk, ... are joined into one vector, so that only transposes inside 128-bit parts
+    remain: the joins come with the loads, and those transposes are the cheap shuffles of every vector unit.
     """
     chunk = 16 // plan.elem.bytes
     joined = [join(f, rows[q::chunk]) for q in range(chunk)]

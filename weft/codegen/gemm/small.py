@@ -1,4 +1,5 @@
-"""Matrix products that are no thicker than a few vectors: A or B has one to four rows or columns, and memory is the limit.
+"""Matrix products that are no thicker than a few vectors: A or B has one to four rows or columns,
+and memory is the limit.
 
 wide   few rows of A, B[k, j] contiguous in j: rows of B stream by once, many accumulators along j
 dots   A and B both contiguous in k: vectors along k, one sum of lanes for each element
@@ -16,7 +17,8 @@ DOT_COLUMNS = 4
 
 
 def emit_wide(module: Module, plan: GemmPlan, rows: int) -> Signature:
-    """A function (A, rsA, csA, B, rsB, C, rsC, N, K, adds) for `rows` rows; strides in bytes. The order of the sums is the big driver's."""
+    """A function (A, rsA, csA, B, rsB, C, rsC, N, K, adds) for `rows` rows; strides in bytes.
+    The order of the sums is the big driver's."""
     names = ["A", "rsA", "csA", "B", "rsB", "C", "rsC", "N", "K", "adds"]
     types = (PTR, I64, I64, PTR, I64, PTR, I64, I64, I64, I1)
     name = f"{plan.prefix}_wide_{rows}_{plan.suffix}"
@@ -74,7 +76,8 @@ def _put(f: Function, plan: GemmPlan, total: Value, at: Value, mask: Value | Non
 
 
 def emit_dots(module: Module, plan: GemmPlan, rows: int) -> Signature:
-    """A function (A, rsA, B, csB, C, rsC, N, K, adds) for `rows` rows; A and B have unit stride along k; strides in bytes."""
+    """A function (A, rsA, B, csB, C, rsC, N, K, adds) for `rows` rows; A and B have unit stride along k;
+    strides in bytes."""
     names = ["A", "rsA", "B", "csB", "C", "rsC", "N", "K", "adds"]
     types = (PTR, I64, PTR, I64, PTR, I64, I64, I64, I1)
     name = f"{plan.prefix}_dots_{rows}_{plan.suffix}"
@@ -98,7 +101,8 @@ def _dot_tile(f: Function, plan: GemmPlan, rows: int, columns: int, column: Valu
     zeros = [(const(plan.vector, 0.0), "sum")] * (rows * columns)
     with f.loop(0, whole, plan.lanes, "k", zeros) as loop:
         loop.next(*_dot_step(f, plan, a_rows, b_rows, loop.index, None, list(loop.carried)))
-    # One more, masked: lanes that do not exist add 0 * 0. It is left out where k divides, so that its order stays one of k alone.
+    # One more, masked: lanes that do not exist add 0 * 0. It is left out where k divides, so that its order
+    # stays one of k alone.
     with f.if_else(f.icmp("slt", whole, depth), "tail") as tail:
         with tail.then:
             mask = f.first_lanes(f.sub(depth, whole), plan.lanes)

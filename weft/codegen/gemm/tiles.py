@@ -1,8 +1,8 @@
 """Tile and block sizes of the matrix product for one element type on one target.
 
-The register tile is `rows` x `vectors` accumulators: all registers but those that hold a row of B, one broadcast element of A and, where
-there is no fused multiply-add, a product. The cache block is `depth` x `columns` of B (it stays in the second-level cache while strips
-of A pass over it).
+The register tile is `rows` x `vectors` accumulators: all registers but those that hold a row of B,
+one broadcast element of A and, where there is no fused multiply-add, a product. The cache block is `depth` x `columns`
+of B (it stays in the second-level cache while strips of A pass over it).
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ DEPTH_BYTES = 1024
 
 @dataclass(frozen=True)
 class GemmPlan:
-    """Sizes in elements. `dtype` is "float32" or "float64"; `lanes` is the vector width; `rows` x `vectors` the register tile."""
+    """Sizes in elements. `dtype` is "float32" or "float64"; `lanes` is the vector width;
+    `rows` x `vectors` the register tile."""
 
     dtype: str
     lanes: int
@@ -62,7 +63,8 @@ class GemmPlan:
         return "weft_gemm"
 
     def workspace_bytes(self, m: int, n: int, k: int) -> int:
-        """Bytes of scratch memory that one call of the driver needs for an [m, k] x [k, n] product (64-byte aligned)."""
+        """Bytes of scratch memory that one call of the driver needs for an [m, k] x [k, n] product
+        (64-byte aligned)."""
         depth, columns = min(k, self.depth), _up(min(n, self.columns), self.panel)
         return (self.strip * self.depth + columns * depth + self.panel) * self.elem.bytes if m > 0 else 0
 

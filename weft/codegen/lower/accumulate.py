@@ -1,5 +1,6 @@
-"""Kernels that add or copy rows into rows by index: embedding's gradient, index_add, index_copy along dim 0 (passes/scatter_rows.py brings other writes
-to these). Columns are dealt out, so that every element is written in the order of the index, whatever the number of threads."""
+"""Kernels that add or copy rows into rows by index: embedding's gradient, index_add, index_copy along
+dim 0 (passes/scatter_rows.py brings other writes to these). Columns are dealt out, so that every element is written
+in the order of the index, whatever the number of threads."""
 
 from __future__ import annotations
 
@@ -55,12 +56,17 @@ def lower_index_copy(block: BlockLowering, node: Node) -> list[KernelCall] | Non
 
 
 def _accumulate(
-    block: BlockLowering, node: Node, base: Value | None, source: Value, index: Value, count: Dim, skipped: int, adds: bool = True
+    block: BlockLowering, node: Node, base: Value | None, source: Value, index: Value, count: Dim, skipped: int,
+    adds: bool = True,
 ) -> list[KernelCall] | None:
-    """out [count, ...] = base (or zeros) with the rows of `source` added (or put) at `index`; the index `skipped` counts as nothing."""
+    """out [count, ...] = base (or zeros) with the rows of `source` added (or put) at `index`;
+    the index `skipped` counts as nothing."""
     out = node.outputs[0]
     dtype, kind = dtype_of(out), dtype_of(index)
-    if dtype is None or (adds and dtype not in _SUMS) or dtype.is_complex or dtype_of(source) is not dtype or kind not in (dt.int64, dt.int32):
+    if (
+        dtype is None or (adds and dtype not in _SUMS) or dtype.is_complex or dtype_of(source) is not dtype
+        or kind not in (dt.int64, dt.int32)
+    ):
         return None
     assert kind is not None
     rest = dims_of(out)[1:]
@@ -76,11 +82,16 @@ def _accumulate(
     ints = (count, rows, columns, columns, skipped, size)
     extent = dm.floordiv(columns + COLUMNS - 1, COLUMNS)
     in_place = () if base is None else ((0, 2),)
-    return [*calls, KernelCall(name, (*roots, out), 1, ints, (), extent, rows * columns + count * columns, 0, in_place, (node,), (0,))]
+    return [*calls, KernelCall(
+        name, (*roots, out), 1, ints, (), extent, rows * columns + count * columns, 0, in_place, (node,), (0,)
+    )]
 
 
-def whole_buffer(block: BlockLowering, value: Value, node: Node, dtype: DType | None = None) -> tuple[Value, KernelCall | None]:
-    """A buffer that holds the value contiguously (converted to a dtype, if one is given), and the copy that makes it if there is none."""
+def whole_buffer(
+    block: BlockLowering, value: Value, node: Node, dtype: DType | None = None
+) -> tuple[Value, KernelCall | None]:
+    """A buffer that holds the value contiguously (converted to a dtype, if one is given), and the copy that makes
+    it if there is none."""
     root, geometry = block.aliases.of(value)
     is_leaf = root in block.aliases.splats
     is_same = dtype is None or dtype_of(value) is dtype
@@ -89,13 +100,17 @@ def whole_buffer(block: BlockLowering, value: Value, node: Node, dtype: DType | 
     ):
         return root, None
     copied = Value(value.type if dtype is None else value.tensor_type.with_dtype(dtype), value.name)
-    return copied, block.copy(copied, dims_of(value), root, geometry if not is_leaf else contiguous(dims_of(value)), node)
+    return (
+        copied, block.copy(copied, dims_of(value), root, geometry if not is_leaf else contiguous(dims_of(value)), node)
+    )
 
 
 class _Emit:
     """Writes the function: clear or copy the part's columns, then add row after row."""
 
-    def __init__(self, module: Module, name: str, dtype: DType, kind: DType, has_base: bool, adds: bool, target: Target) -> None:
+    def __init__(
+        self, module: Module, name: str, dtype: DType, kind: DType, has_base: bool, adds: bool, target: Target
+    ) -> None:
         self.f: Function = module.function(name, I64, PARAMETERS)
         self.adds, self.is_float = adds, raw_type(dtype, 1).kind == "float"
         self.elem = raw_type(dtype, 1)
@@ -140,7 +155,10 @@ class _Emit:
 
     def _put(self, type: LType, origin: Scalar | None, target: Scalar, i: Scalar, mask: Scalar) -> None:
         f = self.f
-        x = const(type, 0.0 if self.is_float else 0) if origin is None else f.masked_load(type, f.gep(self.elem, origin, i), mask)
+        x = (
+            const(type, 0.0 if self.is_float else 0) if origin is None
+            else f.masked_load(type, f.gep(self.elem, origin, i), mask)
+        )
         f.masked_store(x, f.gep(self.elem, target, i), mask)
 
     def _add(self, type: LType, a: Scalar, b: Scalar, i: Scalar, mask: Scalar) -> None:

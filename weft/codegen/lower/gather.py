@@ -1,4 +1,5 @@
-"""Kernels that gather elements by index: embedding, index_select, gather, advanced indexing by integers. Bounds are checked as they run."""
+"""Kernels that gather elements by index: embedding, index_select, gather, advanced indexing by integers.
+Bounds are checked as they run."""
 
 from __future__ import annotations
 
@@ -82,7 +83,9 @@ def lower_checked(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """The index, looked up in nothing: only its bounds matter."""
     index, size = node.args
     lookup = Lookup(index, tuple(range(len(dims_of(index)))), 0, size)
-    return [block.lowering.nest(gather_nest(node, block.aliases, index, block.aliases.of(index)[1].strides, [lookup], False))]
+    return [block.lowering.nest(
+        gather_nest(node, block.aliases, index, block.aliases.of(index)[1].strides, [lookup], False)
+    )]
 
 
 def _without(strides: tuple[Dim, ...], axis: int) -> tuple[Dim, ...]:

@@ -1,4 +1,5 @@
-"""A graph as kernels: group, build nests, emit each distinct nest once. `lower_graph` is the compiler's way from nodes to calls."""
+"""A graph as kernels: group, build nests, emit each distinct nest once.
+`lower_graph` is the compiler's way from nodes to calls."""
 
 from __future__ import annotations
 

@@ -62,17 +62,24 @@ class NestEmitter:
                 continue
             count = self.dim("count", i)
             if isinstance(count, Value) or count == 0:
-                with self.f.if_(self.f.icmp("eq", count if isinstance(count, Value) else const(I64, count), 0), "nothing"):
+                with self.f.if_(
+                    self.f.icmp("eq", count if isinstance(count, Value) else const(I64, count), 0), "nothing"
+                ):
                     self.f.ret(const(I64, 0))
 
     def _load_tables(self) -> None:
         f, nest, layout = self.f, self.nest, self.layout
         for key, slot in layout.slots.items():
             if slot is not None and key[0] == "looked up":
-                self.lookups[key[1:]] = f.load(I64, f.gep(I64, self.table, slot)), f.load(I64, f.gep(I64, self.table, slot + 1), name="size")
+                self.lookups[key[1:]] = (
+                    f.load(I64, f.gep(I64, self.table, slot)),
+                    f.load(I64, f.gep(I64, self.table, slot + 1), name="size")
+                )
             elif slot is not None:
                 self.dims[key] = f.load(I64, f.gep(I64, self.table, slot), name="_".join(map(str, key)))
-        roots = {b: f.load(PTR, f.gep(PTR, self.bufs, b), name=f"b{b}") for b in range(len(nest.reads) + len(nest.writes))}
+        roots = {
+            b: f.load(PTR, f.gep(PTR, self.bufs, b), name=f"b{b}") for b in range(len(nest.reads) + len(nest.writes))
+        }
         for number, access in enumerate(nest.accesses):
             offset = self.dim("offset", number)
             if access.buffer == INDEX:
@@ -247,7 +254,9 @@ class NestEmitter:
         carried = [(v, f"i{k}") for k, v in enumerate(start)] + [(x.value, "total") for x in identities]
         with f.loop(lo, hi, name="row", carried=carried) as loop:
             indices = list(loop.carried[: len(start)]) if count > 1 else [loop.index] * count
-            sums = {i: Element(x.dtype, v) for i, x, v in zip(totals, identities, loop.carried[len(start) :], strict=False)}
+            sums = {
+                i: Element(x.dtype, v) for i, x, v in zip(totals, identities, loop.carried[len(start) :], strict=False)
+            }
             results = self._row(indices, sums)
             loop.next(*(self._next_index(indices, sizes) if count > 1 else ()), *(results[i].value for i in totals))
         return [Element(x.dtype, v) for x, v in zip(identities, loop.results[len(start) :], strict=False)]
@@ -292,7 +301,10 @@ class NestEmitter:
         for store in self.nest.stores:
             if not is_inner_store(self.nest, store) and self.nest.instrs[store.index].kind not in ("total", "column"):
                 number = self.access_number[id(store.access)]
-                self.v.store(self.row_value(store.index), store.access.dtype, spot.pointers[number], self._lane_stride(number), spot)
+                self.v.store(
+                    self.row_value(store.index), store.access.dtype,
+                    spot.pointers[number], self._lane_stride(number), spot,
+                )
         return {i: self._add_total(i, x) for i, x in sums.items()}
 
     def _row_spot(self, indices: list[Value], pointers: Pointers) -> Spot:
@@ -346,10 +358,13 @@ class NestEmitter:
             lanes = self.layout.lanes
             with f.loop(0, width, lanes, name="clear") as loop:
                 spot = Spot(lanes, loop.index, f.first_lanes(f.sub(width, loop.index), lanes), {})
-                self.v.store(self.v.identity(str(instr.what), self._compute_dtype(i), lanes), dtype, self.bases[number], 1, spot)
+                self.v.store(
+                    self.v.identity(str(instr.what), self._compute_dtype(i), lanes), dtype, self.bases[number], 1, spot
+                )
 
     # ---- one pass over the inner axes
     def _pass(self, phase: int, pointers: Pointers, lo: Value, hi: Value) -> None:
-        """Run the inner loops once: reductions that end with this phase, stores and running results that begin with it."""
+        """Run the inner loops once: reductions that end with this phase, stores and running results
+        that begin with it."""
         Pass(self, phase).run(pointers, lo, hi)
 

@@ -1,4 +1,5 @@
-"""The state of a lowering: a program's functions, and a block's steps. Nodes that stand alone go to the functions that `lowers` has entered."""
+"""The state of a lowering: a program's functions, and a block's steps. Nodes that stand alone go to the functions
+that `lowers` has entered."""
 
 from __future__ import annotations
 
@@ -8,16 +9,17 @@ import weft.catalogue  # noqa: F401  # defines the operators that lowerings are 
 from weft.codegen.emit import Module
 from weft.codegen.lower.loops import emit_nest
 from weft.codegen.lower.nest import kernel_call, lay_out, layout_key
+from weft.codegen.lower.templates import Template, structure_of
 from weft.codegen.target import Target
 from weft.ir.graph import Block, Graph, Node, Operand, Value
 from weft.loops.build import build_nests
 from weft.loops.copies import copy_nest, leaf_nest
-from weft.loops.kernel import BlockStep, ForeignStep, KernelCall, LoweredGraph, Step
+from weft.loops.kernel import BlockStep, HostCall, KernelCall, LoweredGraph, Step
 from weft.loops.nest import Nest
 from weft.ops.geometry import Geometry, contiguous_strides
 from weft.ops.op import Op
 from weft.ops.packet import Packet
-from weft.passes.alias import ProvingEnv, changes_dtype, dims_of, dtype_of
+from weft.passes.alias import Aliases, ProvingEnv, changes_dtype, dims_of, dtype_of
 from weft.passes.group import Group, StandaloneKernel, is_leaf
 from weft.passes.grouping import group_nodes
 from weft.support.progress import progress
@@ -33,6 +35,7 @@ class Lowering:
         self.graph, self.module, self.target, self.with_text = graph, module, target, with_text
         self.env = ProvingEnv(graph.env)
         self.functions: dict[object, str] = {}
+        self.templates: dict[object, Template] = {}
 
     def block(self, block: Block) -> LoweredGraph:
         """One block and those inside it."""
@@ -50,8 +53,20 @@ class Lowering:
     def nest(self, nest: Nest) -> KernelCall:
         """The call of a nest."""
         layout = lay_out(nest, self.target)
-        name = self.function(layout_key(layout), _hint(nest), lambda name: emit_nest(self.module, layout, self.target, name))
+        name = self.function(
+            layout_key(layout), _hint(nest), lambda name: emit_nest(self.module, layout, self.target, name)
+        )
         return kernel_call(layout, name, self.with_text)
+
+    def group(self, group: Group, aliases: Aliases, stored: set[Value]) -> list[KernelCall]:
+        """The calls of a group's nests."""
+        structure = structure_of(group, aliases, stored)
+        template = self.templates.get(structure.key)
+        if template is not None:
+            return template.calls_of(structure)
+        calls = [self.nest(n) for n in build_nests(group, aliases, stored)]
+        self.templates[structure.key] = Template(structure, calls)
+        return calls
 
 
 class BlockLowering:
@@ -70,7 +85,7 @@ class BlockLowering:
         for number, item in enumerate(plan.items):
             seen.done = number
             if isinstance(item, Group):
-                self.steps += [self.lowering.nest(n) for n in build_nests(item, plan.aliases, plan.stored)]
+                self.steps += self.lowering.group(item, plan.aliases, plan.stored)
             else:
                 self._standalone(item)
         results = tuple(self._result(r) for r in self.block.results)
@@ -85,7 +100,7 @@ class BlockLowering:
         elif (is_leaf(node) or node.outputs[0] in self.aliases.splats) and _is_native(node.outputs[0]):
             self.steps.append(self.lowering.nest(leaf_nest(node, self.aliases)))
         else:
-            self.steps += self._lowered(node) or [ForeignStep(node, inputs, node.outputs)]
+            self.steps += self._lowered(node) or [HostCall(node, inputs, node.outputs)]
 
     def _lowered(self, node: Node) -> list[KernelCall] | None:
         """The kernels of a node that stands alone, or None when only NumPy knows how."""
@@ -131,9 +146,12 @@ def _is_native(value: Value) -> bool:
 
 
 def _is_whole(root: Value, geometry: Geometry, dims: tuple[Dim, ...]) -> bool:
-    """Whether a view shows every element of its root in row-major order (a first row lies contiguous too, but its root is larger)."""
+    """Whether a view shows every element of its root in row-major order (a first row lies contiguous too,
+    but its root is larger)."""
     wanted = contiguous_strides(dims)
-    in_order = geometry.offset == 0 and all(s == w or d == 1 for s, w, d in zip(geometry.strides, wanted, dims, strict=False))
+    in_order = (
+        geometry.offset == 0 and all(s == w or d == 1 for s, w, d in zip(geometry.strides, wanted, dims, strict=False))
+    )
     return in_order and product(dims) == product(dims_of(root))
 
 

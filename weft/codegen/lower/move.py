@@ -1,4 +1,5 @@
-"""Kernels that move elements: copies of views, scatters into views, concatenation, padding. Each is one or more copy nests."""
+"""Kernels that move elements: copies of views, scatters into views, concatenation, padding.
+Each is one or more copy nests."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def lower_copy(block: BlockLowering, node: Node) -> list[KernelCall] | None:
 
 
 def lower_scatter(block: BlockLowering, node: Node) -> list[KernelCall] | None:
-    """`select_scatter` and the like: the base copied (unless it is updated in place), the source written where the view shows it."""
+    """`select_scatter` and the like: the base copied (unless it is updated in place), the source written
+    where the view shows it."""
     view = node.op.scatters
     out = node.outputs[0]
     if view is None or not isinstance(out.type, TensorType):
@@ -52,11 +54,15 @@ def lower_scatter(block: BlockLowering, node: Node) -> list[KernelCall] | None:
 
 
 def write_into(block: BlockLowering, node: Node, base: Value, source: Value, place: Geometry) -> list[KernelCall]:
-    """out = base with `source` at a place. When base is a buffer of its own, out may take its memory and nothing is copied."""
+    """out = base with `source` at a place. When base is a buffer of its own, out may take its memory
+    and nothing is copied."""
     out = node.outputs[0]
     root, lies = block.aliases.of(base)
     other, source_geometry = block.aliases.of(source)
-    is_whole = lies.offset == 0 and lies.strides == contiguous_strides(lies.dims) and dm.product(dims_of(root)) == dm.product(dims_of(out))
+    is_whole = (
+        lies.offset == 0 and lies.strides == contiguous_strides(lies.dims)
+        and dm.product(dims_of(root)) == dm.product(dims_of(out))
+    )
     first = _copy_unless_same(block, root, out, node) if is_whole else block.copy(out, dims_of(out), root, lies, node)
     second = block.lowering.nest(copy_nest(out, dims_of(source), other, source_geometry, node, block.aliases, place))
     joined = join_calls(block, [first, second], node, is_ordered=True)
@@ -126,7 +132,9 @@ def lower_pad(block: BlockLowering, node: Node) -> list[KernelCall] | None:
         start = start + dm.maximum(before, 0) * strides[axis]
     inside = Geometry(tuple(dims), geometry.strides, offset)
     fill = block.lowering.nest(fill_nest(out, value, node))
-    copy = block.lowering.nest(copy_nest(out, inside.dims, root, inside, node, block.aliases, Geometry(inside.dims, strides, start)))
+    copy = block.lowering.nest(
+        copy_nest(out, inside.dims, root, inside, node, block.aliases, Geometry(inside.dims, strides, start))
+    )
     return [join_calls(block, [fill, copy], node, is_ordered=True)]
 
 
@@ -150,8 +158,11 @@ def lower_roll(block: BlockLowering, node: Node) -> list[KernelCall] | None:
         return None
     root, source = block.aliases.of(x)
     pieces = [(source, contiguous(dims_of(out)))]
+    total: dict[int, Dim] = {}  # of a dim that is named more than once too: its parts would be no parts of the whole
     for shift, dim in zip(shifts, axes, strict=True):
         axis = normalize_dim("roll", dim, len(source.dims))
+        total[axis] = total.get(axis, 0) + shift
+    for axis, shift in total.items():
         size = source.dims[axis]
         by = dm.mod(shift, dm.maximum(size, 1))
         pieces = [
@@ -183,13 +194,15 @@ def _part(g: Geometry, axis: int, start: Dim, length: Dim) -> Geometry:
 
 # ---- several calls as one
 def join_calls(block: BlockLowering, calls: list[KernelCall], node: Node, is_ordered: bool = False) -> KernelCall:
-    """One kernel that does several, all of which write the same buffer. Unless `is_ordered`, its parts may run at the same time."""
+    """One kernel that does several, all of which write the same buffer. Unless `is_ordered`,
+    its parts may run at the same time."""
     if len(calls) == 1:
         return calls[0]
     functions = tuple(c.function for c in calls)
     shape = tuple((len(c.reads), len(c.ints), len(c.numbers)) for c in calls)
     name = block.lowering.function(
-        ("join", functions, shape, is_ordered), f"{node.op.base}_{len(calls)}", lambda name: _Join(block, name, calls, is_ordered).emit())
+        ("join", functions, shape, is_ordered), f"{node.op.base}_{len(calls)}",
+        lambda name: _Join(block, name, calls, is_ordered).emit())
     total: Dim = 0
     for c in calls:
         total = total + c.extent
@@ -197,8 +210,9 @@ def join_calls(block: BlockLowering, calls: list[KernelCall], node: Node, is_ord
     for c in calls:
         cost = cost + c.cost
     return KernelCall(
-        name, (*(v for c in calls for v in c.reads), calls[0].writes[0]), 1, (*(c.extent for c in calls), *(d for c in calls for d in c.ints)),
-        tuple(n for c in calls for n in c.numbers), 1 if is_ordered else total, cost, 0, (), (node,), (), "\n".join(c.text for c in calls))
+        name, (*(v for c in calls for v in c.reads), calls[0].writes[0]), 1,
+        (*(c.extent for c in calls), *(d for c in calls for d in c.ints)), tuple(n for c in calls for n in c.numbers),
+        1 if is_ordered else total, cost, 0, (), (node,), (), "\n".join(c.text for c in calls))
 
 
 class _Join:
@@ -220,7 +234,10 @@ class _Join:
             with f.loop(0, const(I64, len(calls)), name="part", carried=[(const(I64, 0), "before")]) as loop:
                 n = loop.index
                 first = calls[0]
-                places = (f.mul(n, len(first.reads)), f.add(f.mul(n, len(first.ints)), len(calls)), f.mul(n, len(first.numbers)))
+                places = (
+                    f.mul(n, len(first.reads)), f.add(f.mul(n, len(first.ints)), len(calls)),
+                    f.mul(n, len(first.numbers)),
+                )
                 loop.next(self._call(first, n, loop.carried[0], *places))
         else:
             reads, ints, numbers, before = 0, len(calls), 0, const(I64, 0)
@@ -229,7 +246,9 @@ class _Join:
                 reads, ints, numbers = reads + len(c.reads), ints + len(c.ints), numbers + len(c.numbers)
         f.ret(const(I64, 0))
 
-    def _call(self, call: KernelCall, number: Scalar, before: Scalar, reads: Scalar, ints: Scalar, numbers: Scalar) -> Scalar:
+    def _call(
+        self, call: KernelCall, number: Scalar, before: Scalar, reads: Scalar, ints: Scalar, numbers: Scalar
+    ) -> Scalar:
         """Call one for its share of the range; gives the sum of the extents so far."""
         f = self.f
         extent = f.load(I64, f.gep(I64, self.ints, number), name="extent")

@@ -24,15 +24,16 @@ JOINED_BYTES = 64  # of a vector whose lanes a reduction joins, on every machine
 class Layout:
     """A nest with everything that its machine code depends on, and the tables that its calls pass.
 
-    lanes, wide   lanes of one vector, and of the main loop's step (several vectors). Where lanes are joined they are the same on every machine, so
-                  that the order of a sum is
+    lanes, wide   lanes of one vector, and of the main loop's step (several vectors).
+                  Where lanes are joined they are the same on every machine, so that the order of a sum is
     step          how many lanes of them the machine takes at a time
     is_whole      the vector axis is a multiple of `wide`: no masked rest
     is_short      the vector axis is no longer than `lanes`: one masked step
-    is_brief      the vector axis is known to be shorter than the main loop's step, which is cut down to the rest's and adds to the same sums: what a
-                  size is known to be does not change the order of a sum
-    ints          the i64 table; `slots` says where a size, stride or offset is found in it (constants 0 and 1 are not in it)
-    homes         where values kept for later phases are found
+    is_brief      the vector axis is known to be shorter than the main loop's step, which is cut down to the rest's
+                  and adds to the same sums: what a size is known to be does not change the order of a sum
+    ints          the i64 table; `slots` says where a size, stride or offset is found in it
+                  (constants 0 and 1 are not in it)
+    homes         where values stashed for later phases are found
     """
 
     nest: Nest
@@ -102,7 +103,7 @@ def _pass_weight(nest: Nest, phase: int) -> int:
         if i in seen or instr.level < FULL:
             continue
         seen.add(i)
-        if not (instr.kept and instr.phase < phase):
+        if not (instr.stashed and instr.phase < phase):
             stack += operands(instr)
     return sum(max(1, nest.instrs[i].weight) for i in seen)
 
@@ -143,14 +144,14 @@ def _place_dims(layout: Layout) -> None:
 
 
 def _place_homes(layout: Layout) -> None:
-    """Find memory for kept values: the buffer they are stored to anyway, or scratch."""
+    """Find memory for stashed values: the buffer they are stored to anyway, or scratch."""
     nest = layout.nest
     stored = {s.index: s.access for s in nest.stores if is_inner_store(nest, s)}
     inner = contiguous_strides(nest.inner)
     width = layout.wide if nest.form == "columns" else 1
     offset: Dim = 0
     for i, instr in enumerate(nest.instrs):
-        if not instr.kept:
+        if not instr.stashed:
             continue
         access = stored.get(i)
         if access is None or access.dtype is not instr.dtype:
@@ -184,7 +185,8 @@ def layout_key(layout: Layout) -> tuple[Any, ...]:
     nest = layout.nest
     numbers = {id(a): i for i, a in enumerate(nest.accesses)}
     return (
-        nest.form, len(nest.outer), len(nest.inner), layout.lanes, layout.wide, layout.step, layout.is_whole, layout.is_short, layout.is_brief, nest.chunks is None,
+        nest.form, len(nest.outer), len(nest.inner), layout.lanes, layout.wide, layout.step, layout.is_whole,
+        layout.is_short, layout.is_brief, nest.chunks is None,
         tuple((a.buffer, a.dtype.short) for a in nest.accesses),
         tuple((k, _stride_class(layout, k)) for k in layout.slots),
         tuple(_instr_key(i) for i in nest.instrs),
@@ -218,12 +220,17 @@ def _instr_key(instr: Instr) -> tuple[Any, ...]:
     elif instr.kind == "literal":
         what = (type(what), repr(what))
     compute = instr.compute.short if instr.compute is not None else None
-    return (instr.kind, instr.dtype.short, instr.level, instr.phase, tuple(_argument_key(a) for a in instr.args), what, compute, instr.kept)
+    return (
+        instr.kind, instr.dtype.short, instr.level, instr.phase, tuple(_argument_key(a) for a in instr.args), what,
+        compute, instr.stashed,
+    )
 
 
 def _argument_key(argument: Any) -> Any:
     if type(argument) is tuple:
-        return (type(argument[1]), repr(argument[1])) if type(argument[0]) is not Ref else (argument[0].index, argument[1])
+        return (
+            (type(argument[1]), repr(argument[1])) if type(argument[0]) is not Ref else (argument[0].index, argument[1])
+        )
     return argument.index if type(argument) is Ref else None
 
 
@@ -234,11 +241,13 @@ def kernel_call(layout: Layout, function: str, with_text: bool = False) -> Kerne
     raises = (0,) if any(i.kind in ("offset", "gather") for i in nest.instrs) else ()
     return KernelCall(
         function, (*nest.reads, *nest.writes), len(nest.writes), tuple(layout.ints), tuple(nest.numbers), layout.extent,
-        dm.product(nest.axes) * weight, layout.scratch_bytes, in_place_pairs(nest), nest.nodes, raises, nest_text(nest, function) if with_text else "")
+        dm.product(nest.axes) * weight, layout.scratch_bytes, in_place_pairs(nest), nest.nodes, raises,
+        nest_text(nest, function) if with_text else "")
 
 
 def in_place_pairs(nest: Nest) -> tuple[tuple[int, int], ...]:
-    """Which output may lie in which input: the same element of each is all that an iteration touches, and reading is over when writing starts."""
+    """Which output may lie in which input: the same element of each is all that an iteration touches,
+    and reading is over when writing starts."""
     uses = _BufferUses(nest)
     pairs = []
     for store in nest.stores:
@@ -256,7 +265,8 @@ def in_place_pairs(nest: Nest) -> tuple[tuple[int, int], ...]:
 
 
 class _BufferUses:
-    """For each buffer read: the one access that it is read through (if there is one only), and the last pass that reads it."""
+    """For each buffer read: the one access that it is read through (if there is one only),
+    and the last pass that reads it."""
 
     def __init__(self, nest: Nest) -> None:
         moved = {i.what.access for i in nest.instrs if i.kind in ("offset", "gather")}
@@ -273,7 +283,7 @@ class _BufferUses:
         while stack:
             i = stack.pop()
             instr = nest.instrs[i]
-            if i in seen or instr.level < FULL or (instr.kept and instr.phase < phase):
+            if i in seen or instr.level < FULL or (instr.stashed and instr.phase < phase):
                 continue
             seen.add(i)
             if instr.kind == "load":
@@ -284,6 +294,9 @@ class _BufferUses:
 def _same_room(a: Value, b: Value) -> bool:
     if a.type is b.type:
         return isinstance(a.type, TensorType)
-    if not isinstance(a.type, TensorType) or not isinstance(b.type, TensorType) or a.type.dtype is None or b.type.dtype is None:
+    if (
+        not isinstance(a.type, TensorType) or not isinstance(b.type, TensorType) or a.type.dtype is None
+        or b.type.dtype is None
+    ):
         return False
     return a.type.dtype.itemsize == b.type.dtype.itemsize and a.type.numel == b.type.numel

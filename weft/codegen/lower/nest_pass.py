@@ -15,7 +15,8 @@ from weft.loops.phases import is_inner_store, operands, phase_roots
 if TYPE_CHECKING:
     from weft.codegen.lower.loops import NestEmitter
 
-BLOCK_STEPS, BLOCK_ROWS = 16, 32  # steps of the main loop (and rows that columns add up) from one visit to what is held to the next
+# steps of the main loop (and rows that columns add up) from one visit to what is held to the next
+BLOCK_STEPS, BLOCK_ROWS = 16, 32
 
 
 class Pass:
@@ -26,13 +27,16 @@ class Pass:
         self.nest, self.layout = emitter.nest, emitter.layout
         self.is_columns = self.nest.form == "columns"
         self.reductions = [
-            Reduction(i, x, x.compute or x.dtype) for i, x in enumerate(self.nest.instrs) if x.kind == "reduce" and x.phase == phase + 1
+            Reduction(i, x, x.compute or x.dtype)
+            for i, x in enumerate(self.nest.instrs) if x.kind == "reduce" and x.phase == phase + 1
         ]
         lanes = self.layout.wide if self.is_columns else self.layout.lanes
         self.sums = Accumulators(self.v, self.reductions, lanes, self.is_columns, len(self.nest.inner) > 1)
-        self.stores = [s for s in self.nest.stores if is_inner_store(self.nest, s) and self.nest.instrs[s.index].phase == phase]
+        self.stores = [
+            s for s in self.nest.stores if is_inner_store(self.nest, s) and self.nest.instrs[s.index].phase == phase
+        ]
         self.columns = emitter._columns(phase)
-        self.kept = [i for i, x in enumerate(self.nest.instrs) if x.kept and x.phase == phase]
+        self.stashed = [i for i, x in enumerate(self.nest.instrs) if x.stashed and x.phase == phase]
         self.used, self.outside = self._needs()
         self.splats: dict[tuple[int, int], Element] = {}
         self.widths = self._widths()
@@ -57,7 +61,7 @@ class Pass:
 
     def _is_fetched(self, i: int) -> bool:
         instr = self.nest.instrs[i]
-        return instr.kept and instr.phase < self.phase
+        return instr.stashed and instr.phase < self.phase
 
     def _widths(self) -> tuple[int, ...]:
         """Lanes of the main loop and of the masked rest; one width for columns."""
@@ -101,17 +105,22 @@ class Pass:
             self.splats[i, lanes] = self.v.splat(self.e.row_value(i), lanes)
 
     def _accesses(self) -> list[int]:
-        numbers = {self.nest.instrs[i].what for i in self.used if self.nest.instrs[i].kind in ("load", "index") and not self._is_fetched(i)}
+        numbers = {
+            self.nest.instrs[i].what
+            for i in self.used if self.nest.instrs[i].kind in ("load", "index") and not self._is_fetched(i)
+        }
         numbers |= {self.nest.instrs[i].what.access for i in self.used if self.nest.instrs[i].kind == "gather"}
         numbers |= {self.e.access_number[id(s.access)] for s in self.stores}
         numbers |= {self.e.access_number[id(s.access)] for _, _, s in self.columns}
-        numbers |= {self._home(i) for i in (*self.kept, *(i for i in self.used if self._is_fetched(i)))}
+        numbers |= {self._home(i) for i in (*self.stashed, *(i for i in self.used if self._is_fetched(i)))}
         return sorted(numbers)
 
     def _home(self, i: int) -> int:
         return self.e.access_number[id(self.layout.homes[i])]
 
-    def _nested(self, axis: int, pointers: Pointers, linear: Value, held: Running, numbers: list[int], lo: Value, hi: Value) -> Running:
+    def _nested(
+        self, axis: int, pointers: Pointers, linear: Value, held: Running, numbers: list[int], lo: Value, hi: Value
+    ) -> Running:
         """Loops over the inner axes from `axis` on. linear: row-major index over the inner axes so far."""
         last = len(self.nest.axes) - 1
         if axis > last:
@@ -119,13 +128,16 @@ class Pass:
         if axis == last and not self.is_columns:
             return self._run(pointers, linear, held, lo, hi)
         if axis == last and self.sums.is_blocked:
-            held, sums = self._in_blocks(held, self.layout.wide, const(I64, 0), self.e.size(axis), BLOCK_ROWS,
-                                         lambda lo, hi, sums: self._loop(axis, pointers, linear, sums, numbers, lo, hi, lo, hi))
+            held, sums = self._in_blocks(
+                held, self.layout.wide, const(I64, 0), self.e.size(axis), BLOCK_ROWS,
+                lambda lo, hi, sums: self._loop(axis, pointers, linear, sums, numbers, lo, hi, lo, hi),
+            )
             return self.sums.absorb(held, sums)
         return self._loop(axis, pointers, linear, held, numbers, const(I64, 0), self.e.size(axis), lo, hi)
 
     def _loop(
-        self, axis: int, pointers: Pointers, linear: Value, sums: Running, numbers: list[int], begin: Value, end: Value, lo: Value, hi: Value
+        self, axis: int, pointers: Pointers, linear: Value, sums: Running, numbers: list[int], begin: Value, end: Value,
+        lo: Value, hi: Value,
     ) -> Running:
         f = self.f
         with f.loop(begin, end, name=f"j{axis}", carried=[(v, "acc") for v in flat(sums)]) as loop:
@@ -144,18 +156,26 @@ class Pass:
             return self.sums.finish(held, sums, None)
 
         def steps(lo: Value, hi: Value, sums: Running, by: int, is_masked: bool) -> Running:
-            with f.loop(lo, hi, by, name="rest" if is_masked else "j", carried=[(v, "acc") for v in flat(sums)]) as loop:
-                loop.next(*flat(self._steps(pointers, base, loop.index, hi, by, is_masked, carried_as(sums, loop.carried))))
+            with f.loop(
+                lo, hi, by, name="rest" if is_masked else "j", carried=[(v, "acc") for v in flat(sums)]
+            ) as loop:
+                loop.next(
+                    *flat(self._steps(pointers, base, loop.index, hi, by, is_masked, carried_as(sums, loop.carried)))
+                )
             return carried_as(sums, loop.results)
 
         stop = f.add(lo, f.and_(f.sub(hi, lo), -wide), "whole")
         if layout.is_brief:
             sums = steps(lo, stop, self._fresh(held, lanes), wide, False)
         else:
-            held, sums = self._in_blocks(held, wide, lo, stop, BLOCK_STEPS * wide, lambda lo, hi, sums: steps(lo, hi, sums, wide, False))
+            held, sums = self._in_blocks(
+                held, wide, lo, stop, BLOCK_STEPS * wide, lambda lo, hi, sums: steps(lo, hi, sums, wide, False)
+            )
         if not layout.is_whole:
             sums = steps(stop, hi, self.sums.split(sums, self._step(lanes)), lanes, True)
-        is_alone = None if self._is_one_block(BLOCK_STEPS * wide) else f.icmp("slt", f.sub(stop, lo), 2 * BLOCK_STEPS * wide)
+        is_alone = (
+            None if self._is_one_block(BLOCK_STEPS * wide) else f.icmp("slt", f.sub(stop, lo), 2 * BLOCK_STEPS * wide)
+        )
         return self.sums.finish(held, sums, is_alone)
 
     def _is_one_block(self, length: int) -> bool:
@@ -163,9 +183,11 @@ class Pass:
         return isinstance(size, int) and size < 2 * length
 
     def _in_blocks(
-        self, held: Running, lanes: int, lo: Value, hi: Value, length: int, run: Callable[[Value, Value, Running], Running]
+        self, held: Running, lanes: int, lo: Value, hi: Value, length: int,
+        run: Callable[[Value, Value, Running], Running],
     ) -> tuple[Running, Running]:
-        """run(low, high, accumulators) for each block from lo to hi, the last of up to two lengths: what is held before it, and its accumulators."""
+        """run(low, high, accumulators) for each block from lo to hi, the last of up to two lengths:
+        what is held before it, and its accumulators."""
         f, sums = self.f, self._fresh(held, lanes)
         if not self.sums.is_blocked or self._is_one_block(length):
             return held, run(lo, hi, sums)
@@ -188,7 +210,9 @@ class Pass:
     def _fresh(self, held: Running, lanes: int) -> Running:
         return self.sums.fresh(held, self._step(lanes), self._parts(lanes))
 
-    def _steps(self, pointers: Pointers, linear: Value, index: Value, hi: Value, lanes: int, is_masked: bool, sums: Running) -> Running:
+    def _steps(
+        self, pointers: Pointers, linear: Value, index: Value, hi: Value, lanes: int, is_masked: bool, sums: Running
+    ) -> Running:
         """One step of so many lanes, in the parts that the machine takes at a time."""
         f, step = self.f, self._step(lanes)
         count = self._parts(lanes)
@@ -207,7 +231,7 @@ class Pass:
             spot.values[i] = self._value(i, spot)
         out = [[self.sums.accumulate(r, self._at(r.instr.args[0].index, spot), spot, linear, parts[0])]
                for r, parts in zip(self.reductions, sums, strict=True)]
-        for i in self.kept:
+        for i in self.stashed:
             home = self.layout.homes[i]
             if home.buffer < 0:
                 self._store(spot.values[i], self._home(i), spot)

@@ -46,7 +46,10 @@ def lower_product(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     rows, cost, scratch = product_sizes(plan_gemm(dtype.name, target), lead, m, n, k)
     extent = lead if is_batched else rows
     reads = (a,) if a is b else (a, b)
-    return [KernelCall(name if a is not b else _same_operand(block, name), (*reads, out), 1, ints, (), extent, cost, scratch, (), (node,))]
+    return [KernelCall(
+        name if a is not b else _same_operand(block, name), (*reads, out), 1,
+        ints, (), extent, cost, scratch, (), (node,),
+    )]
 
 
 def _same_operand(block: BlockLowering, name: str) -> str:
@@ -78,7 +81,8 @@ def workspace(plan: GemmPlan, n: Dim, k: Dim) -> Dim:
 
 
 def emit_product(module: Module, name: str, dtype: str, target: Target, is_batched: bool) -> None:
-    """Write a product kernel. Its buffers are A, B, C (row-major); its integers are INTS; it runs parts of ROWS rows, or of one product each."""
+    """Write a product kernel. Its buffers are A, B, C (row-major); its integers are INTS; it runs parts of ROWS rows,
+    or of one product each."""
     library = declare_gemm(module, dtype, target)
     f = module.function(name, I64, PARAMETERS)
     bufs, table, _, scratch, begin, end = f.params
@@ -86,8 +90,8 @@ def emit_product(module: Module, name: str, dtype: str, target: Target, is_batch
     elem = plan_gemm(dtype, target).elem
     a, b, c = (f.load(PTR, f.gep(PTR, bufs, i), name="ABC"[i]) for i in range(3))
     common = [
-        f.gep(elem, a, ints["offA"]), f.gep(elem, b, ints["offB"]), c, ints["M"], ints["N"], ints["K"], ints["rsA"], ints["csA"], ints["rsB"],
-        ints["csB"], ints["N"], const(I32, 0), scratch,
+        f.gep(elem, a, ints["offA"]), f.gep(elem, b, ints["offB"]), c, ints["M"], ints["N"], ints["K"], ints["rsA"],
+        ints["csA"], ints["rsB"], ints["csB"], ints["N"], const(I32, 0), scratch,
     ]
     if is_batched:
         f.call(library.batched, [*common, ints["sA"], ints["sB"], f.mul(ints["M"], ints["N"]), begin, end])

@@ -1,8 +1,9 @@
 """Running results of the reductions of a pass.
 
-Along the last inner axis, accumulators add up blocks in the dtype of the computation. After each block their lanes are joined, and the block's result
-goes into what is held: sums and products of floats in float64. So a sum is as exact as its blocks are, however long it is, and costs no more; a row that
-is one block needs no float64 at all. What float64 sums lose between blocks is held beside them.
+Along the last inner axis, accumulators add up blocks in the dtype of the computation. After each block their lanes
+are joined, and the block's result goes into what is held: sums and products of floats in float64. So a sum is as exact
+as its blocks are, however long it is, and costs no more; a row that is one block needs no float64 at all.
+What float64 sums lose between blocks is held beside them.
 """
 
 from __future__ import annotations
@@ -71,16 +72,23 @@ class Accumulators:
     """
 
     def __init__(self, v: Vectors, reductions: list[Reduction], lanes: int, is_apart: bool, is_nested: bool) -> None:
-        self.v, self.f, self.reductions, self.lanes, self.is_apart, self.is_nested = v, v.f, reductions, lanes, is_apart, is_nested
+        self.v, self.f, self.reductions, self.lanes, self.is_apart, self.is_nested = (
+            v, v.f, reductions, lanes, is_apart, is_nested
+        )
         self.is_blocked = any(is_rounded(r.combine, r.dtype) for r in reductions)
 
     def start(self, step: int, parts: int) -> Running:
         """What is held before the first block. The best of an argmax is held as it is accumulated, in parts."""
-        return [[self._best(r, step) for _ in range(parts)] if r.is_arg else [self._nothing(r)] for r in self.reductions]
+        return [
+            [self._best(r, step) for _ in range(parts)] if r.is_arg else [self._nothing(r)] for r in self.reductions
+        ]
 
     def fresh(self, held: Running, step: int, parts: int) -> Running:
         """Accumulators for a block; an argmax goes on with what is held."""
-        return [h if r.is_arg else [self._identity(r, r.dtype, step)] * parts for r, h in zip(self.reductions, held, strict=True)]
+        return [
+            h if r.is_arg else [self._identity(r, r.dtype, step)] * parts
+            for r, h in zip(self.reductions, held, strict=True)
+        ]
 
     def _nothing(self, r: Reduction) -> Accumulator:
         return self._identity(r, r.held, self._held_lanes(r)) * (2 if r.keeps_losses else 1)
@@ -103,10 +111,14 @@ class Accumulators:
         if r.is_arg:
             return self._accumulate_arg(r, x, spot, linear, accumulator)
         if spot.mask is not None and not self.is_apart:
-            x = Element(r.dtype, self.f.select(spot.mask, x.value, const(x.value.type, identity_of(r.combine, r.dtype))))
+            x = Element(
+                r.dtype, self.f.select(spot.mask, x.value, const(x.value.type, identity_of(r.combine, r.dtype)))
+            )
         return (self.v.combine(r.combine, Element(r.dtype, accumulator[0]), x, spot.lanes).value,)
 
-    def _accumulate_arg(self, r: Reduction, x: Element, spot: Spot, linear: Value, accumulator: Accumulator) -> Accumulator:
+    def _accumulate_arg(
+        self, r: Reduction, x: Element, spot: Spot, linear: Value, accumulator: Accumulator
+    ) -> Accumulator:
         f, (best, at) = self.f, accumulator
         takes = f.or_(self.v.better(r.combine, x, Element(r.dtype, best)), f.icmp("slt", at, 0))
         if spot.mask is not None:
@@ -119,7 +131,10 @@ class Accumulators:
     # ---- between blocks
     def split(self, running: Running, step: int) -> Running:
         """The same accumulators in parts of so many lanes, for shorter steps to go on with."""
-        return [[tuple(vector) for part in parts for vector in zip(*(self._slices(v, step) for v in part), strict=True)] for parts in running]
+        return [
+            [tuple(vector) for part in parts for vector in zip(*(self._slices(v, step) for v in part), strict=True)]
+            for parts in running
+        ]
 
     def _slices(self, v: Value, step: int) -> list[Value]:
         if v.type.lanes <= step:
@@ -146,12 +161,14 @@ class Accumulators:
         if not r.keeps_losses:
             return Element(r.held, held[0])
         total = self.f.fadd(held[0], held[1])
-        return Element(r.held, self.f.select(self.f.fcmp("ord", total, total), total, held[0]))  # (infinity less infinity is no loss)
+        # (infinity less infinity is no loss)
+        return Element(r.held, self.f.select(self.f.fcmp("ord", total, total), total, held[0]))
 
     def _block(self, r: Reduction, parts: list[Value]) -> Element:
         """A block's result, with as many lanes as are held."""
         step = max(parts[0].type.lanes, 1)
-        count = max(_power(len(parts)), self._held_lanes(r) // step)  # (of a row so short that the last parts have nothing to do)
+        # (of a row so short that the last parts have nothing to do)
+        count = max(_power(len(parts)), self._held_lanes(r) // step)
         return self._folded(r, self._whole(parts + (count - len(parts)) * list(self._identity(r, r.dtype, step))))
 
     def _whole(self, parts: list[Value]) -> Value:
@@ -169,13 +186,18 @@ class Accumulators:
 
     # ---- after the last block
     def finish(self, held: Running, running: Running, is_alone: Value | None) -> Running:
-        """What is held after the last block; of rows along one axis, their results. is_alone: whether the block is the only one, and what is held says
-        nothing yet; None if it is known to be."""
+        """What is held after the last block; of rows along one axis, their results.
+        is_alone: whether the block is the only one, and what is held says nothing yet; None if it is known to be."""
         if self.is_nested:
             return self.absorb(held, running)
-        sums = [(r, h[0], self._block(r, [p for (p,) in parts])) for r, h, parts in zip(self.reductions, held, running, strict=True) if not r.is_arg]
+        sums = [
+            (r, h[0], self._block(r, [p for (p,) in parts]))
+            for r, h, parts in zip(self.reductions, held, running, strict=True) if not r.is_arg
+        ]
         if is_alone is None or all(r.held in (r.dtype, r.instr.dtype) and not r.keeps_losses for r, _, _ in sums):
-            results = iter([self._result(r, x if is_alone is None else self._total(r, self._with_held(r, h, x))) for r, h, x in sums])
+            results = iter([
+                self._result(r, x if is_alone is None else self._total(r, self._with_held(r, h, x))) for r, h, x in sums
+            ])
         else:
             with self.f.if_else(is_alone, "alone") as branches:
                 with branches.then:
@@ -195,7 +217,9 @@ class Accumulators:
         if not self.is_apart and not self.is_nested:
             return Element(r.instr.dtype, parts[0][0])
         x = self._total(r, parts[0])
-        return self.v.cast(x if self.is_apart else self.v.horizontal(r.combine, x, self._held_lanes(r)), r.instr.dtype, lanes)
+        return self.v.cast(
+            x if self.is_apart else self.v.horizontal(r.combine, x, self._held_lanes(r)), r.instr.dtype, lanes
+        )
 
     def _joined_arg(self, r: Reduction, parts: list[Accumulator]) -> Element:
         if self.is_apart:

@@ -1,5 +1,6 @@
-"""Scans along a dim: cumulative sums and products, and the linear recurrence that their gradients are made of. A part is one outer index and some of
-the columns behind the dim, which are scanned side by side; the order of each scan is eager's."""
+"""Scans along a dim: cumulative sums and products, and the linear recurrence that their gradients are made of.
+A part is one outer index and some of the columns behind the dim, which are scanned side by side;
+the order of each scan is eager's."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def lower_scan(block: BlockLowering, node: Node) -> list[KernelCall] | None:
         lambda name: _Emit(block.lowering.module, name, kind, is_reversed, dtype, target).emit())
     buffers = (*[v for v, _ in found], out)
     call = KernelCall(
-        name, buffers, 1, (count, inner, chunks), (), dm.product(dims[:axis]) * chunks, dm.product(dims) * 4, 0, ((0, len(buffers) - 2),), (node,))
+        name, buffers, 1, (count, inner, chunks), (), dm.product(dims[:axis]) * chunks, dm.product(dims) * 4, 0,
+        ((0, len(buffers) - 2),), (node,))
     return [*[c for _, c in found if c is not None], call]
 
 

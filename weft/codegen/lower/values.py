@@ -18,13 +18,15 @@ Pointers = dict[int, Value]  # access number -> address (or linear index) of the
 
 
 def raw_type(dtype: DType, lanes: int) -> LType:
-    """The LLVM type that elements are loaded and stored as. Half precisions move as integers: LLVM would call a support library for some moves."""
+    """The LLVM type that elements are loaded and stored as. Half precisions move as integers: LLVM would call a support
+    library for some moves."""
     return vec(I16, lanes) if dtype in HALVES else memory_type(dtype, lanes)
 
 
 @dataclass
 class Spot:
-    """Where a vector of elements lies: lanes, index along the vector axis (None: included in the pointers), mask (None: all lanes), pointers."""
+    """Where a vector of elements lies: lanes, index along the vector axis (None: included in the pointers), mask (None:
+    all lanes), pointers."""
 
     lanes: int
     index: Value | None
@@ -137,7 +139,8 @@ class Vectors:
 
     # ---- operators
     def apply(self, instr: Instr, args: list[Any], lanes: int) -> Element:
-        """The body of a pointwise operator. args: an Element for each Ref of the instruction, in the order of its arguments."""
+        """The body of a pointwise operator. args: an Element for each Ref of the instruction,
+        in the order of its arguments."""
         s = self.scalar(lanes)
         given = iter(args)
         operands: list[Any] = []
@@ -163,7 +166,9 @@ class Vectors:
     def combine(self, combine: str, a: Element, b: Element, lanes: int) -> Element:
         """Two partial results joined."""
         s = self.scalar(lanes)
-        method = {"sum": s.add, "prod": s.mul, "max": s.maximum, "min": s.minimum, "any": s.bit_or, "all": s.bit_and}[combine]
+        method = {"sum": s.add, "prod": s.mul, "max": s.maximum, "min": s.minimum, "any": s.bit_or, "all": s.bit_and}[
+            combine
+        ]
         return method(a, b)
 
     def horizontal(self, combine: str, x: Element, lanes: int) -> Element:

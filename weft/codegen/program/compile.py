@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from weft.codegen.compiler import compile_object
 from weft.codegen.emit import Module
 from weft.codegen.native import build, native_caller, products_in, shared_pool
-from weft.codegen.program.foreign import foreign_function
+from weft.codegen.program.host_calls import host_function
 from weft.codegen.program.launch import SERVICES, emit_services
 from weft.codegen.program.layout import native_layout
 from weft.codegen.program_key import program_key
@@ -20,7 +20,7 @@ from weft.plan.numpy_layout import numpy_layout
 from weft.runtime.cache import Cache, user_cache
 from weft.runtime.engine import Library, load, once
 from weft.runtime.layout_text import decode, encode
-from weft.runtime.program import ForeignFunction, Program
+from weft.runtime.program import HostFunction, Program
 from weft.runtime.segments import Layout
 from weft.support.errors import ParseError, StateError, ValueProblem
 from weft.support.locations import Location
@@ -29,7 +29,8 @@ from weft.support.progress import progress
 
 @dataclass(frozen=True, eq=False)
 class Code:
-    """The native code of a graph, loaded. Programs of graphs that are the same but for names and source lines may share it.
+    """The native code of a graph, loaded. Programs of graphs that are the same but for names and source
+    lines may share it.
 
     calls: the native functions by name; pool: as Program takes it; owner: keeps the code mapped and the pool running.
     """
@@ -40,9 +41,10 @@ class Code:
     owner: object
 
     def program(self, graph: GraphSource) -> Program:
-        """A program that runs this code, with memory of its own; its foreign segments and source lines are those of `graph`."""
+        """A program that runs this code, with memory of its own;
+        its host segments and source lines are those of `graph`."""
         source = _Source(graph)
-        return Program(self.layout, self.calls, source.foreign, self.pool, self.owner, source.where)
+        return Program(self.layout, self.calls, source.host_function, self.pool, self.owner, source.where)
 
 
 GraphSource = Graph | Callable[[], Graph]
@@ -61,17 +63,19 @@ def compile_program(
 ) -> Program:
     """The program of a graph.
 
-    graph: the graph, or a function that gives it. Such a function is called only if it must be: not when a program without foreign segments
+    graph: the graph, or a function that gives it. Such a function is called only if it must be:
+    not when a program without host segments
         is found in the cache.
     backend: "llvm", or "numpy" for one NumPy call for each node.
     target: the machine to compile for; default the one of WEFT_CPU.
-    cache, cache_key: where compiled programs are kept (default the user's cache), and the text that names this one. Without a key nothing
-        is kept. Two graphs may share a key only if they are the same but for names and source lines.
+    cache, cache_key: where compiled programs are cached (default the user's cache), and the text that names this one.
+    Without a key nothing
+        is cached. Two graphs may share a key only if they are the same but for names and source lines.
     lower: graph to kernels, default `lower_graph`.
     """
     if backend == "numpy":
         source = _Source(graph)
-        return Program(numpy_layout(source.graph), {}, source.foreign, where=source.where)
+        return Program(numpy_layout(source.graph), {}, source.host_function, where=source.where)
     if backend != "llvm":
         raise ValueProblem(f"compile_program: no backend {backend!r}; there are llvm and numpy")
     source = _Source(graph)  # made once: the program asks for the graph again
@@ -80,16 +84,17 @@ def compile_program(
 
 
 def compile_code(
-    graph: GraphSource, *, target: Target | None = None, cache: Cache | None = None, cache_key: str | None = None, lower: Lower | None = None,
+    graph: GraphSource, *, target: Target | None = None, cache: Cache | None = None, cache_key: str | None = None,
+    lower: Lower | None = None,
 ) -> Code:
     """The native code of a graph; arguments as in compile_program."""
     source = _Source(graph)
     target = target or host_target()
     cache = cache or user_cache()
     key = None if cache_key is None else program_key(cache_key, target)
-    kept = None if key is None else _kept(cache, key, target)
-    if kept is not None:
-        return kept
+    cached = None if key is None else _cached(cache, key, target)
+    if cached is not None:
+        return cached
     layout, code = _compiled(source.graph, target, lower or _lower_graph())
     if key is not None:
         _keep(cache, key, layout, code)
@@ -139,7 +144,7 @@ def _keep(cache: Cache, key: str, layout: Layout, code: bytes) -> None:
     cache.put(key, _LENGTH.pack(len(text)) + text + code)
 
 
-def _kept(cache: Cache, key: str, target: Target) -> Code | None:
+def _cached(cache: Cache, key: str, target: Target) -> Code | None:
     """The code of a cache entry, or None if there is none that this version reads."""
     data = cache.get(key)
     if data is None or len(data) < _LENGTH.size:
@@ -166,9 +171,9 @@ class _Source:
             self._graph = self._given()
         return self._graph
 
-    def foreign(self, index: int) -> ForeignFunction:
+    def host_function(self, index: int) -> HostFunction:
         """The Python function of a top-level node."""
-        return foreign_function(self.graph.nodes[index])
+        return host_function(self.graph.nodes[index])
 
     def where(self, index: int) -> Location | None:
         """The user's line of a node, counted among all nodes."""

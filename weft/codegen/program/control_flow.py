@@ -1,4 +1,5 @@
-"""prim::If and prim::Loop as branches and loops of a native segment. What a loop carries stays in one place; rows are read and written where they lie."""
+"""prim::If and prim::Loop as branches and loops of a native segment. What a loop carries stays in one place;
+rows are read and written where they lie."""
 
 from __future__ import annotations
 

@@ -28,8 +28,9 @@ def emit_plan(
     functions: tuple[int, Sequence[str]] = (0, ()),
     slots: tuple[int, Sequence[Dim]] | None = None,
 ) -> None:
-    """A function that stores sizes; addresses of kernels, given (first word, names); and, given (first offset word, slot sizes), the slots'
-    offsets and the arena's total. All of it is tables, so that its code does not grow with the program."""
+    """A function that stores sizes; addresses of kernels, given (first word, names);
+    and, given (first offset word, slot sizes), the slots' offsets and the arena's total. All of it is tables,
+    so that its code does not grow with the program."""
     f = module.function(name, I64, [(PTR, "frame")])
     frame = f.params[0]
     first, names = functions
@@ -90,7 +91,10 @@ class SegmentEmitter:
 
     def read_dim(self, dim: Dim) -> Scalar:
         """A size, from the word that a plan function stored it in."""
-        return self.f.load(I64, at(self.f, self.frame, self.words.dims((dim,)))) if isinstance(dim, Expr) else const(I64, dim)
+        return (
+            self.f.load(I64, at(self.f, self.frame, self.words.dims((dim,)))) if isinstance(dim, Expr)
+            else const(I64, dim)
+        )
 
     def number(self, node: Node) -> None:
         """Compute a node on numbers."""
@@ -105,7 +109,8 @@ class SegmentEmitter:
         return self.word_of[self.storage.owner(value)]
 
     def fill_numbers(self, call: KernelCall, scope: int) -> None:
-        """Store what is not constant in a kernel's table of numbers, unless another kernel's equal table has it already."""
+        """Store what is not constant in a kernel's table of numbers, unless another kernel's equal
+        table has it already."""
         f = self.f
         table, is_new = self.words.numbers(call.numbers, scope)
         for i, operand in enumerate(call.numbers if is_new else ()):

@@ -1,7 +1,8 @@
-"""What every program shares: launching kernels from a table, computing sizes, gathering addresses, moving bytes. Compiled once for a machine.
+"""What every program shares: launching kernels from a table, computing sizes, gathering addresses, moving bytes.
+Compiled once for a machine.
 
-Straight-line code for hundreds of calls costs LLVM half a millisecond each; a table costs nothing. Programs call these functions by name, and the
-loader supplies them.
+Straight-line code for hundreds of calls costs LLVM half a millisecond each; a table costs nothing.
+Programs call these functions by name, and the loader supplies them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ SERVICES: dict[str, tuple[LType, tuple[LType, ...]]] = {
     "weft_place_slots": (I64, (PTR, PTR, PTR, I64)),
     "weft_calculate": (I64, (PTR, PTR, I64)),
 }
-# What a part of a parallel region is told: function, tables, scratch, bytes of scratch for each part, extent, lowest failing status.
+# What a part of a parallel region is told: function, tables, scratch, bytes of scratch for each part, extent,
+# lowest failing status.
 _FUNCTION, _BUFFERS, _INTS, _NUMBERS, _SCRATCH, _STRIDE, _EXTENT, _STATUS, _JOB_WORDS = range(9)
 
 
@@ -49,7 +51,9 @@ def _emit_launch_all(module: Module, launch: Signature) -> None:
     f, (frame, table, count) = _service(module, "weft_launch_all")
     with f.loop(0, count, name="launch") as loop:
         record = f.gep(I32, table, f.mul(loop.index, len(Launch._fields)), "record")
-        function, buffers, ints, numbers, scratch, stride, extent, chunks, check = _words(f, record, len(Launch._fields))
+        function, buffers, ints, numbers, scratch, stride, extent, chunks, check = _words(
+            f, record, len(Launch._fields)
+        )
         tables = [f.gep(I64, frame, word) for word in (buffers, ints, numbers)]
         pointers = [f.load(PTR, f.gep(I64, frame, word), align=8) for word in (function, scratch)]
         sizes = [f.load(I64, f.gep(I64, frame, word)) for word in (stride, extent, chunks)]
@@ -93,15 +97,21 @@ def _emit_place_slots(module: Module) -> None:
 
 
 def _emit_launch(module: Module) -> Signature:
-    """Runs one kernel in `chunks` parts, over the worker pool if there is more than one. Equal sizes give equal parts."""
+    """Runs one kernel in `chunks` parts, over the worker pool if there is more than one.
+    Equal sizes give equal parts."""
     part = _emit_part(module)
     names = ("frame", "function", "buffers", "ints", "numbers", "scratch")
-    f = module.function("weft_launch", I64, [*((PTR, n) for n in names), *((I64, n) for n in ("stride", "extent", "chunks"))], internal=True)
+    f = module.function(
+        "weft_launch", I64, [*((PTR, n) for n in names), *((I64, n) for n in ("stride", "extent", "chunks"))],
+        internal=True,
+    )
     frame, function, buffers, ints, numbers, scratch, stride, extent, chunks = f.params
     with f.if_(f.icmp("sle", chunks, 1), "alone"):
         f.ret(f.call_pointer(function, I64, [buffers, ints, numbers, scratch, const(I64, 0), extent]))
     job = f.alloca(I64, _JOB_WORDS, 64, "job")
-    for word, value in ((_FUNCTION, function), (_BUFFERS, buffers), (_INTS, ints), (_NUMBERS, numbers), (_SCRATCH, scratch), (_STRIDE, stride),
+    for word, value in (
+        (_FUNCTION, function), (_BUFFERS, buffers), (_INTS, ints), (_NUMBERS, numbers), (_SCRATCH, scratch),
+        (_STRIDE, stride),
                         (_EXTENT, extent), (_STATUS, const(I64, -1))):  # fmt: skip
         f.store(value, at(f, job, word), align=8)
     pool, parallel = (f.load(PTR, at(f, frame, word), align=8) for word in (POOL, PARALLEL))
@@ -112,10 +122,13 @@ def _emit_launch(module: Module) -> Signature:
 
 
 def _emit_part(module: Module) -> Scalar:
-    """One part: [chunk * extent / chunks, (chunk + 1) * extent / chunks). The lowest failing status wins, whatever the order of parts."""
+    """One part: [chunk * extent / chunks, (chunk + 1) * extent / chunks). The lowest failing status wins,
+    whatever the order of parts."""
     f = module.function("weft_part", VOID, [(PTR, "job"), (I64, "chunk"), (I64, "chunks")], internal=True)
     job, chunk, chunks = f.params
-    function, buffers, ints, numbers, scratch = (f.load(PTR, at(f, job, w), align=8) for w in (_FUNCTION, _BUFFERS, _INTS, _NUMBERS, _SCRATCH))
+    function, buffers, ints, numbers, scratch = (
+        f.load(PTR, at(f, job, w), align=8) for w in (_FUNCTION, _BUFFERS, _INTS, _NUMBERS, _SCRATCH)
+    )
     stride, extent = (f.load(I64, at(f, job, w)) for w in (_STRIDE, _EXTENT))
     begin = f.udiv(f.mul(chunk, extent), chunks)
     end = f.udiv(f.mul(f.add(chunk, 1), extent), chunks)

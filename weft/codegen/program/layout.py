@@ -8,7 +8,7 @@ from weft.codegen.emit import Module
 from weft.codegen.program.control_flow import emit_if, emit_loop
 from weft.codegen.program.functions import SegmentEmitter, emit_plan
 from weft.ir.graph import values_in
-from weft.loops.kernel import ForeignStep, KernelCall, LoweredGraph
+from weft.loops.kernel import HostCall, KernelCall, LoweredGraph
 from weft.plan.frame import Frame, Launch
 from weft.plan.items import BlockItem, Item, NumberStep, early_numbers
 from weft.runtime.segments import Layout, NativeSegment, Segment
@@ -29,7 +29,8 @@ class _Assembly:
         self.frame, self.module = frame, module
         self.storage, self.words = frame.storage, frame.words
         self.segments = self.scopes = 0
-        # Functions for sizes that are known only while the program runs -> symbols known by then. Emitted last, when every size is listed.
+        # Functions for sizes that are known only while the program runs -> symbols known by then.
+        # Emitted last, when every size is listed.
         self.late_plans: dict[str, frozenset[str]] = {}
 
     def layout(self) -> Layout:
@@ -39,20 +40,20 @@ class _Assembly:
         results = frame.results()
         plan = self._emit_main_plan()
         return Layout(
-            params, results, segments, self.storage.roots, words.count, tuple(words.preset.items()), frame.symbols, frame.given,
-            words.symbol_word, plan, tuple(sorted({p for _, p in frame.graph.writes})), (), tuple(frame.constants()), tuple(frame.checks),
-            len(frame.kernels), frame.parallel, frame.notes())
+            params, results, segments, self.storage.roots, words.count, tuple(words.preset.items()), frame.symbols,
+            frame.given, words.symbol_word, plan, tuple(sorted({p for _, p in frame.graph.writes})), (),
+            tuple(frame.constants()), tuple(frame.checks), len(frame.kernels), frame.parallel, frame.notes())
 
     # ---- segments
     def _segments(self) -> Iterator[Segment]:
         run: list[Item] = []  # consecutive items that native code does in one go
         for item in self.frame.items:
-            if not isinstance(item, ForeignStep):
+            if not isinstance(item, HostCall):
                 run.append(item)
                 continue
             yield from self._native(run)
             run = []
-            yield from self._foreign(item)
+            yield from self._host_call(item)
         yield from self._native(run, is_last=True)
 
     def _native(self, run: list[Item], is_last: bool = False) -> Iterator[Segment]:
@@ -109,8 +110,8 @@ class _Assembly:
             emitter.launches(launches)
             launches.clear()
 
-    def _foreign(self, item: ForeignStep) -> Iterator[Segment]:
-        segment = self.frame.foreign(item)
+    def _host_call(self, item: HostCall) -> Iterator[Segment]:
+        segment = self.frame.host_segment(item)
         yield segment
         if segment.binds:
             name = f"weft_late_{len(self.late_plans)}"

@@ -1,4 +1,5 @@
-"""Arithmetic on numbers (a learning rate, a step count) as scalar code of the program: pointwise bodies over doubles and 64-bit integers."""
+"""Arithmetic on numbers (a learning rate, a step count) as scalar code of the program: pointwise bodies over doubles
+and 64-bit integers."""
 
 from __future__ import annotations
 
@@ -157,7 +158,8 @@ class NumberScalar:
 
 
 def emit_number(node: Node, f: Function, read: Callable[[Value], Scalar], size: Callable[[Expr], Scalar]) -> Scalar:
-    """The node's result as a double or an i64 (a bool is 0 or 1). `read` loads a number Value, `size` a symbolic integer, in these types."""
+    """The node's result as a double or an i64 (a bool is 0 or 1). `read` loads a number Value, `size` a symbolic
+    integer, in these types."""
     handler = NumberScalar(f)
 
     def operand(a: Operand) -> Scalar:

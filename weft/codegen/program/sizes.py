@@ -1,4 +1,5 @@
-"""Sizes in machine code: the one native loop that takes the steps of any table of sizes (plan/sizes.py), and division as Python rounds."""
+"""Sizes in machine code: the one native loop that takes the steps of any table of sizes (plan/sizes.py),
+and division as Python rounds."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from weft.plan.sizes import RECORD, Operation
 def divide(f: Function, kind: str, a: Value, b: Value) -> Value:
     """floordiv or mod as Python rounds, towards -infinity. A divisor of 0 gives what 1 gives."""
     if b.const is None:
-        b = f.select(f.icmp("eq", b, 0), const(I64, 1), b, "divisor")  # a plan must not trap: the kernel it sizes does not run
+        # a plan must not trap: the kernel it sizes does not run
+        b = f.select(f.icmp("eq", b, 0), const(I64, 1), b, "divisor")
     rest = f.srem(a, b, "rest")
     quotient = f.sdiv(a, b, "quotient")
     is_inexact = f.icmp("ne", rest, 0)

@@ -154,7 +154,8 @@ class ScalarValues:
         return Element(dtype, whole if dtype.itemsize * 8 == wide.bits else f.trunc(whole, _TYPES[dtype]))
 
     def _whole(self, x: Value, wide: LType) -> Value:
-        """A float cut to an integer; what does not fit (NaN too) becomes the most negative one, which x86 gives by itself."""
+        """A float cut to an integer; what does not fit (NaN too) becomes the most negative one,
+        which x86 gives by itself."""
         f = self.f
         if self.target.is_x86:
             return f.fptosi(x, wide)

@@ -1,7 +1,8 @@
 """Branches and loops of a captured function, and how the engine goes backward through them.
 
 control.py     weft.cond and weft.while_loop
-recorded.py    a block with the autograd graph that was made in it; branches.py and loops.py put blocks into prim::If and prim::Loop, with histories
+recorded.py    a block with the autograd graph that was made in it; branches.py and loops.py put blocks into prim::If
+               and prim::Loop, with histories
 memory.py      outer tensors that a block writes
 differentiate.py   the gradients of a graph that is given as text
 Start reading at recorded.py.

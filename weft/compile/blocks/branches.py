@@ -15,20 +15,24 @@ from weft.support.locations import Location
 from weft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from weft.compile.capture import Capture
-    from weft.compile.symbolic import Order
+    from weft.compile.capture.capture import Capture
+    from weft.functionalizer.storage import Order
 
 
 def choose(
-    capture: Capture, condition: Any, branches: tuple[Recorded, Recorded], orders: Sequence[Order | None] | None = None, where: Location | None = None
+    capture: Capture, condition: Any, branches: tuple[Recorded, Recorded], orders: Sequence[Order | None] | None = None,
+    where: Location | None = None,
 ) -> list[Tensor]:
     """The results of one of two recorded blocks, as the condition says when the program runs."""
     asked = len(branches[0].results)
     branches = _with_memory(capture, branches)
     types = tuple([r.type for r in branches[0].results])
-    test = capture.operand(condition)
-    node = capture.builder.emit_raw(IF, (test,), types, tuple([b.block for b in branches]), where)
-    outputs = [capture.fresh(v, o) for v, o in zip(node.outputs, (*(orders or (None,) * asked), *(None,) * (len(types) - asked)), strict=True)]
+    test = capture.tensors.operand(condition)
+    node = capture.recorder.builder.emit_raw(IF, (test,), types, tuple([b.block for b in branches]), where)
+    outputs = [
+        capture.tensors.fresh(v, o)
+        for v, o in zip(node.outputs, (*(orders or (None,) * asked), *(None,) * (len(types) - asked)), strict=True)
+    ]
     border = {**branches[0].border(), **branches[1].border()}
     if border:
         flows = [any(b.ends[i] is not None for b in branches) for i in range(len(types))]
@@ -51,14 +55,18 @@ def _with_memory(capture: Capture, branches: tuple[Recorded, Recorded]) -> tuple
         block = Block(branch.block.params, branch.block.nodes, (*branch.results, *(value for value, _ in left)))
         return replace(branch, block=block, ends=(*branch.ends, *ends), memory=memory)
 
-    changes = [any(m.tensors[id(base)][2] != edge for m in (true, false)) for base, edge in zip(bases, before, strict=True)]
+    changes = [
+        any(m.tensors[id(base)][2] != edge for m in (true, false)) for base, edge in zip(bases, before, strict=True)
+    ]
     return yielding(branches[0], true), yielding(branches[1], false)
 
 
 class CondBackward(ControlBackward):
     """The history of weft.cond."""
 
-    def __init__(self, capture: Capture, edges: tuple[Edge, ...], condition: Operand, branches: tuple[Recorded, Recorded]) -> None:
+    def __init__(
+        self, capture: Capture, edges: tuple[Edge, ...], condition: Operand, branches: tuple[Recorded, Recorded]
+    ) -> None:
         super().__init__(capture, edges)
         self.condition, self.branches = condition, branches
 
@@ -69,5 +77,5 @@ class CondBackward(ControlBackward):
         def backward(branch: Recorded) -> Recorded:
             return record(capture, lambda _: branch.pull_back(capture, (), grads, wanted), branch)
 
-        condition = tensor_of(capture, map_operand(self.condition, capture.values))
+        condition = tensor_of(capture, map_operand(self.condition, capture.recorder.values))
         return choose(capture, condition, (backward(self.branches[0]), backward(self.branches[1])))

@@ -1,7 +1,8 @@
-"""weft.cond and weft.while_loop: choices and loops that hang on values. Outside of a capture they are Python's; inside they become prim::If and prim::Loop.
+"""weft.cond and weft.while_loop: choices and loops that hang on values. Outside of a capture they are Python's;
+inside they become prim::If and prim::Loop.
 
-A branch or body is recorded into a block of its own. It may read any tensor (arguments, closures, state), and write it: what it writes is carried out.
-recorded.py says how their backward is recorded.
+A branch or body is recorded into a block of its own. It may read any tensor (arguments, closures, state), and write it:
+what it writes is carried out. recorded.py says how their backward is recorded.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ import numpy as np
 from weft.compile.blocks.branches import choose
 from weft.compile.blocks.loops import ENDLESS, Outcome, repeat
 from weft.compile.blocks.recorded import Recorded, record
-from weft.compile.random_state import go_to, places
+from weft.compile.capture.backend import active_capture
+from weft.compile.numbers.random_state import go_to, places
 from weft.layers.transforms.level import top
 from weft.ops.packet import aten
 from weft.support import pytree
 from weft.support.errors import ArgumentError
 from weft.support.locations import user_location
-from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.tensor_type import TensorType, Type
 
 if TYPE_CHECKING:
-    from weft.compile.capture import Capture
+    from weft.compile.capture.capture import Capture
     from weft.ir.builder import Builder
     from weft.ir.graph import Value
 
@@ -34,10 +35,11 @@ if TYPE_CHECKING:
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()) -> Any:
     """`true_fn(*operands)` if `pred` holds, else `false_fn(*operands)`.
 
-    pred: a bool or a tensor with one element. In a compiled function the choice is made each time the program runs: both functions are recorded and must
-    return the same structure of tensors, with the same shapes and dtypes. Raises CaptureError if they do not.
+    pred: a bool or a tensor with one element. In a compiled function the choice is made each time the program runs:
+    both functions are recorded and must return the same structure of tensors, with the same shapes and dtypes.
+    Raises CaptureError if they do not.
     """
-    capture = modes.capture
+    capture = active_capture()
     if isinstance(pred, Tensor) and getattr(pred._data, "differs", False):
         return _for_each(pred, true_fn(*operands), false_fn(*operands))
     if capture is None or not isinstance(pred, Tensor):
@@ -53,7 +55,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         leaves, spec = pytree.flatten(fn(*operands))
         tensors = [_tensor(capture, leaf) for leaf in leaves]
         specs.append(spec)
-        orders.append([capture.order_of(t) for t in tensors])
+        orders.append([capture.tensors.order_of(t) for t in tensors])
         return tensors
 
     for fn in (true_fn, false_fn):
@@ -61,7 +63,9 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         recorded.append(record(capture, lambda _, fn=fn: run(fn)))  # type: ignore[misc]
         drawn.append(places(capture.random))
     if drawn[0] != drawn[1]:
-        raise capture.refuse("cond: the branches draw different amounts of random numbers; draw them before it and pass them in")
+        raise capture.refuse(
+            "cond: the branches draw different amounts of random numbers; draw them before it and pass them in"
+        )
     if specs[0] != specs[1]:
         raise capture.refuse(f"cond: the branches return different structures, {specs[0]!r} and {specs[1]!r}")
     _check_types(capture, "cond: the branches return", [r.type for r in recorded[0].results], recorded[1].results)
@@ -83,18 +87,19 @@ def _refuse_under_transforms(capture: Capture, name: str) -> None:
     """A branch of a graph knows nothing of the levels that interpret operators above the capture."""
     if top() is not None:
         raise capture.refuse(
-            f"weft.{name} inside of a transform (grad, vmap, jvp) that runs in a compiled function: apply the transform within the branches, choose "
-            "with weft.where, or call the transform outside of the compiled function"
+            f"weft.{name} inside of a transform (grad, vmap, jvp) that runs in a compiled function: "
+            "apply the transform within the branches, choose with weft.where, or call the transform outside of the "
+            "compiled function"
         )
 
 
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried: Sequence[Any]) -> tuple[Any, ...]:
     """`while cond_fn(*carried): carried = body_fn(*carried)`; returns the carried tensors at the end, as a tuple.
 
-    Numbers among the carried values become 0-dim tensors. In a compiled function the number of steps is found each time the program runs; the body must
-    keep shapes and dtypes. Raises CaptureError if it does not.
+    Numbers among the carried values become 0-dim tensors. In a compiled function the number of steps is found each time
+    the program runs; the body must keep shapes and dtypes. Raises CaptureError if it does not.
     """
-    capture = modes.capture
+    capture = active_capture()
     if capture is not None:
         _refuse_under_transforms(capture, "while_loop")
     start = [c if isinstance(c, Tensor) else _number(capture, c) for c in carried]
@@ -105,20 +110,27 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     return _record_loop(capture, cond_fn, body_fn, start)
 
 
-def _record_loop(capture: Capture, cond_fn: Callable[..., Any], body_fn: Callable[..., Any], start: list[Any]) -> tuple[Any, ...]:
+def _record_loop(
+    capture: Capture, cond_fn: Callable[..., Any], body_fn: Callable[..., Any], start: list[Any]
+) -> tuple[Any, ...]:
     first = _condition(cond_fn, start)
-    steps = capture.fresh(capture.builder.constant(np.array(0)))
-    types = [capture.operand(c).type for c in start]
+    steps = capture.tensors.fresh(capture.recorder.builder.constant(np.array(0)))
+    types = [capture.tensors.operand(c).type for c in start]
     drawn = places(capture.random)
 
     def body(inner: Builder, index: Value, carried: list[Tensor], slices: list[Tensor]) -> Outcome:
         following = [_tensor(capture, f) for f in _several(body_fn(*carried[:-1]))]
-        _check_types(capture, "while_loop: the body returns", types, [capture.operand(f) for f in following])
+        _check_types(capture, "while_loop: the body returns", types, [capture.tensors.operand(f) for f in following])
         return _condition(cond_fn, following), [*following, carried[-1] + 1], ()
 
-    outputs = repeat(capture, ENDLESS, first, [*start, steps], (), False, body, where=user_location(3), counter=len(start))
+    outputs = repeat(
+        capture, ENDLESS, first, [*start, steps], (), False, body, where=user_location(3), counter=len(start)
+    )
     if places(capture.random) != drawn:
-        raise capture.refuse("while_loop: the body draws random numbers, whose amount hangs on the number of steps; draw them before it and pass them in")
+        raise capture.refuse(
+            "while_loop: the body draws random numbers, whose amount hangs on the number of steps; "
+            "draw them before it and pass them in"
+        )
     return tuple(outputs[:-1])
 
 
@@ -145,7 +157,7 @@ def _number(capture: Capture | None, number: Any) -> Tensor:
         raise ArgumentError(f"control flow carries tensors and numbers, not {type(number).__name__}")
     dtype = dt.bool_ if isinstance(number, bool) else dt.int64 if isinstance(number, int) else dt.get_default()
     array = np.array(number, dtype.numpy)
-    return Tensor(array) if capture is None else capture.fresh(capture.builder.constant(array))
+    return Tensor(array) if capture is None else capture.tensors.fresh(capture.recorder.builder.constant(array))
 
 
 def _check_types(capture: Capture, what: str, types: Sequence[Any], values: Sequence[Any]) -> None:
@@ -157,4 +169,7 @@ def _check_types(capture: Capture, what: str, types: Sequence[Any], values: Sequ
 def _agree(capture: Capture, a: Type, b: Type) -> bool:
     if not isinstance(a, TensorType) or not isinstance(b, TensorType):
         return a is b
-    return a.dtype is b.dtype and a.ndim == b.ndim and all(capture.env.equal(x, y) for x, y in zip(a.shape, b.shape, strict=True))
+    return (
+        a.dtype is b.dtype and a.ndim == b.ndim
+        and all(capture.env.equal(x, y) for x, y in zip(a.shape, b.shape, strict=True))
+    )

@@ -1,4 +1,5 @@
-"""differentiate: a graph that also gives gradients of its results. The graph is run with symbolic tensors, and the ordinary engine walks back."""
+"""differentiate: a graph that also gives gradients of its results. The graph is run with symbolic tensors,
+and the ordinary engine walks back."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from weft.autograd.record import gradient_edge
 from weft.compile.blocks.branches import choose
 from weft.compile.blocks.loops import Outcome, repeat
 from weft.compile.blocks.recorded import record, tensor_of, zeros_at
-from weft.compile.capture import Capture
+from weft.compile.capture.capture import Capture
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Block, Graph, Node, Operand, Value
 from weft.ir.structure import IF, LOOP
@@ -26,10 +27,11 @@ Env = dict[Value, Any]
 
 
 def differentiate(graph: Graph, of: Sequence[int] = (0,), wrt: Sequence[int] | None = None) -> Graph:
-    """The graph with gradients behind its results: of the sum of all elements of the results `of`, for each parameter in `wrt`.
+    """The graph with gradients behind its results: of the sum of all elements of the results `of`,
+    for each parameter in `wrt`.
 
-    wrt: positions of parameters; default every tensor of floating point or complex dtype. A gradient has the type of its parameter, zeros where the
-    results do not depend on it. Raises StateError for a result that has no derivative.
+    wrt: positions of parameters; default every tensor of floating point or complex dtype. A gradient has the type of
+    its parameter, zeros where the results do not depend on it. Raises StateError for a result that has no derivative.
     """
     graph = open_opaque(graph)
     wanted = [i for i, p in enumerate(graph.params) if _is_differentiable(p)] if wrt is None else list(wrt)
@@ -37,7 +39,7 @@ def differentiate(graph: Graph, of: Sequence[int] = (0,), wrt: Sequence[int] | N
         if not _is_differentiable(graph.results[position]):
             raise StateError(f"result {position} of @{graph.name} has no derivative: it is {graph.results[position]!r}")
     capture = Capture(graph.name, graph.env)
-    builder = capture.builder
+    builder = capture.recorder.builder
     builder.track_locations = False
     with capture.active():
         env: Env = {p: tensor_of(capture, builder.param(p.type, p.name)) for p in graph.params}
@@ -52,7 +54,7 @@ def differentiate(graph: Graph, of: Sequence[int] = (0,), wrt: Sequence[int] | N
         with no_grad():
             found = run_between([edge for edge, _ in roots], [seed for _, seed in roots], edges, edges)
         gradients = [zeros_at(capture, edge) if g is None else g for edge, g in zip(edges, found, strict=True)]
-        made = builder.graph(capture.operand((*results, *gradients)), graph.writes)
+        made = builder.graph(capture.tensors.operand((*results, *gradients)), graph.writes)
     return open_opaque(made)
 
 
@@ -68,15 +70,16 @@ def _at(env: Env, operand: Operand) -> Any:
 
 
 def _run(capture: Capture, nodes: Sequence[Node], env: Env) -> None:
-    """Run nodes with symbolic tensors, as the program that was recorded would: `env` holds what stands for their values."""
+    """Run nodes with symbolic tensors, as the program that was recorded would:
+    `env` holds what stands for their values."""
     for node in nodes:
-        before, capture.builder.where = capture.builder.where, node.where
+        before, capture.recorder.builder.where = capture.recorder.builder.where, node.where
         results = _results(capture, node, tuple([_at(env, a) for a in node.args]), env)
-        capture.builder.where = before
+        capture.recorder.builder.where = before
         for value, result in zip(node.outputs, results, strict=True):
             env[value] = result
             if isinstance(result, Tensor):
-                capture.operand(result).name = value.name
+                capture.tensors.operand(result).name = value.name
 
 
 def _results(capture: Capture, node: Node, args: tuple[Any, ...], env: Env) -> Sequence[Any]:
@@ -88,7 +91,9 @@ def _results(capture: Capture, node: Node, args: tuple[Any, ...], env: Env) -> S
     if modes.grad and node.op.is_differentiable and any(_wants_grad(a) for a in args):
         out = call(node.op, args)
         return out if isinstance(out, (tuple, list)) else (out,)
-    made = capture.builder.emit_raw(node.op, capture.operand(args), tuple([v.type for v in node.outputs]))
+    made = capture.recorder.builder.emit_raw(
+        node.op, capture.tensors.operand(args), tuple([v.type for v in node.outputs])
+    )
     return [tensor_of(capture, v) for v in made.outputs]
 
 

@@ -1,4 +1,5 @@
-"""Loops: a recorded body as a prim::Loop, with its history: what the backward needs of each step is stacked by running the loop again."""
+"""Loops: a recorded body as a prim::Loop, with its history: what the backward needs of each step is stacked
+by running the loop again."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from weft.types import dtype as dt
 from weft.types.tensor_type import INT, TensorType, Type, tensor_type
 
 if TYPE_CHECKING:
-    from weft.compile.capture import Capture
+    from weft.compile.capture.capture import Capture
 
 ENDLESS = 2**62  # trip count of a loop that only its condition stops
 Outcome = tuple[Any, Sequence[Any], Sequence[Any]]  # of a step: whether to go on, the carried values, a row of each ys
@@ -33,7 +34,8 @@ Outcome = tuple[Any, Sequence[Any], Sequence[Any]]  # of a step: whether to go o
 
 @dataclass(eq=False)
 class Loop:
-    """A prim::Loop that was recorded. entries: where gradients of the block's carried values and slices flow; start: the same of what they were given."""
+    """A prim::Loop that was recorded. entries: where gradients of the block's carried values and slices flow;
+    start: the same of what they were given."""
 
     trip: Operand
     condition: Operand
@@ -60,18 +62,23 @@ class LoopEntry(Node):
 def repeat(
     capture: Capture, trip: Any, condition: Any, carried: Sequence[Tensor], xs: Sequence[Tensor], reverse: bool,
     body: Callable[[Builder, Value, list[Tensor], list[Tensor]], Outcome], *,
-    entries: Sequence[Edge | None] = (), through: Recorded | None = None, where: Location | None = None, counter: int | None = None,
+    entries: Sequence[Edge | None] = (), through: Recorded | None = None, where: Location | None = None,
+    counter: int | None = None,
     written: Sequence[Tensor] = (),
 ) -> list[Tensor]:
     """The carried values at the end of a loop over `body(builder, index, carried, slices)`, and its stacked ys.
 
-    entries: where the histories of carried values and slices begin if a graph made earlier says so. counter: which carried value counts the steps.
+    entries: where the histories of carried values and slices begin if a graph made earlier says so.
+    counter: which carried value counts the steps.
     written: outer tensors that the body writes, the last of the carried ones.
     """
-    given = tuple([capture.operand(v) for v in (*carried, *xs)])
+    given = tuple([capture.tensors.operand(v) for v in (*carried, *xs)])
     count, asked = len(carried), len(carried) - len(written)
     kinds = [_type_of(v) for v in given[:count]] + [_row(v) for v in given[count:]]
-    begins = tuple([known or _entry(kind) for known, kind in zip((*entries, *(None,) * (len(kinds) - len(entries))), kinds, strict=True)])
+    begins = tuple([
+        known or _entry(kind)
+        for known, kind in zip((*entries, *(None,) * (len(kinds) - len(entries))), kinds, strict=True)
+    ])
 
     def step(inner: Builder) -> list[Any]:
         index = inner.param(INT, "step" if counter is not None else "")
@@ -83,27 +90,33 @@ def repeat(
 
     start = tuple([end_of(v) for v in (*carried, *xs)])
     recorded = record(capture, step, through)
-    if len(recorded.memory.tensors) > len(written):  # recorded again, with the outer tensors that it writes among what it carries
+    # recorded again, with the outer tensors that it writes among what it carries
+    if len(recorded.memory.tensors) > len(written):
         bases = [base for base, _, _ in recorded.memory.tensors.values()]
         known = (*begins[:asked], *(None,) * len(bases), *begins[count:])
         return repeat(
             capture, trip, condition, [*carried[:asked], *bases], xs, reverse, body,
             entries=known, through=through, where=where, counter=counter, written=bases,
         )
-    steps, test = capture.operand(trip), capture.operand(condition)
+    steps, test = capture.tensors.operand(trip), capture.tensors.operand(condition)
     made = Loop(steps, test, given[:count], given[count:], reverse, recorded, begins, start)
     rows = recorded.results[1 + count :]
-    length = capture.length_of(steps) if rows else 0
+    length = capture.recorder.length_of(steps) if rows else 0
     types = (*kinds[:count], *(tensor_type(r.tensor_type.dtype, (length, *r.tensor_type.shape)) for r in rows))
-    node = capture.builder.emit_raw(LOOP, (steps, test, made.carried, made.xs, reverse), types, (recorded.block,), where)
-    outputs = [capture.fresh(v) for v in node.outputs]
+    node = capture.recorder.builder.emit_raw(
+        LOOP, (steps, test, made.carried, made.xs, reverse), types, (recorded.block,), where
+    )
+    outputs = [capture.tensors.fresh(v) for v in node.outputs]
     flows = _flows(made)
     if any(flows):
         if counter is not None:  # known by now: run again, it is a loop of so many steps
             made = _counted(made, node.outputs[counter])
         WhileLoopBackward(capture, made, flows).attach(outputs, flows)
     changes = [recorded.ends[1 + i] != begins[i] for i in range(asked, count)]
-    write_back([recorded.memory], [out if is_new else out.detach() for out, is_new in zip(outputs[asked:count], changes, strict=True)])
+    write_back(
+        [recorded.memory],
+        [out if is_new else out.detach() for out, is_new in zip(outputs[asked:count], changes, strict=True)],
+    )
     return [*outputs[:asked], *outputs[count:]]
 
 
@@ -116,13 +129,17 @@ def _begin_with(base: Tensor, value: Tensor) -> None:
 
 
 def _counted(loop: Loop, steps: Value) -> Loop:
-    body = replace(loop.body, block=Block(loop.body.block.params, loop.body.block.nodes, (True, *loop.body.results[1:])))
+    body = replace(
+        loop.body, block=Block(loop.body.block.params, loop.body.block.nodes, (True, *loop.body.results[1:]))
+    )
     return replace(loop, trip=steps, condition=True, body=body)
 
 
 def _type_of(value: Operand) -> Type:
     if not isinstance(value, Value) or not isinstance(value.type, TensorType):
-        raise Unsupported(f"a loop carries a number of type {getattr(value, 'type', type(value).__name__)}; make it a 0-dim tensor")
+        raise Unsupported(
+            f"a loop carries a number of type {getattr(value, 'type', type(value).__name__)}; make it a 0-dim tensor"
+        )
     return value.type
 
 
@@ -151,7 +168,9 @@ def _flows(loop: Loop) -> list[bool]:
         before = list(flows)
         for i, edges in enumerate(reached):
             flows[i] = flows[i] or any(e not in entries or _has_history(loop, entries[e], flows) for e in edges)
-    return [has_one and (end is not None or i < count) for i, (has_one, end) in enumerate(zip(flows, ends, strict=True))]
+    return [
+        has_one and (end is not None or i < count) for i, (has_one, end) in enumerate(zip(flows, ends, strict=True))
+    ]
 
 
 def _has_history(loop: Loop, entry: int, flows: list[bool]) -> bool:
@@ -183,9 +202,11 @@ class WhileLoopBackward(ControlBackward):
         def step(inner: Builder, index: Value, carried: list[Tensor], seen: list[Tensor]) -> Outcome:
             states, totals = carried[: len(self.states)], carried[len(self.states) :]
             taken = (*seen[:count], *seen[len(stacks) : len(stacks) + given - count])
-            params = (index, *(capture.operand(s) for s in taken))
+            params = (index, *(capture.tensors.operand(s) for s in taken))
             cotangents: list[Any] = [None] * len(loop.body.ends)
-            for i, g in (*zip(self.states, states, strict=True), *zip(rows, seen[len(stacks) + given - count :], strict=True)):
+            for i, g in (
+                *zip(self.states, states, strict=True), *zip(rows, seen[len(stacks) + given - count :], strict=True)
+            ):
                 cotangents[1 + i] = g
 
             def back(_: Builder) -> list[Tensor]:
@@ -208,26 +229,30 @@ class WhileLoopBackward(ControlBackward):
             capture, self._now(loop.trip), True, [*flows, *sums], over, not loop.reverse, step,
             entries=[*(None,) * (len(flows) + len(sums)), *known], through=loop.body,
         )
-        by_edge = {**dict(zip(self.states, found, strict=False)), **dict(zip(slices, found[len(flows) + len(sums) :], strict=True))}
+        by_edge = {
+            **dict(zip(self.states, found, strict=False)),
+            **dict(zip(slices, found[len(flows) + len(sums) :], strict=True)),
+        }
         return [*(by_edge[i] for i in range(given) if needs[i]), *found[len(flows) : len(flows) + len(sums)]]
 
     def _now(self, operand: Operand) -> Any:
-        return tensor_of(self.capture, map_operand(operand, self.capture.values))
+        return tensor_of(self.capture, map_operand(operand, self.capture.recorder.values))
 
     def _again(self, i: int) -> Tensor:
         """A value that the loop was given, with its history."""
         value = (*self.loop.carried, *self.loop.xs)[i]
-        return tensor_of(self.capture, map_operand(value, self.capture.values), self.loop.start[i])  # type: ignore[no-any-return]
+        return tensor_of(self.capture, map_operand(value, self.capture.recorder.values), self.loop.start[i])  # type: ignore[no-any-return]
 
     def _stacks(self) -> list[Tensor]:
-        """The loop once more, for what each step found in the carried values; behind them whether the step was made, where that is not certain."""
+        """The loop once more, for what each step found in the carried values; behind them whether the step was made,
+        where that is not certain."""
         capture, loop = self.capture, self.loop
         count = len(loop.carried)
 
         def step(inner: Builder, index: Value, carried: list[Tensor], slices: list[Tensor]) -> Outcome:
-            loop.body.rerun(capture, (index, *(capture.operand(v) for v in (*carried, *slices))))
+            loop.body.rerun(capture, (index, *(capture.tensors.operand(v) for v in (*carried, *slices))))
             following, *values = loop.body.tensors(capture)[: 1 + count]
-            made = [capture.fresh(inner.constant(np.array(True, dt.bool_.numpy)))] if loop.may_stop else []
+            made = [capture.tensors.fresh(inner.constant(np.array(True, dt.bool_.numpy)))] if loop.may_stop else []
             return following, values, [*carried, *made]
 
         given = [self._again(i) for i in range(len(loop.start))]

@@ -1,4 +1,5 @@
-"""Writes to outer tensors inside of a block: noted while it is recorded, undone where it ends, and made again outside with what the block yields."""
+"""Writes to outer tensors inside of a block: noted while it is recorded, undone where it ends, and made again outside
+with what the block yields."""
 
 from __future__ import annotations
 
@@ -15,13 +16,14 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from weft.compile.capture import Capture
-    from weft.compile.symbolic import SymbolicPayload, SymbolicStorage
+    from weft.compile.capture.capture import Capture
+    from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
 
 
 @dataclass(eq=False)
 class Memory:
-    """What a block leaves in memory that it found: outer tensors with value and history, storages with value, version counters.
+    """What a block leaves in memory that it found: outer tensors with value and history, storages with value,
+    version counters.
 
     after: the counters once what was written is in place outside.
     """
@@ -38,7 +40,7 @@ class Memory:
         versions = [(counted, counted.version) for counted, _ in self.counters.values()]
         try:
             for storage, value in self.storages.values():
-                _put(storage, (value, capture.builder, capture.depth))
+                _put(storage, (value, capture.recorder.builder, capture.recorder.depth))
             for key, (counted, version) in self.counters.items():
                 counted.version += version - self.after[key]
             yield
@@ -51,7 +53,9 @@ class Memory:
 
 def end_of(result: Any) -> Edge | None:
     """Where the gradient of a result flows, if it has a history."""
-    return gradient_edge(result) if modes.grad and isinstance(result, Tensor) and result.dtype.is_differentiable else None
+    return (
+        gradient_edge(result) if modes.grad and isinstance(result, Tensor) and result.dtype.is_differentiable else None
+    )
 
 
 def _state_of(storage: SymbolicStorage) -> tuple[Any, Any, int]:
@@ -67,7 +71,7 @@ class OpenBlock:
     """The writes of a block that is being recorded."""
 
     def __init__(self, capture: Capture) -> None:
-        self.capture, self.written = capture, capture.written
+        self.capture, self.written = capture, capture.writes.written
         self.storages: dict[int, tuple[SymbolicStorage, tuple[Any, Any, int]]] = {}
         self.counters: dict[int, tuple[Any, int]] = {}
         self.histories: dict[int, tuple[Tensor, Any]] = {}
@@ -76,11 +80,11 @@ class OpenBlock:
     def note(self, target: Tensor, payload: SymbolicPayload) -> None:
         """A tensor is about to be written."""
         storage = payload.storage
-        if storage.depth == self.capture.depth and id(storage) not in self.storages:
+        if storage.depth == self.capture.recorder.depth and id(storage) not in self.storages:
             return  # made in the block
         if id(storage) not in self.storages:
             self.storages[id(storage)] = (storage, _state_of(storage))
-            _put(storage, (storage.value, self.capture.builder, self.capture.depth))
+            _put(storage, (storage.value, self.capture.recorder.builder, self.capture.recorder.depth))
         base = target if target._view is None else target._view.base
         for tensor in (target, base):
             self.histories.setdefault(id(tensor), (tensor, copy.copy(tensor._autograd)))
@@ -91,7 +95,7 @@ class OpenBlock:
     def left(self) -> Memory:
         """What the block leaves, asked where it ends."""
         return Memory(
-            {key: (base, self.capture.operand(base), end_of(base)) for key, base in self.bases.items()},
+            {key: (base, self.capture.tensors.operand(base), end_of(base)) for key, base in self.bases.items()},
             {key: (storage, storage.value) for key, (storage, _) in self.storages.items()},
             {key: (counted, counted.version) for key, (counted, _) in self.counters.items()},
         )
@@ -100,18 +104,21 @@ class OpenBlock:
         """Memory as it was before the block."""
         for storage, state in self.storages.values():
             _put(storage, state)
-        self.capture.forget_writes([(counted, version) for counted, version in self.counters.values()], self.written)
+        self.capture.writes.forget_writes(
+            [(counted, version) for counted, version in self.counters.values()], self.written
+        )
         for tensor, state in self.histories.values():
             tensor._autograd = state
 
 
 def joined(capture: Capture, memories: Sequence[Memory]) -> list[Memory]:
-    """The same tensors, storages and counters for each of several blocks: those that one does not write are as they are outside."""
+    """The same tensors, storages and counters for each of several blocks: those that one does not write are
+    as they are outside."""
     out = [Memory() for _ in memories]
     for memory in memories:
         for key, (base, _, _) in memory.tensors.items():
             for mine, given in zip(out, memories, strict=True):
-                mine.tensors[key] = given.tensors.get(key) or (base, capture.operand(base), end_of(base))
+                mine.tensors[key] = given.tensors.get(key) or (base, capture.tensors.operand(base), end_of(base))
         for key, (storage, _) in memory.storages.items():
             for mine, given in zip(out, memories, strict=True):
                 mine.storages[key] = given.storages.get(key, (storage, storage.value))
@@ -122,7 +129,8 @@ def joined(capture: Capture, memories: Sequence[Memory]) -> list[Memory]:
 
 
 def write_back(memories: Sequence[Memory], values: Sequence[Tensor]) -> None:
-    """Give the outer tensors what the blocks left in them; their histories change where one of the blocks changes them."""
+    """Give the outer tensors what the blocks left in them;
+    their histories change where one of the blocks changes them."""
     grad = modes.grad
     try:
         for (base, _, _), value in zip(memories[0].tensors.values(), values, strict=True):

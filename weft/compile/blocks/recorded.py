@@ -1,8 +1,10 @@
-"""Blocks of a graph with their histories: how a branch or a loop body is recorded, and how the engine goes backward through it.
+"""Blocks of a graph with their histories: how a branch or a loop body is recorded, and how the engine goes
+backward through it.
 
-A block is recorded with the autograd graph that its operators made. The backward of a branch is a branch, that of a loop a loop the other way over
-what the forward one found at each step; in their blocks the nodes of the forward block are emitted once more, and the ordinary engine walks the graph
-that was made in it, up to its border. Being recorded by the same two functions (`choose` and `repeat`), they have a backward too, at every order.
+A block is recorded with the autograd graph that its operators made. The backward of a branch is a branch, that
+of a loop a loop the other way over what the forward one found at each step; in their blocks the nodes of the forward
+block are emitted once more, and the ordinary engine walks the graph that was made in it, up to its border.
+Being recorded by the same two functions (`choose` and `repeat`), they have a backward too, at every order.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import TensorType
 
 if TYPE_CHECKING:
-    from weft.compile.capture import Capture
+    from weft.compile.capture.capture import Capture
 
 Spans = tuple[range, ...]
 
@@ -35,7 +37,8 @@ Spans = tuple[range, ...]
 class Recorded:
     """A block and the autograd graph made in it: where each result's gradient flows.
 
-    spans: the numbers of the nodes that belong to it. memory: what it leaves in outer tensors. values: what stood for values of blocks recorded earlier when this one was.
+    spans: the numbers of the nodes that belong to it. memory: what it leaves in outer tensors.
+    values: what stood for values of blocks recorded earlier when this one was.
     """
 
     block: Block
@@ -67,20 +70,28 @@ class Recorded:
         return not isinstance(node, AccumulateGrad) and any(node.sequence in span for span in self.spans)
 
     def rerun(self, capture: Capture, params: Sequence[Operand] = ()) -> None:
-        """Emit the block's nodes once more into the open block. From there on, tensors of the block are their new values."""
-        values = {**capture.values, **dict(zip(self.block.params, params, strict=True))}
-        _copy_nodes(capture.builder, self.block, values)
+        """Emit the block's nodes once more into the open block.
+        From there on, tensors of the block are their new values."""
+        values = {**capture.recorder.values, **dict(zip(self.block.params, params, strict=True))}
+        _copy_nodes(capture.recorder.builder, self.block, values)
         values.update([(old, map_operand(new, values)) for old, new in self.values.items()])
-        for old in capture.lengths.keys() & values.keys():  # types stay: what has as many rows goes on saying so
-            capture.lengths.setdefault(values[old], capture.lengths[old])
-        capture.values = values
+        # types stay: what has as many rows goes on saying so
+        for old in capture.recorder.lengths.keys() & values.keys():
+            capture.recorder.lengths.setdefault(values[old], capture.recorder.lengths[old])
+        capture.recorder.values = values
 
     def tensors(self, capture: Capture) -> list[Any]:
         """The block's results after it was run again, with their histories."""
-        return [tensor_of(capture, map_operand(r, capture.values), end) for r, end in zip(self.results, self.ends, strict=True)]
+        return [
+            tensor_of(capture, map_operand(r, capture.recorder.values), end)
+            for r, end in zip(self.results, self.ends, strict=True)
+        ]
 
-    def pull_back(self, capture: Capture, params: Sequence[Operand], grads: Sequence[Any], wanted: Sequence[Edge]) -> list[Tensor]:
-        """In an open block: run again, and the gradients of edges of the border for gradients of the results; zeros where none arrives."""
+    def pull_back(
+        self, capture: Capture, params: Sequence[Operand], grads: Sequence[Any], wanted: Sequence[Edge]
+    ) -> list[Tensor]:
+        """In an open block: run again, and the gradients of edges of the border for gradients of the results;
+        zeros where none arrives."""
         self.rerun(capture, params)
         seeded = [(end, g) for end, g in zip(self.ends, grads, strict=True) if end is not None and g is not None]
         with ExitStack() as stack:
@@ -91,16 +102,17 @@ class Recorded:
 
 
 def record(capture: Capture, body: Callable[[Builder], Sequence[Any]], through: Recorded | None = None) -> Recorded:
-    """What `body` does, as a block with the results that it returns. through: the block recorded earlier that it goes back through."""
+    """What `body` does, as a block with the results that it returns. through: the block recorded earlier that it
+    goes back through."""
     first = next(sequence_numbers)
     with capture.block() as (inner, writes):
         results = body(inner)
-        operands = [capture.operand(r) for r in results]
+        operands = [capture.tensors.operand(r) for r in results]
         ends = tuple([end_of(r) for r in results])
         memory = writes.left()
         spans = (*(through.spans if through else ()), range(first, next(sequence_numbers)))
         around = (*through.around, through.memory) if through else ()
-        return Recorded(inner.block(operands), ends, spans, capture.values, memory, around)
+        return Recorded(inner.block(operands), ends, spans, capture.recorder.values, memory, around)
 
 
 def _copy_nodes(builder: Builder, block: Block, values: dict[Value, Operand]) -> None:
@@ -108,7 +120,9 @@ def _copy_nodes(builder: Builder, block: Block, values: dict[Value, Operand]) ->
         args = tuple([map_operand(a, values) for a in node.args])
         if node.blocks:
             types = tuple([v.type for v in node.outputs])
-            made = builder.emit_raw(node.op, args, types, tuple([_copy(builder, b, values) for b in node.blocks]), node.where)
+            made = builder.emit_raw(
+                node.op, args, types, tuple([_copy(builder, b, values) for b in node.blocks]), node.where
+            )
         else:
             made = builder.emit_like(node, args)
         values.update(zip(node.outputs, made.outputs, strict=True))
@@ -126,8 +140,8 @@ def tensor_of(capture: Capture, value: Operand, edge: Edge | None = None) -> Any
     if not isinstance(value, Value):
         return value
     if not isinstance(value.type, TensorType):
-        return Handle(value, capture.builder)
-    out = capture.fresh(value)
+        return Handle(value, capture.recorder.builder)
+    out = capture.tensors.fresh(value)
     if edge is not None:
         out._autograd = AutogradState(False, *edge)
     return out
@@ -137,8 +151,8 @@ def zeros_at(capture: Capture, edge: Edge) -> Tensor:
     """The gradient of what nothing flowed into."""
     metadata = edge[0].metadata_of_inputs[edge[1]]
     assert metadata is not None
-    with capture.builder.active():
-        return capture.fresh(aten.zeros(metadata.dims, dtype=metadata.dtype).value)
+    with capture.recorder.builder.active():
+        return capture.tensors.fresh(aten.zeros(metadata.dims, dtype=metadata.dtype).value)
 
 
 # ---- histories

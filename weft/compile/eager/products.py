@@ -1,4 +1,5 @@
-"""The matrix product for arrays in eager mode: one call of the kernel that programs call, with the same parts, so that its bits are a program's."""
+"""The matrix product for arrays in eager mode: one call of the kernel that programs call, with the same parts,
+so that its bits are a program's."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ from weft.support.errors import WeftError
 from weft.types.dims import evaluate
 
 Array = np.ndarray[Any, Any]
-# The words of a frame behind its header: A, B, C, the kernel's integers, then what a launch reads, and the launch itself.
+# The words of a frame behind its header: A, B, C, the kernel's integers, then what a launch reads,
+# and the launch itself.
 _BUFFERS, _NUMBERS = HEADER, HEADER + 3
 _SCRATCH = _NUMBERS + len(INTS)
 _STRIDE, _EXTENT, _CHUNKS, _KERNEL, _LAUNCH = range(_SCRATCH + 1, _SCRATCH + 6)
@@ -99,7 +101,8 @@ def _make(dtype: np.dtype[Any], is_batched: bool) -> _Product | None:
 
 
 def multiply(a: Array, b: Array) -> Array | None:
-    """a @ b, for matrices of one float dtype or batches of as many, whatever their strides; None where NumPy must do it."""
+    """a @ b, for matrices of one float dtype or batches of as many, whatever their strides;
+    None where NumPy must do it."""
     dims, dtype = a.shape, a.dtype
     if b.dtype != dtype:
         return None

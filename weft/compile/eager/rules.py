@@ -1,8 +1,8 @@
 """Standalone kernels: one operator or gradient formula as a program of its own, for large arrays in eager mode.
 
-A rule is captured once for dtypes, ranks and the pattern of equal sizes, with sizes as symbols, and goes through the compiler like any graph; its program
-is kept on disk like any other. What is left to NumPy: rules with effects, views, results whose sizes only the run tells, and what the compiler itself
-would hand to NumPy.
+A rule is captured once for dtypes, ranks and the pattern of equal sizes, with sizes as symbols, and goes through
+the compiler like any graph; its program is kept on disk like any other. What is left to NumPy: rules with effects,
+views, results whose sizes only the run tells, and what the compiler itself would hand to NumPy.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.compile.executable import Compiled
+from weft.compile.program.executable import Compiled
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Graph, Value
 from weft.ops.op import Op
 from weft.runtime.program import Program
-from weft.runtime.segments import ForeignSegment
+from weft.runtime.segments import HostSegment
 from weft.support.counters import counters
 from weft.support.errors import WeftError
 from weft.types import dtype as dt
@@ -31,7 +31,8 @@ VARIANTS = 8  # programs of one rule: what its other arguments say, and the ques
 
 
 class StandaloneKernel:
-    """A program with the sizes of its arrays bound. Registers are those of ops/replay.py: the arrays given, then the results."""
+    """A program with the sizes of its arrays bound. Registers are those of a plan (ops/plan.py):
+    the arrays given, then the results."""
 
     __slots__ = ("outputs", "program", "sizes")
 
@@ -61,8 +62,13 @@ class _Captured:
         self.given = len(arrays)
         params = iter([self._param(a) for a in arrays])
         handles = [_replaced(a, params) for a in args]
-        with self.builder.active():
-            result = self.builder.call(owner, tuple(handles)) if isinstance(owner, Op) else rule(*handles)
+        try:
+            with self.builder.active():
+                result = self.builder.call(owner, tuple(handles)) if isinstance(owner, Op) else rule(*handles)
+        except AttributeError as error:
+            if isinstance(error.obj, Handle):  # such as `item`: handles have no values
+                raise _Refused("a value is read") from None
+            raise
         self.results: list[Value] = []
         self.outputs = self._output(result)
         if not self.results:
@@ -73,7 +79,7 @@ class _Captured:
             self.program = Compiled(graph, "llvm").program
         self.program.is_for_eager = True
         layout = self.program.layout
-        if any(isinstance(s, ForeignSegment) for s in layout.segments):
+        if any(isinstance(s, HostSegment) for s in layout.segments):
             raise _Refused("the compiler has no kernel for a part of it")
         self.order = tuple(self.names.index(name) for name in layout.symbols[: layout.given])
         self.guards = tuple(graph.env.guards.values())
@@ -97,7 +103,7 @@ class _Captured:
 
     def _check(self, graph: Graph, arrays: Sequence[Array]) -> None:
         nodes = list(graph.walk())
-        if graph.env.finds_sizes or any(n.op.effect not in ("pure", "raises") for n in nodes):
+        if graph.env.has_unbacked or any(n.op.effect not in ("pure", "raises") for n in nodes):
             raise _Refused("an effect, or a size that only the run tells")
         if any(n.op.reads_any_strides for n in nodes) and (
             len(nodes) == 1 or not all(a.flags.c_contiguous for a in arrays)
@@ -126,7 +132,8 @@ def _replaced(value: Any, params: Iterator[Any]) -> Any:
 
 
 class _Sizes:
-    """Sizes of arrays: `distinct` in the order of their first use, `pattern` by their places in that order; 0 and 1 stand for themselves."""
+    """Sizes of arrays: `distinct` in the order of their first use, `pattern` by their places in that order;
+    0 and 1 stand for themselves."""
 
     def __init__(self, arrays: Sequence[Array]) -> None:
         places: dict[int, int] = {}
@@ -143,7 +150,8 @@ _lock = threading.RLock()
 def standalone(
     owner: Any, rule: Rule, args: Sequence[Any], key: Sequence[Any], arrays: Sequence[Array]
 ) -> StandaloneKernel | None:
-    """The kernel of `rule(*args)` for arrays of these sizes; None where NumPy must do it. key: all that the rule depends on but sizes."""
+    """The kernel of `rule(*args)` for arrays of these sizes; None where NumPy must do it.
+    key: all that the rule depends on but sizes."""
     sizes = _Sizes(arrays)
     with _lock:
         variants = _CAPTURED.setdefault(owner, {})
@@ -159,7 +167,7 @@ def standalone(
                 return None
             try:
                 captured = _Captured(owner, rule, args, arrays)
-            except (_Refused, WeftError, ImportError, AssertionError, AttributeError, TypeError):
+            except (_Refused, WeftError, ImportError):  # (without LLVM there is no native code)
                 variants[kinds] = None
                 return None
             same.append(captured)

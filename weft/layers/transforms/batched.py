@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from weft.layers import eager, walk
+from weft.layers import walk
 from weft.layers.transforms import derived, fallback
 from weft.layers.transforms.level import Level, Wrapper, same_form
 from weft.ops.geometry import Geometry
-from weft.ops.op import OPS, Op
+from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.support.errors import StateError
+from weft.tensor.backend import type_of
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
 
 _NO_VALUE = (
-    "vmap: {what} asks a tensor for its value, but inside vmap it stands for one value per example: use weft.where instead of `if tensor`, keep numbers "
-    "as tensors, or move the call out of the function."
+    "vmap: {what} asks a tensor for its value, but inside vmap it stands for one value per example: "
+    "use weft.where instead of `if tensor`, keep numbers as tensors, or move the call out of the function."
 )
 _RANDOM = (
-    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap or perform the "
-    "randomness operation out of vmap"
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
+    "randomness flags on vmap or perform the randomness operation out of vmap"
 )
-_DYNAMIC = frozenset(("nonzero", "masked_select", "_unique2", "_unique_consecutive", "unique_dim", "repeat_interleave.Tensor"))
-_ANSWERS = frozenset(("allclose", "equal", "is_nonzero"))
 RANDOMNESS = ("error", "same", "different")
 
 
@@ -64,7 +63,8 @@ class Batched(Wrapper):
     def outside(self) -> NoReturn:
         """Refused: the batch dim would appear from nowhere."""
         raise StateError(
-            "vmap: a tensor from inside of a vmapped function is used after it has returned; return the tensor from the function instead of keeping it"
+            "vmap: a tensor from inside of a vmapped function is used after it has returned; "
+            "return the tensor from the function instead of keeping it"
         )
 
     def text(self) -> str:
@@ -131,22 +131,24 @@ class BatchLevel(Level):
         return tuple([self._flag(v) for v in value]) if type(value) in (tuple, list) else False
 
     def _refused_or_looped(self, op: Op) -> Callable[..., Any]:
-        name = op.name.split("::")[-1]
-        if name in _DYNAMIC:
+        if op.dynamic_output_shape:
             raise StateError(
-                f"vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over {op.name}. Use weft.where and "
-                "masks, which keep the shape, or move the call out of the function."
+                "vmap: We do not support batching operators that can output dynamic shape. "
+                f"Attempted to vmap over {op.name}. Use weft.where and masks, which keep the shape, "
+                "or move the call out of the function."
             )
-        if name in _ANSWERS:
-            raise StateError(_NO_VALUE.format(what=f"calling {name}"))
+        if [r.kind for r in op.schema.returns] == ["bool"]:
+            raise StateError(_NO_VALUE.format(what=f"calling {op.base}"))
         if op.schema.namespace == "prim":
-            raise StateError(f"vmap: {op.name} (weft.cond, weft.while_loop) cannot branch for each example; use weft.where")
+            raise StateError(
+                f"vmap: {op.name} (weft.cond, weft.while_loop) cannot branch for each example; use weft.where"
+            )
         return fallback.loop
 
     def _check(self, op: Op, args: tuple[Any, ...]) -> None:
         """The errors of the call as the function wrote it."""
         if op.type is not None:
-            op.type(*[eager.type_of(a) for a in args])
+            op.type(*[type_of(a) for a in args])
         elif op.view is not None:
             op.view.geometry(args[0].geometry(), *args[1:])
 
@@ -175,9 +177,9 @@ class BatchLevel(Level):
         if whole_args is not None:
             self.down(walk.inplace, op, whole_args)
             return target
-        value = args[1] if op.base == "copy" else self._value(op, args)
+        value = args[1] if op.crosses_devices else self._value(op, args)
         whole = target._data.value
-        self.down(walk.inplace, OPS["aten::copy"], (whole, derived.against(self.lower(value), self.owns(value), whole), False))
+        self.down(walk.copy_into, whole, derived.against(self.lower(value), self.owns(value), whole))
         return target
 
     def _value(self, op: Op, args: tuple[Any, ...]) -> Any:
@@ -197,12 +199,15 @@ class BatchLevel(Level):
 def _unbatched_target(op: Op, args: tuple[Any, ...], flags: tuple[Any, ...]) -> StateError:
     if not flags:
         return StateError(
-            f"vmap: {op.base}_ writes into a tensor that all examples share, where randomness='different' asks for other numbers for each; use an "
-            "out-of-place operator, or randomness='same'"
+            f"vmap: {op.base}_ writes into a tensor that all examples share, where randomness='different' asks for "
+            "other numbers for each; use an out-of-place operator, or randomness='same'"
         )
-    other = next(a.name for a, flag in zip(op.schema.arguments, flags, strict=False) if flag is True or (type(flag) is tuple and True in flag))
+    other = next(
+        a.name for a, flag in zip(op.schema.arguments, flags, strict=False)
+        if flag is True or (type(flag) is tuple and True in flag)
+    )
     return StateError(
-        f"vmap: {op.base}_(self, *extra_args) is not possible because there exists a Tensor `{other}` in extra_args that has more elements than `self`. "
-        f"This happened due to `{other}` being vmapped over but `self` not being vmapped over in a vmap. Please try to use out-of-place operators "
-        f"instead of {op.base}_."
+        f"vmap: {op.base}_(self, *extra_args) is not possible because there exists a Tensor `{other}` in extra_args "
+        f"that has more elements than `self`. This happened due to `{other}` being vmapped over but `self` not being "
+        f"vmapped over in a vmap. Please try to use out-of-place operators instead of {op.base}_."
     )

@@ -1,4 +1,5 @@
-"""Custom Functions under the levels: what each level makes of `MyFunction.apply(*args)`. It goes on below with the values, so levels nest here too."""
+"""Custom Functions under the levels: what each level makes of `MyFunction.apply(*args)`.
+It goes on below with the values, so levels nest here too."""
 
 from __future__ import annotations
 
@@ -6,21 +7,20 @@ import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from weft.autograd.function import Function
 from weft.autograd.function_context import FunctionCtx
 from weft.autograd.saved import SavedTensor, unrecorded
 from weft.layers.transforms.batched import BatchLevel
-from weft.layers.transforms.by_hand import HandLevel
+from weft.layers.transforms.batched_function import batched_function
 from weft.layers.transforms.dual import DualLevel
+from weft.layers.transforms.forward_ad_level import ForwardADLevel
 from weft.layers.transforms.functional import FunctionalLevel
-from weft.layers.transforms.generated import generated
-from weft.layers.transforms.level import Level, Wrapper
-from weft.layers.transforms.tracked import GradLevel
+from weft.layers.transforms.grad_level import GradLevel
+from weft.layers.transforms.level import Level, innermost
 from weft.ops.packet import aten
 from weft.support import pytree
 from weft.support.errors import StateError
+from weft.tensor.dense import payload_of
 from weft.tensor.modes import enable_grad, modes
 from weft.tensor.tensor import Tensor
 
@@ -38,8 +38,9 @@ class VmapInfo(NamedTuple):
 def _check_style(function: Kind) -> None:
     if function.setup_context is Function.setup_context:
         raise StateError(
-            f"In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the setup_context "
-            f"staticmethod: write {function.__name__} with forward(*args) and setup_context(ctx, inputs, output) instead of forward(ctx, *args)."
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), "
+            f"it must override the setup_context staticmethod: write {function.__name__} with forward(*args) and "
+            "setup_context(ctx, inputs, output) instead of forward(ctx, *args)."
         )
 
 
@@ -91,25 +92,31 @@ def under_vmap(level: BatchLevel, function: Kind, args: Args) -> Any:
     has_own = function.vmap is not Function.vmap
     if has_own and function.generate_vmap_rule:
         raise StateError(
-            f"You tried to vmap over {function.__name__}, but it has both generate_vmap_rule=True and an overriden vmap staticmethod. Please set "
-            "generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid ambiguity."
+            f"You tried to vmap over {function.__name__}, but it has both generate_vmap_rule=True and an overriden "
+            "vmap staticmethod. Please set generate_vmap_rule=False or delete the overriden vmap staticmethod to "
+            "avoid ambiguity."
         )
     if not has_own and not function.generate_vmap_rule:
         raise StateError(
-            f"You tried to vmap over {function.__name__}, but it does not have vmap support. Please override and implement the vmap staticmethod or set "
-            "generate_vmap_rule=True."
+            f"You tried to vmap over {function.__name__}, but it does not have vmap support. "
+            "Please override and implement the vmap staticmethod or set generate_vmap_rule=True."
         )
     _check_style(function)
     values = level.lower(args)
     if not has_own:
-        made, out_flags = level.down(generated, function, level.size, level.randomness, flags, values)
-        return _like(made, tuple([_argument_or(level.wrap, o, values, args) if f else o for o, f in zip(_outputs(made), out_flags, strict=True)]))
+        made, out_flags = level.down(batched_function, function, level.size, level.randomness, flags, values)
+        return _like(made, tuple([
+            _argument_or(level.wrap, o, values, args) if f else o
+            for o, f in zip(_outputs(made), out_flags, strict=True)
+        ]))
     in_dims = tuple([_dims_of(f) for f in flags])
     info = VmapInfo(level.size, level.randomness)
     result = level.down(lambda: function.vmap(info, in_dims, *values))
     if not isinstance(result, tuple) or len(result) != 2:
-        raise StateError(f"Expected the vmap staticmethod of {function.__name__} to have two returns, an output and out_dims with pytree structure compatible "
-                         "with the output.")
+        raise StateError(
+            f"Expected the vmap staticmethod of {function.__name__} to have two returns, an output and out_dims with "
+            "pytree structure compatible with the output."
+        )
     return _wrapped_by_dims(level, *result, values, args)
 
 
@@ -145,15 +152,20 @@ def under_jvp(level: DualLevel, function: Kind, args: Args) -> Any:
         return _lifted(level, level.down(lambda: function.apply(*values)))
     rule = _transposed if function.jvp is Function.jvp else _by_rule
     output, pushed, dirty = level.down(rule, function, values, tangents)
-    made = _like(output, tuple([_with_tangent(level, o, t, values, args, dirty) for o, t in zip(_outputs(output), pushed, strict=True)]))
-    return _recorded(function, args, made) if isinstance(level, HandLevel) and level.records(args) else made
+    made = _like(
+        output,
+        tuple([_with_tangent(level, o, t, values, args, dirty) for o, t in zip(_outputs(output), pushed, strict=True)]),
+    )
+    return _recorded(function, args, made) if isinstance(level, ForwardADLevel) and level.records(args) else made
 
 
 def _with_tangent(level: DualLevel, output: Any, tangent: Any, values: Args, args: Args, dirty: Args) -> Any:
     """A dual output; of an argument that the Function wrote, that argument with its new tangent."""
     if not isinstance(output, Tensor):
         return output
-    at = next((i for i, v in enumerate(values) if v is output and any(v is d for d in dirty) and level.owns(args[i])), None)
+    at = next(
+        (i for i, v in enumerate(values) if v is output and any(v is d for d in dirty) and level.owns(args[i])), None
+    )
     if at is None:
         return level.make(output, tangent)
     level._write_tangent(args[at], tangent)
@@ -161,7 +173,8 @@ def _with_tangent(level: DualLevel, output: Any, tangent: Any, values: Args, arg
 
 
 def _recorded(function: Kind, args: Args, made: Any) -> Any:
-    """Dual outputs with the node of the call, whose context holds dual tensors: its backward gives gradients with tangents."""
+    """Dual outputs with the node of the call, whose context holds dual tensors:
+    its backward gives gradients with tangents."""
     needs = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
 
     def run(ctx: FunctionCtx, given: Args) -> Any:
@@ -172,10 +185,12 @@ def _recorded(function: Kind, args: Args, made: Any) -> Any:
             again = _outputs(function.forward(ctx, *given))
         if ctx._dirty:
             raise StateError(
-                f"{function.__name__}: gradients of dual tensors through a Function that writes into its arguments need forward(*args) and "
-                "setup_context(ctx, inputs, output) instead of forward(ctx, *args)"
+                f"{function.__name__}: gradients of dual tensors through a Function that writes into its arguments "
+                "need forward(*args) and setup_context(ctx, inputs, output) instead of forward(ctx, *args)"
             )
-        ctx._to_save = tuple([next((m for m, o in zip(_outputs(made), again, strict=True) if o is t), t) for t in ctx._to_save])
+        ctx._to_save = tuple(
+            [next((m for m, o in zip(_outputs(made), again, strict=True) if o is t), t) for t in ctx._to_save]
+        )
         return made
 
     return function._record(args, needs, True, run)
@@ -191,12 +206,15 @@ def _by_rule(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args, A
     saved = ctx._for_forward or ctx._to_save
     ctx = copy.copy(ctx)
     ctx._saved = tuple([None if t is None else SavedTensor(t) for t in saved])
-    given = [aten.zeros_like(v) if t is None and ctx._materialize and isinstance(v, Tensor) and v.dtype.is_differentiable else t
-             for v, t in zip(values, tangents, strict=True)]
+    given = [
+        aten.zeros_like(v) if t is None and ctx._materialize and isinstance(v, Tensor) and v.dtype.is_differentiable
+        else t for v, t in zip(values, tangents, strict=True)
+    ]
     pushed = _outputs(function.jvp(ctx, *given))
     if len(pushed) != len(_outputs(output)):
         raise StateError(
-            f"{function.__name__}Backward: jvp returned an incorrect number of forward gradients (expected {len(_outputs(output))}, got {len(pushed)})"
+            f"{function.__name__}Backward: jvp returned an incorrect number of forward gradients "
+            f"(expected {len(_outputs(output))}, got {len(pushed)})"
         )
     return output, pushed, ctx._dirty
 
@@ -222,7 +240,8 @@ def _with_context(function: Kind, values: Args) -> tuple[Any, FunctionCtx]:
 
 
 def _transposed(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args, Args]:
-    """The tangents by the backward's own transpose: u -> backward(u) is linear. Raises StateError where backward hides how it depends on u."""
+    """The tangents by the backward's own transpose: u -> backward(u) is linear. Raises StateError where backward hides
+    how it depends on u."""
     inner, outer = GradLevel(), GradLevel()
     with inner, enable_grad():
         inputs = [inner.leaf(v) if t is not None else v for v, t in zip(values, tangents, strict=True)]
@@ -249,13 +268,11 @@ def _transposed(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args
 def _check_backward(function: Kind, of_ones: list[Tensor]) -> None:
     """Gradients that do not depend on the seeds, as far as is known, must be zero for any."""
     for gradient in of_ones:
-        data = gradient._data
-        while isinstance(data, Wrapper):
-            data = data.value._data
-        if type(data) is np.ndarray and data.any():
+        payload = payload_of(innermost(gradient))
+        if payload.has_bytes and payload.materialize("a check of its values").any():
             raise StateError(
-                f"{function.__name__}: forward mode needs a jvp staticmethod, or a backward that may be differentiated (this one is once_differentiable, or "
-                "computes outside of weft)"
+                f"{function.__name__}: forward mode needs a jvp staticmethod, or a backward that may be differentiated "
+                "(this one is once_differentiable, or computes outside of weft)"
             )
 
 

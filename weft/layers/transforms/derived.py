@@ -1,7 +1,8 @@
-"""Batch rules that follow from an entry: pointwise bodies, reductions and views. Written ones (`batch` of the entry) come first.
+"""Batch rules that follow from an entry: pointwise bodies, reductions and views. Written ones (`batch` of the entry)
+come first.
 
-A rule is called as rule(op, size, flags, *args) one level below: batched tensors have the batch in front, flags say which they are (a tuple of
-flags for a list). Its results all have the batch in front.
+A rule is called as rule(op, size, flags, *args) one level below: batched tensors have the batch in front, flags say
+which they are (a tuple of flags for a list). Its results all have the batch in front.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def speaks_for_itself(op: Op) -> bool:
 
 # ---- pointwise
 def pointwise(op: Op, size: Dim, flags: tuple[Any, ...], *args: Any) -> Any:
-    """Batched operands get one rank, so that the batch dims meet; the others broadcast as they are, but what is written into has every example."""
+    """Batched operands get one rank, so that the batch dims meet; the others broadcast as they are, but what is written
+    into has every example."""
     assert isinstance(op.type, Pointwise)
     if op.type.into_self and flags[0] is not True:
         args, flags = (aten.expand(args[0], (size, *args[0].dims)), *args[1:]), (True, *flags[1:])
@@ -51,7 +53,8 @@ def pointwise(op: Op, size: Dim, flags: tuple[Any, ...], *args: Any) -> Any:
 
 
 def aligned(op: Op, size: Dim, flags: tuple[Any, ...], args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of a pointwise call with ranks padded after the batch dim, and the dtypes that the unbatched ranks promote to."""
+    """The arguments of a pointwise call with ranks padded after the batch dim, and the dtypes that the unbatched ranks
+    promote to."""
     rank = max(a.ndim - f for a, f in zip(args, flags, strict=True) if isinstance(a, Tensor))
     out = tuple([front(a, rank) if f is True else a for a, f in zip(args, flags, strict=True)])
     return out if _alike(out) else _promoted(op, flags, args, out)
@@ -72,14 +75,20 @@ def _promoted(op: Op, flags: tuple[Any, ...], args: tuple[Any, ...], out: tuple[
     """0-dim operands do not widen a category; with a batch dim they would: the unbatched types decide."""
     rule = op.type
     assert isinstance(rule, Pointwise)
-    before = tuple(_example_type(a) if f is True else a.type_ if isinstance(a, Tensor) else a for a, f in zip(args, flags, strict=True))
+    before = tuple(
+        _example_type(a) if f is True else a.type_ if isinstance(a, Tensor) else a
+        for a, f in zip(args, flags, strict=True)
+    )
     after = tuple(a.type_ if isinstance(a, Tensor) else a for a in out)
     wanted = rule.promoted(before)
     if wanted is rule.promoted(after) or not any(f is True for f in flags):
         return out
     names = [a.name for a in op.schema.arguments]
     promotes = [n not in rule.keep and (rule.over is None or n in rule.over) for n in names]
-    return tuple([aten._to_copy(a, wanted) if p and isinstance(a, Tensor) and a.dtype is not wanted else a for a, p in zip(out, promotes, strict=True)])
+    return tuple([
+        aten._to_copy(a, wanted) if p and isinstance(a, Tensor) and a.dtype is not wanted else a
+        for a, p in zip(out, promotes, strict=True)
+    ])
 
 
 def _example_type(value: Tensor) -> Any:
@@ -87,7 +96,8 @@ def _example_type(value: Tensor) -> Any:
 
 
 def aligned_write(op: Op, flags: tuple[Any, ...], args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The arguments of the same in-place call for all examples; None where the value must be computed first (other dtypes, kernels)."""
+    """The arguments of the same in-place call for all examples; None where the value must be computed first
+    (other dtypes, kernels)."""
     if op.scalar is None or not isinstance(op.type, Pointwise) or op.batch is not None or not _alike(args):
         return None
     rank = args[0].ndim - 1

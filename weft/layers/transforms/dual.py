@@ -1,17 +1,19 @@
-"""The level of jvp (and, in by_hand.py, of forward_ad): its tensors carry a tangent beside their value, both values of the level below."""
+"""The level of jvp (and, in forward_ad_level.py, of forward_ad): its tensors carry a tangent beside their value,
+both values of the level below."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from weft.autograd.views import follow, path_from_base, write_path
-from weft.layers import eager, walk
+from weft.layers import walk
 from weft.layers.transforms import tangents as rules
+from weft.layers.transforms.grad_level import captured_write
 from weft.layers.transforms.level import Level, Wrapper, same_form
-from weft.layers.transforms.tracked import captured_write
-from weft.ops.op import OPS, Op
+from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.tensor.tensor import Tensor
+from weft.tensor.views import view_of
 
 
 class Dual(Wrapper):
@@ -43,7 +45,8 @@ class Dual(Wrapper):
 
 
 class DualLevel(Level):
-    """Pushes tangents forward. `wraps_all`: every result is one of its tensors; one that is not was made outside and may not be written."""
+    """Pushes tangents forward. `wraps_all`: every result is one of its tensors; one that is not was made outside
+    and may not be written."""
 
     name = "jvp"
 
@@ -121,7 +124,7 @@ class DualLevel(Level):
         if out._storage is not storage:  # strides could not express it
             tangent = self.tangent_of(source)
             return self.make(out, None if tangent is None else self.down(walk.walk, op, (tangent, *args[1:])))
-        return eager.view_of(source, storage, Dual(self, out, None), op, tuple(args[1:]), index)
+        return view_of(source, storage, Dual(self, out, None), op, tuple(args[1:]), index)
 
     # ---- writes
     def intercept_inplace(self, op: Op, args: tuple[Any, ...]) -> Any:
@@ -130,7 +133,7 @@ class DualLevel(Level):
         if not self.owns(target):
             raise captured_write(op)
         if op.opens_above_autograd:
-            return walk.inplace(OPS["aten::copy"], (target, walk.walk(op, (aten.clone(target), *args[1:])), False))
+            return walk.copy_into(target, walk.walk(op, (aten.clone(target), *args[1:])))
         walk.check_result(op, args, target)
         target.storage()
         tangents = tuple([self.tangent_of(a) for a in args])
@@ -153,7 +156,9 @@ class DualLevel(Level):
         base = target if view is None else view.base
         data = base._data
         assert isinstance(data, Dual)
-        data.tangent = self.down(_rewritten, data, () if view is None else path_from_base(target), new, target._data.value)
+        data.tangent = self.down(
+            _rewritten, data, () if view is None else path_from_base(target), new, target._data.value
+        )
 
 
 def _rewritten(data: Dual, path: Any, new: Tensor | None, target: Tensor) -> Tensor:

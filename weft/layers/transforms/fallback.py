@@ -1,15 +1,17 @@
-"""The loop of vmap: an operator without a batch rule runs once per example, and the results are stacked. Right for every operator, and slow."""
+"""The loop of vmap: an operator without a batch rule runs once per example, and the results are stacked.
+Right for every operator, and slow."""
 
 from __future__ import annotations
 
 import warnings
 from typing import Any
 
-from weft.layers import eager, walk
+from weft.layers import walk
 from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.support.counters import counters
 from weft.support.errors import Unsupported
+from weft.tensor.backend import type_of
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
@@ -21,8 +23,8 @@ def loop(op: Op, size: Dim, flags: tuple[Any, ...], *args: Any) -> Any:
     """The operator on each example, stacked. Warns once per operator; counted in weft.counters.vmap_loops."""
     if not isinstance(size, int):
         raise Unsupported(
-            f"vmap: {op.name} has no batch rule, and running it example by example needs to know how many there are; call vmap outside of the compiled "
-            "function, or give the entry a `batch` rule"
+            f"vmap: {op.name} has no batch rule, and running it example by example needs to know how many there are; "
+            "call vmap outside of the compiled function, or give the entry a `batch` rule"
         )
     _notice(op)
     if size == 0:
@@ -36,7 +38,11 @@ def _notice(op: Op) -> None:
     if op not in _warned:
         _warned.add(op)
         warnings.warn(
-            f"There is a performance drop because the batching rule of {op.name} is not written: vmap runs it once per example.", stacklevel=2
+            (
+                f"There is a performance drop because the batching rule of {op.name} is not written: "
+                "vmap runs it once per example."
+            ),
+            stacklevel=2,
         )
 
 
@@ -63,7 +69,7 @@ def _empty(op: Op, flags: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
 def _example_type(value: Any, flag: Any) -> Any:
     if type(flag) is tuple:
         return tuple([_example_type(v, f) for v, f in zip(value, flag, strict=True)])
-    found = eager.type_of(value)
+    found = type_of(value)
     return found.with_dims(found.shape[1:]) if flag else found
 
 

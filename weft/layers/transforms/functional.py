@@ -1,58 +1,144 @@
-"""The level of functionalize: writes become new values. The levels below see no in-place operator, and with `removes_views` no view either."""
+"""The level of functionalize: writes become new values. The levels below see no in-place operator,
+and with `removes_views` no view either.
+
+What aliases share and how they are read and written is the functionalizer's;
+here its values are tensors of the level below.
+"""
 
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakSet
 
-from weft.autograd.views import write_path
+from weft.autograd.record import gradient_edge
+from weft.autograd.views import storage_order
+from weft.functionalizer import other_memory
+from weft.functionalizer.memory_format import order_like, result_orders
+from weft.functionalizer.operators import AS_STRIDED, copy_of
+from weft.functionalizer.recorder import Calls
+from weft.functionalizer.storage import Order, Storage
+from weft.functionalizer.view import View
+from weft.functionalizer.views import is_whole, refuse_repeated, show
+from weft.functionalizer.writes import Path, write_path
 from weft.layers import walk
-from weft.layers.transforms.level import Level, Wrapper, same_form
+from weft.layers.transforms.level import Level, OutsideOfLevel, Wrapper, same_form
+from weft.ops.geometry import Geometry, contiguous
+from weft.ops.layout import ordered
 from weft.ops.op import Op
 from weft.ops.packet import aten
-from weft.ops.route import call
+from weft.support.errors import ShapeError
+from weft.tensor.backend import register, tensors_in
+from weft.tensor.dense import dense_array
+from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-
-Step = tuple[Op, tuple[Any, ...], int]
-
-
-class Box:
-    """What a family of aliases shares: the value of their base now. Stands for their storage: `version` counts the writes."""
-
-    __slots__ = ("__weakref__", "value", "version")
-    address = 0
-
-    def __init__(self, value: Tensor) -> None:
-        self.value, self.version = value, 0
+from weft.tensor.views import forget_base
+from weft.types.tensor_type import TensorType
 
 
-class Functional(Wrapper):
-    """A view of a box: the base's value, shown through a path of view operators (empty for the base)."""
+class FunctionalStorage(Storage[Tensor]):
+    """A storage whose base is a tensor of the level below. outside: the tensor that it was when it came in,
+    None for what was made inside."""
 
-    __slots__ = ("_memo", "_read_at", "box", "path")
+    __slots__ = ("outside", "views")
+
+    def __init__(
+        self, value: Tensor, geometry: Geometry | None, order: Order | None, outside: Tensor | None = None
+    ) -> None:
+        super().__init__(value, value.type_, geometry, order)
+        self.outside = outside
+        self.views: WeakSet[Functional] = WeakSet()  # of what came in, which may turn out to be a part of its memory
+
+    def move(self, whole: Tensor, part: Path) -> None:
+        """Let the base be a larger memory; what it was until now is a part of that."""
+        self.value = self.outside = whole
+        self.type, self.geometry, self.order = whole.type_, contiguous(whole.dims), None
+        self.generation += 1
+        for view in self.views:
+            view.path = (*part, *view.path)
+
+
+class Functional(Wrapper, View[Tensor]):
+    """A view of a storage of the level. is_detached: the levels below see its value without history."""
+
+    __slots__ = ("__weakref__", "is_detached", *View.SLOTS)
     word = "FunctionalTensor"
+    storage: FunctionalStorage
+    type: TensorType
 
-    def __init__(self, level: FunctionalLevel, box: Box, path: tuple[Step, ...] = ()) -> None:
-        self.level, self.box, self.path = level, box, path
-        self._memo: Tensor | None = None
-        self._read_at = -1
+    def __init__(
+        self, level: FunctionalLevel, storage: FunctionalStorage, path: Path, type: TensorType,
+        geometry: Geometry | None = None, is_detached: bool = False,
+    ) -> None:
+        View.__init__(self, storage, path, type, geometry)
+        self.level, self.is_detached = level, is_detached
         self._seen: Any = None
+        if storage.outside is not None:
+            storage.views.add(self)
 
     @property
     def value(self) -> Tensor:  # type: ignore[override]
         """The value now."""
-        if self._memo is None or self._read_at != self.box.version:
-            assert isinstance(self.level, FunctionalLevel)
-            self._memo, self._read_at = self.level.beneath(self.level.shown, self.box.value, self.path), self.box.version
-        return self._memo
+        assert isinstance(self.level, FunctionalLevel)
+        out = self.read_with(self.level.recorder)
+        return self.level.beneath(out.detach) if self.is_detached and out.requires_grad else out
+
+    def geometry(self) -> Geometry:
+        """Dims and strides as eager mode would have them."""
+        return View.geometry(self)
 
     def new_storage(self) -> Any:
-        """The box."""
-        return self.box
+        """What its aliases share."""
+        return self.storage
+
+    def laid_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+        """A tensor of the level in its source's order of dims."""
+        assert isinstance(self.level, FunctionalLevel)
+        return self.level.fresh(self.value, order_like(source, None))
 
     def detached(self) -> Functional:
-        """An alias; the levels below cut the history where it is read."""
+        """An alias without history."""
         assert isinstance(self.level, FunctionalLevel)
-        return Functional(self.level, Box(self.value.detach())) if not self.box.version else self
+        return Functional(self.level, self.storage, self.path, self.type, self._geometry, True)
+
+
+class _FunctionalTensors(OutsideOfLevel):
+    """Tensors of the level whose memory is given or taken."""
+
+    def resize(self, tensor: Tensor, dims: tuple[int, ...]) -> None:
+        """Show other elements of the storage."""
+        other_memory.resize(tensor, dims)
+
+    def show(self, tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> None:
+        """Show another storage of the level."""
+        other_memory.show(tensor, source, offset, size, stride)
+
+
+register(_FunctionalTensors(), Functional)
+
+
+class _Below(Calls):
+    """Operators at the level below. Values need not lie in memory as the user sees them:
+    a view that does not fit looks at a copy."""
+
+    def __init__(self, level: FunctionalLevel) -> None:
+        self.level = level
+
+    def emit(self, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The operator's results."""
+        return self.level.beneath(self._emit, op, args)
+
+    def _emit(self, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        if op.view is None:
+            return super().emit(op, args)
+        if op.view.is_free and not args[0].is_contiguous():
+            args = (aten._contiguous_copy(args[0]), *args[1:])
+        if self.level.removes_views:
+            return super().emit(copy_of(op), args)
+        try:
+            return super().emit(op, args)
+        except ShapeError:
+            return super().emit(op, (aten._contiguous_copy(args[0]), *args[1:]))
 
 
 class FunctionalLevel(Level):
@@ -63,52 +149,99 @@ class FunctionalLevel(Level):
     def __init__(self, removes_views: bool = False) -> None:
         super().__init__()
         self.removes_views = removes_views
+        self.recorder = _Below(self)
 
+    # ---- tensors in
     def lift(self, value: Any) -> Any:
-        """Tensors as tensors of this level."""
+        """Tensors as tensors of this level, each with memory of its own."""
         if isinstance(value, Tensor):
-            return value if self.owns(value) else self._tensor(Functional(self, Box(value)))
+            return value if self.owns(value) else self.fresh(value, storage_order(value))
         if type(value) in (tuple, list):
             return tuple([self.lift(v) for v in value])
         return value
 
+    def fresh(self, value: Tensor, order: Order | None) -> Tensor:
+        """A tensor with memory of its own, its dims in an order in memory (None: row-major)."""
+        geometry = contiguous(value.dims) if order is None else ordered(value.dims, order)
+        return self._tensor(Functional(self, FunctionalStorage(value, geometry, order), (), value.type_))
+
+    def enter(self, base: Tensor, views: list[tuple[Path, Tensor]]) -> list[Tensor]:
+        """Tensors from outside that show the memory of `base` through paths, as tensors of this level."""
+        g = base.geometry()
+        storage = FunctionalStorage(base, Geometry(g.dims, g.strides, base.storage_offset()), storage_order(base), base)
+        made = []
+        for path, tensor in views:
+            shown = tensor.geometry()
+            geometry = Geometry(shown.dims, shown.strides, tensor.storage_offset())
+            cuts = base.requires_grad and not tensor.requires_grad
+            made.append(self._tensor(Functional(self, storage, path, tensor.type_, geometry, cuts)))
+        return made
+
     def _tensor(self, payload: Functional) -> Tensor:
         out = Tensor(payload)
-        out._storage = payload.box
+        out._storage = payload.storage
         return out
 
-    def shown(self, base: Tensor, path: tuple[Step, ...]) -> Tensor:
-        """The view at the end of a path, at the level below."""
-        for op, args, index in path:
-            out = self._viewed(op, base, args)
-            base = out[index] if isinstance(out, (tuple, list)) else out
-        return base
-
-    def _viewed(self, op: Op, base: Tensor, args: tuple[Any, ...]) -> Any:
-        twin = getattr(aten, f"{op.base}_copy") if self.removes_views else None
-        return call(op, (base, *args)) if twin is None else twin(base, *args)
-
+    # ---- operators
     def intercept(self, op: Op, args: tuple[Any, ...]) -> Any:
         """The operator below; a view is remembered as a path, so that it shows later writes."""
         if op.opens_above_autograd:
             return walk.opened(op, args)
-        if op.view is not None:
+        if op.view is not None and self.owns(args[0]):
             return self._view(op, args)
         out = self.down(walk.walk, op, self.lower(args))
-        return same_form(out, [self.lift(o) for o in out]) if isinstance(out, (tuple, list)) else self.lift(out)
+        if op.view is not None:
+            return out  # of a tensor that the level does not know
+        orders = None if self._lie_as_seen(args) else self._orders(op, args)
+        if isinstance(out, (tuple, list)):
+            return same_form(out, [self._made(o, orders, i) for i, o in enumerate(out)])
+        return self._made(out, orders, 0)
+
+    def _made(self, value: Any, orders: tuple[Order | None, ...] | None, index: int) -> Any:
+        if not isinstance(value, Tensor) or orders is None:
+            return self.lift(value)
+        return self.fresh(value, orders[index] if orders else None)
+
+    def _lie_as_seen(self, args: tuple[Any, ...]) -> bool:
+        """Whether the values of all arguments lie in memory as the user sees them: then so do the results."""
+        for tensor in tensors_in(args):
+            if self.owns(tensor):
+                data = tensor._data
+                seen, lies = data.geometry(), data.value.geometry()
+                if any(s != n and d != 1 for d, s, n in zip(seen.dims, seen.strides, lies.strides, strict=True)):
+                    return False
+        return True
+
+    def _orders(self, op: Op, args: tuple[Any, ...]) -> tuple[Order | None, ...]:
+        """The order of dims that each result has in eager mode."""
+        state = (modes.grad, modes.special, modes.capture)
+        modes.grad, modes.special, modes.capture = False, None, None
+        try:
+            return result_orders(op, args, None)
+        finally:
+            modes.grad, modes.special, modes.capture = state
 
     def _view(self, op: Op, args: tuple[Any, ...]) -> Any:
-        source = self.lift(args[0])
-        payload, rest = source._data, tuple(args[1:])
-        value = payload.value
-        assert op.view is not None
-        if op.view.geometry(value.geometry(), *rest) is None:
-            return self.lift(self.down(walk.walk, op, (value, *rest)))
-        out = self.down(self._viewed, op, value, rest)
-        if isinstance(out, (tuple, list)):
-            return same_form(out, [self._tensor(Functional(self, payload.box, (*payload.path, (op, rest, i)))) for i in range(len(out))])
-        return self._tensor(Functional(self, payload.box, (*payload.path, (op, rest, 0))))
+        data, rest = args[0]._data, tuple(self.lower(args[1:]))
+        storage = data.storage
+        if (op.view is not None and op.view.is_free and storage.outside is not None and not is_whole(storage)) or (
+            op.view is not None and op.view.is_free and storage.outside is not None and _reaches_outside(op, data, rest)
+        ):
+            self.down(_look_at_all, storage)
+        try:
+            shown = show(op, data, rest)
+        except ShapeError:
+            if op.view is not None and op.view.is_free and storage.outside is not None:
+                self.down(_ask_below, op, data, rest)  # what is below may have the memory, and may say so
+            raise
+        if shown.results is None:
+            return self.fresh(self.down(walk.walk, copy_of(op), (data.value, *rest)), None)
+        made = [
+            self._tensor(Functional(self, storage, path, kind, g, data.is_detached)) for path, kind, g in shown.results
+        ]
+        return tuple(made) if op.schema.returns_list or len(op.schema.returns) > 1 else made[0]
 
+    # ---- writes
     def intercept_inplace(self, op: Op, args: tuple[Any, ...]) -> Any:
         """The functional operator's value takes the place of the target in its base."""
         target: Tensor = args[0]
@@ -116,14 +249,105 @@ class FunctionalLevel(Level):
             self.down(walk.inplace, op, self.lower(args))
             return target
         walk.check_result(op, args, target)
-        data = target._data
-        self.down(self._rewrite, data, op, self.lower(args))
+        if not op.is_splat:
+            refuse_repeated(target._data.geometry())
+        self.down(self._write, target._data, op, self.lower(args))
+        target._storage.version += 1
         return target
 
-    def _rewrite(self, data: Functional, op: Op, args: tuple[Any, ...]) -> None:
-        before = args[0]
+    def _write(self, data: Functional, op: Op, args: tuple[Any, ...]) -> None:
+        before, storage = args[0], data.storage
         new = walk.walk(op, args)
         if new.dtype is not before.dtype:
             new = aten._to_copy(new, before.dtype)
-        data.box.value = write_path(data.box.value, data.path, new, self.shown)
-        data.box.version += 1
+        whole = write_path(self.recorder, storage.value, data.path, new, op.is_splat)
+        storage.write(
+            _with_history_of(storage.value, whole) if data.is_detached and storage.value.requires_grad else whole
+        )
+
+    # ---- tensors out
+    def leave(self, tensor: Any, bases: dict[int, Tensor]) -> Any:
+        """A tensor of this level as its caller gets it: what it was outside, or a view of its base.
+        bases: those that were made, by storage."""
+        if not self.owns(tensor):
+            return tensor
+        data = tensor._data
+        storage = data.storage
+        if id(storage) not in bases:
+            bases[id(storage)] = storage.value if storage.outside is None else storage.outside
+            if storage.outside is None:
+                bases[id(storage)] = _laid_out(storage.value, storage.order)
+        out = bases[id(storage)]
+        for op, args, index in data.path:
+            made = walk.walk(op, (out, *args))
+            out = made[index] if isinstance(made, (tuple, list)) else made
+        return out.detach() if data.is_detached else out
+
+
+def _laid_out(value: Tensor, order: Order | None) -> Tensor:
+    """The value with its dims in an order in memory."""
+    if storage_order(value) == order and (order is not None or value.is_contiguous()):
+        return value
+    if order is None:
+        return aten._contiguous_copy(value)
+    back = tuple(order.index(i) for i in range(len(order)))
+    return forget_base(aten.permute(aten._contiguous_copy(aten.permute(value, order)), back))
+
+
+def _with_history_of(source: Tensor, value: Tensor) -> Tensor:
+    """The value with the history of another tensor: what was written through a detached alias is none
+    of autograd's business."""
+    out = Tensor(value._data)
+    out._storage = value.storage()
+    edge = gradient_edge(source)
+    if edge is not None:
+        out._autograd = AutogradState(False, *edge)
+    return out
+
+
+def _reaches_outside(op: Op, data: Functional, rest: tuple[Any, ...]) -> bool:
+    """Whether as_strided looks at elements that are not the base's."""
+    try:
+        show(op, data, rest)
+    except ShapeError:
+        return True
+    return False
+
+
+def _look_at_all(storage: FunctionalStorage) -> None:
+    """Make the base of a storage all of its memory: as_strided looks at elements that the tensor
+    which came in does not show."""
+    outside = storage.outside
+    assert outside is not None
+    row = whole_memory(outside)
+    if row is None or row.dims == outside.dims:
+        return
+    g = outside.geometry()
+    place = (AS_STRIDED, (g.dims, g.strides, outside.storage_offset()), 0)
+    value = storage.value
+    written = bool(storage.generation)
+    storage.move(row, (place,))
+    if written:
+        storage.value = write_path(Calls(), row, (place,), value)
+
+
+def _ask_below(op: Op, data: Functional, rest: tuple[Any, ...]) -> None:
+    """The view that was asked for, of what came in: its memory is the business of the level below."""
+    begin, base = data.geometry().offset, data.storage.geometry
+    assert base is not None
+    offset = begin if rest[2] is None else begin + rest[2]
+    walk.walk(op, (data.storage.outside, *rest[:2], offset - base.offset))
+
+
+def whole_memory(tensor: Tensor) -> Tensor | None:
+    """All of a tensor's memory as one row of its dtype; None where there are no bytes to show."""
+    data = dense_array(tensor)
+    if data is None:
+        return None
+    storage = tensor.storage()
+    row = storage.array.reshape(-1)
+    out = Tensor(row if row.dtype == data.dtype else row.view(data.dtype))
+    out._storage = storage
+    if modes.capture is not None:
+        modes.capture.outside.note_alias(out, tensor)
+    return out

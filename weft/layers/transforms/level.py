@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from weft.catalogue.random import factories
+from weft.layers.backends import backend_for, backend_of
 from weft.ops.geometry import Geometry
 from weft.ops.op import Op
+from weft.ops.route import call
 from weft.support.errors import StateError
+from weft.tensor.backend import TRANSFORM_RANK, Args, Backend, register, tensors_in
+from weft.tensor.dense import payload_of
 from weft.tensor.modes import modes
 from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
@@ -19,10 +24,12 @@ R = TypeVar("R")
 
 
 class Wrapper(Payload):
-    """What a tensor of a level holds: the value that the level below sees. Sizes, dtype and memory are the value's unless a subclass says otherwise."""
+    """What a tensor of a level holds: the value that the level below sees. Sizes, dtype and memory are the value's
+    unless a subclass says otherwise."""
 
     __slots__ = ("_known", "_seen", "level", "value")
     word = "Wrapped"
+    shares_version = True
 
     def __init__(self, level: Level, value: Tensor) -> None:
         self.level, self.value = level, value
@@ -57,14 +64,26 @@ class Wrapper(Payload):
         """The value's bytes."""
         return self.value._array(what)
 
+    def has_nan(self) -> bool:
+        """Whether the value has one."""
+        return payload_of(self.value).has_nan()
+
+    def data_ptr(self, owner: Tensor) -> int:
+        """The value's address."""
+        self.materialize("data_ptr()")
+        return self.value.data_ptr()
+
     def new_storage(self) -> Any:
         """The value's storage: wrappers share memory and version with what they wrap."""
         return self.value.storage()
 
     def outside(self) -> Tensor:
-        """What the tensor stands for where its level has ended. Raises StateError while it runs: then it is in the wrong place."""
+        """What the tensor stands for where its level has ended. Raises StateError while it runs:
+        then it is in the wrong place."""
         if self.level.is_alive:
-            raise StateError(f"a tensor that belongs to {self.level.name} is used below it, where its value has no meaning")
+            raise StateError(
+                f"a tensor that belongs to {self.level.name} is used below it, where its value has no meaning"
+            )
         return self.value
 
     def copied(self) -> Wrapper:
@@ -81,8 +100,56 @@ class Wrapper(Payload):
         return f"{self.word}(lvl={self.level.depth}, value=\n    {inside}\n)"
 
 
+class OutsideOfLevel(Backend):
+    """Tensors of a transform used where it does not run: once it has ended, what they stand for takes their place."""
+
+    rank = TRANSFORM_RANK
+
+    def run(self, op: Op, args: Args) -> Any:
+        """The operator on what the tensors stand for. Raises StateError for a batch,
+        whose dim the program does not see."""
+        return call(op, _come_out(args))
+
+    def write(self, op: Op, args: Args) -> None:
+        """Refused where the target is such a tensor."""
+        target = args[0]._data
+        if isinstance(target, Wrapper):
+            raise StateError(
+                f"{op.base}_: the tensor belongs to {target.level.name}, which has ended; return it from the function, "
+                "or clone() it"
+            )
+        given = (args[0], *_come_out(args[1:]))
+        backend_of(op, given).write(op, given)
+
+    def open(self, op: Op, args: Args) -> Any:
+        """A composite, as the innermost values' back end opens it."""
+        return backend_for(map(innermost, tensors_in(args))).open(op, args)
+
+    def constants(self, args: Args) -> AbstractContextManager[None]:
+        """As the innermost values' back end has it."""
+        inside = tuple(map(innermost, tensors_in(args)))
+        return backend_for(inside).constants(inside)
+
+
+register(OutsideOfLevel(), Wrapper)
+
+
+def _come_out(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return _come_out(value._data.outside()) if isinstance(value._data, Wrapper) else value
+    return tuple(_come_out(v) for v in value) if type(value) is tuple else value
+
+
+def innermost(tensor: Tensor) -> Tensor:
+    """The tensor that stands behind one of any levels."""
+    while isinstance(tensor._data, Wrapper):
+        tensor = tensor._data.value
+    return tensor
+
+
 class Level:
-    """One transform that runs. Use as a context manager: entered, it is the top of the stack; left, its wrappers are dead.
+    """One transform that runs. Use as a context manager: entered, it is the top of the stack;
+    left, its wrappers are dead.
 
     A subclass says how an operator is interpreted (`intercept`, `intercept_inplace`) and goes on below with `down`.
     """
@@ -93,7 +160,8 @@ class Level:
     def __init__(self) -> None:
         self.is_alive = False
         self.depth = 0
-        self.grad_outside = True  # grad mode where the transform was called: within it only what is asked for inside counts
+        # grad mode where the transform was called: within it only what is asked for inside counts
+        self.grad_outside = True
 
     def __enter__(self: L) -> L:
         stack = modes.special or ()
@@ -155,17 +223,6 @@ class Level:
         if type(value) in (tuple, list):
             return tuple([self.lower(v) for v in value])
         return value
-
-
-def tensors_in(args: Any) -> list[Tensor]:
-    """The tensors among bound arguments, those in lists included."""
-    found: list[Tensor] = []
-    for a in args:
-        if isinstance(a, Tensor):
-            found.append(a)
-        elif type(a) in (tuple, list):
-            found.extend(tensors_in(a))
-    return found
 
 
 def top() -> Level | None:

@@ -1,4 +1,5 @@
-"""Tangent rules (jvp): written ones, those of pointwise and view entries, and for all others the transpose of the vjp, which is linear.
+"""Tangent rules (jvp): written ones, those of pointwise and view entries, and for all others the transpose of the vjp,
+which is linear.
 
 A rule gets values and tangents of the level below (None where a tangent is zero) and gives the tangents of the results.
 """
@@ -11,12 +12,12 @@ from weft.autograd.node import InputMetadata
 from weft.autograd.validate import validate
 from weft.catalogue.transforms import tangents
 from weft.layers import walk
-from weft.layers.transforms.level import tensors_in
-from weft.layers.transforms.tracked import GradLevel
+from weft.layers.transforms.grad_level import GradLevel
 from weft.ops.backward import ARG, DIMS, DTYPE, Plan, Source, apply_functional, plan_of
 from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
+from weft.tensor.backend import tensors_in
 from weft.tensor.modes import enable_grad
 from weft.tensor.tensor import Tensor
 
@@ -55,7 +56,8 @@ def _fitted(found: Any, out: Any) -> Any:
 
 # ---- pointwise: the Jacobian is diagonal, so the vjp formula gives the product with it too
 def pointwise(op: Op, primals: Values, directions: Values, out: Tensor) -> Tensor | None:
-    """The sum over inputs of their formula applied to their tangent; None where a formula sums, as one for a part of an input may."""
+    """The sum over inputs of their formula applied to their tangent; None where a formula sums,
+    as one for a part of an input may."""
     plan = plan_of(op)
     packed = _packed(plan, primals, out)
     total: Any = None

@@ -1,4 +1,5 @@
-"""Functions of nn.functional written with tensor operators alone: those that the catalogue has no entry for. One file per family."""
+"""Functions of nn.functional written with tensor operators alone: those that the catalogue has no entry for.
+One file per family."""
 
 from weft.nn.functions import (
     activations,

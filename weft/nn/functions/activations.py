@@ -14,10 +14,15 @@ __all__ = ["alpha_dropout", "feature_alpha_dropout", "gumbel_softmax", "rrelu"]
 _ALPHA = 1.6732632423543772848170429916717 * 1.0507009873554804934193349852946  # alpha * scale of SELU
 
 
-def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:
-    """x where positive, else x times a slope drawn from [lower, upper) (the mean of both when not training). Raises ShapeError."""
+def rrelu(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """x where positive, else x times a slope drawn from [lower, upper) (the mean of both when not training).
+    Raises ShapeError."""
     if lower > upper:
-        raise ShapeError(f"rrelu: Lower bound should be less than or equal to the upper bound, but they are {lower} and {upper}")
+        raise ShapeError(
+            f"rrelu: Lower bound should be less than or equal to the upper bound, but they are {lower} and {upper}"
+        )
     if training:
         slopes = aten.rand_like(input.detach()) * (upper - lower) + lower
         out = aten.where(input > 0, input, input * slopes)
@@ -52,7 +57,8 @@ def _alpha_dropout(input: Tensor, mask_dims: tuple[object, ...], p: float, train
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    """A sample of the Gumbel-softmax distribution; hard: one-hot forwards, soft backwards. Source: Jang et al. (arXiv:1611.01144)."""
+    """A sample of the Gumbel-softmax distribution; hard: one-hot forwards, soft backwards.
+    Source: Jang et al. (arXiv:1611.01144)."""
     noise = -aten.log(aten.clamp_min(-aten.log1p(-aten.rand_like(logits.detach())), 1e-38))
     soft = aten.softmax((logits + noise) / tau, dim)
     if not hard:

@@ -11,8 +11,8 @@ from weft.support.errors import ShapeError, ValueProblem
 from weft.tensor.tensor import Tensor
 
 __all__ = [
-    "adaptive_max_pool1d", "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d",
-    "adaptive_max_pool3d_with_indices",
+    "adaptive_max_pool1d", "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices",
 ]
 
 
@@ -32,7 +32,8 @@ def adaptive_max_pool2d_with_indices(input: Tensor, output_size: Any, return_ind
 
 
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """The greatest elements of windows that divide the last two dims of [n, c, h, w] or [c, h, w]; indices count within h * w."""
+    """The greatest elements of windows that divide the last two dims of [n, c, h, w] or [c, h, w];
+    indices count within h * w."""
     return _adaptive_max_pool(2, input, output_size)[slice(None) if return_indices else 0]
 
 
@@ -42,7 +43,8 @@ def adaptive_max_pool3d_with_indices(input: Tensor, output_size: Any, return_ind
 
 
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """The greatest elements of windows that divide the last three dims of [n, c, d, h, w] or [c, d, h, w]; indices count within d * h * w."""
+    """The greatest elements of windows that divide the last three dims of [n, c, d, h, w] or [c, d, h, w];
+    indices count within d * h * w."""
     return _adaptive_max_pool(3, input, output_size)[slice(None) if return_indices else 0]
 
 
@@ -52,14 +54,17 @@ def _adaptive_max_pool(rank: int, input: Tensor, output_size: Any) -> tuple[Tens
 
 
 def _spread_out_max(rank: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
-    """Every dim is spread out into its windows by a table of positions (a shorter window repeats its last one, which changes no maximum)."""
+    """Every dim is spread out into its windows by a table of positions (a shorter window repeats its last one,
+    which changes no maximum)."""
     name = f"adaptive_max_pool{rank}d()"
     if input.ndim not in (rank + 1, rank + 2):
         kind = ValueProblem if rank == 2 and input.ndim < 3 else ShapeError
         raise kind(f"{name}: Expected {rank + 1}D or {rank + 2}D input, but got {input.ndim}D")
     spatial = [int(size) for size in input.shape[input.ndim - rank :]]
     if any(size == 0 for size in input.shape[input.ndim - rank - 1 :]):
-        raise ShapeError(f"{name}: Expected input to have non-zero size for non-batch dimensions, but got {list(input.shape)}")
+        raise ShapeError(
+            f"{name}: Expected input to have non-zero size for non-batch dimensions, but got {list(input.shape)}"
+        )
     wanted = _wanted(name, output_size, spatial)
     widths = [_width(size, count) for size, count in zip(spatial, wanted, strict=True)]
     lead = input.ndim - rank
@@ -93,7 +98,8 @@ def _width(size: int, count: int) -> int:
 
 
 def _places(window: Tensor, offset: Tensor, size: int, count: int) -> Tensor:
-    """The positions in a dim that lie at `offset` of a window, which reaches from floor(i n / m) to ceil((i + 1) n / m)."""
+    """The positions in a dim that lie at `offset` of a window, which reaches from floor(i n / m)
+    to ceil((i + 1) n / m)."""
     end = aten.floor_divide((window + 1) * size + count - 1, count)
     return aten.minimum(aten.floor_divide(window * size, count) + offset, end - 1)
 

@@ -22,13 +22,16 @@ def additive(mask: Tensor | None, dtype: Any) -> Tensor | None:
 
 def multi_head_attention_forward(
     query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int, in_proj_weight: Tensor | None,
-    in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float, out_proj_weight: Tensor,
-    out_proj_bias: Tensor | None, training: bool = True, key_padding_mask: Tensor | None = None, need_weights: bool = True,
-    attn_mask: Tensor | None = None, use_separate_proj_weight: bool = False, q_proj_weight: Tensor | None = None,
-    k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None, static_k: Tensor | None = None, static_v: Tensor | None = None,
+    in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float,
+    out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: bool = True,
+    key_padding_mask: Tensor | None = None, need_weights: bool = True, attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False, q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None, static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
     average_attn_weights: bool = True, is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """query [l, n, e], key and value [s, n, ..] (or without n): the output [l, n, e] and, if wanted, the weights [n, l, s] or [n, heads, l, s].
+    """query [l, n, e], key and value [s, n, ..] (or without n): the output [l, n, e] and, if wanted,
+    the weights [n, l, s] or [n, heads, l, s].
 
     Masks: True hides, floats are added. attn_mask [l, s] or [n * heads, l, s], key_padding_mask [n, s].
     """
@@ -43,7 +46,9 @@ def multi_head_attention_forward(
         raise ShapeError(f"embed_dim {width} not divisible by num_heads {num_heads}")
     if is_causal and attn_mask is None:
         raise ShapeError("Need attn_mask if specifying the is_causal hint.")
-    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else aten.chunk(in_proj_weight, 3, 0)
+    weights = (
+        (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else aten.chunk(in_proj_weight, 3, 0)
+    )
     biases = (None, None, None) if in_proj_bias is None else aten.chunk(in_proj_bias, 3, 0)
     q, k, v = (aten.linear(t, w, b) for t, w, b in zip((query, key, value), weights, biases, strict=True))
     if bias_k is not None and bias_v is not None:

@@ -11,14 +11,18 @@ from weft.support.errors import ShapeError, ValueProblem
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 
-__all__ = ["fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d", "fractional_max_pool3d_with_indices"]
+__all__ = [
+    "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
+]
 
 
 def fractional_max_pool2d(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:
-    """The greatest elements of windows of [n, c, h, w] or [c, h, w] at random places; one of output_size and output_ratio says how many."""
+    """The greatest elements of windows of [n, c, h, w] or [c, h, w] at random places;
+    one of output_size and output_ratio says how many."""
     found = _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
     return found if return_indices else found[0]
 
@@ -35,7 +39,8 @@ def fractional_max_pool3d(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:
-    """The greatest elements of windows of [n, c, d, h, w] or [c, d, h, w] at random places; see fractional_max_pool2d."""
+    """The greatest elements of windows of [n, c, d, h, w] or [c, d, h, w] at random places;
+    see fractional_max_pool2d."""
     found = _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
     return found if return_indices else found[0]
 
@@ -48,12 +53,16 @@ def fractional_max_pool3d_with_indices(
     return _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
-def _fractional(rank: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Tensor | None) -> tuple[Tensor, Tensor]:
+def _fractional(
+    rank: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Tensor | None
+) -> tuple[Tensor, Tensor]:
     with on_device(input.device):
         return _fractional_on_device(rank, input, kernel_size, output_size, output_ratio, samples)
 
 
-def _fractional_on_device(rank: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Tensor | None) -> tuple[Tensor, Tensor]:
+def _fractional_on_device(
+    rank: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Tensor | None
+) -> tuple[Tensor, Tensor]:
     name = f"fractional_max_pool{rank}d"
     if input.ndim not in (rank + 1, rank + 2):
         raise ShapeError(f"{name}: Expected {rank + 1}D or {rank + 2}D input, but got {input.ndim}D")
@@ -68,11 +77,14 @@ def _fractional_on_device(rank: int, input: Tensor, kernel_size: Any, output_siz
     if samples is None:
         samples = aten.rand((batch, channels, rank), dtype=input.dtype)
     if samples.ndim != 3 or samples.shape[0] < batch or tuple(samples.shape[1:]) != (channels, rank):
-        raise ShapeError(f"{name}: Expect _random_samples of size {[batch, channels, rank]}, but got {list(samples.shape)}")
+        raise ShapeError(
+            f"{name}: Expect _random_samples of size {[batch, channels, rank]}, but got {list(samples.shape)}"
+        )
     samples = aten.narrow(samples, 0, 0, batch)
     places: Any = 0
     for i, (size, count, width) in enumerate(zip(spatial, wanted, kernel, strict=True)):
-        starts = _starts(aten.narrow(samples, 2, rank - 1 - i if rank == 2 else i, 1), size, count, width)  # of two, the first is for the width
+        # of two, the first is for the width
+        starts = _starts(aten.narrow(samples, 2, rank - 1 - i if rank == 2 else i, 1), size, count, width)
         along = aten.unsqueeze(starts, 3) + aten.arange(width)
         shape = [batch, channels, *(1,) * (2 * rank)]
         shape[2 + i], shape[2 + rank + i] = count, width
@@ -112,5 +124,7 @@ def _wanted(name: str, spatial: list[int], output_size: Any, output_ratio: Any) 
 def _each(name: str, what: str, value: Any, rank: int) -> tuple[int, ...]:
     values = (value,) * rank if isinstance(value, int) else tuple(value)
     if len(values) != rank:
-        raise ShapeError(f"{name}: {what} must either be a single int, or a tuple of {rank} ints, but got {list(values)}")
+        raise ShapeError(
+            f"{name}: {what} must either be a single int, or a tuple of {rank} ints, but got {list(values)}"
+        )
     return values

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from weft.layers.factories import on_device
 from weft.nn.functions.distances import pairwise_distance
 from weft.ops.packet import Namespace, aten
 from weft.ops.rules import dims_text, same_dims
 from weft.support.errors import ShapeError, StateError, ValueProblem
+from weft.tensor.dense import dense_array
 from weft.tensor.tensor import Tensor
 
 __all__ = [
-    "binary_cross_entropy", "cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
-    "multilabel_margin_loss", "multilabel_soft_margin_loss", "poisson_nll_loss", "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
+    "binary_cross_entropy", "cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss", "margin_ranking_loss",
+    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "poisson_nll_loss",
+    "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
 ]
 
 
@@ -24,20 +24,27 @@ _nn = Namespace("nn")
 _REDUCTIONS = ("none", "mean", "sum")
 
 
-def check_range(name: str, what: str, x: Tensor, low: float | None, high: float | None, error: type[Exception] = StateError) -> None:
-    """Raises an error unless all elements lie in [low, high]. Asked of values that are there: not in a captured function, nor in transforms."""
-    values = x._data
-    if type(values) is not np.ndarray:
+def check_range(
+    name: str, what: str, x: Tensor, low: float | None, high: float | None, error: type[Exception] = StateError
+) -> None:
+    """Raises an error unless all elements lie in [low, high]. Asked of values that are there:
+    not in a captured function, nor in transforms."""
+    values = dense_array(x)
+    if values is None:
         return
     if (low is not None and not (values >= low).all()) or (high is not None and not (values <= high).all()):
-        raise error(f"{name}: all elements of {what} should be {f'between {low} and {high}' if high is not None else f'at least {low}'}")
+        raise error(
+            f"{name}: all elements of {what} should be "
+            f"{f'between {low} and {high}' if high is not None else f'at least {low}'}"
+        )
 
 
 def binary_cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean",
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:
-    """Cross entropy of probabilities in [0, 1] with targets in [0, 1]. Raises StateError outside (of capture, where the loss is NaN)."""
+    """Cross entropy of probabilities in [0, 1] with targets in [0, 1]. Raises StateError outside (of capture,
+    where the loss is NaN)."""
     check_range("binary_cross_entropy", "input", input, 0, 1)
     check_range("binary_cross_entropy", "target", target, 0, 1)
     return _nn.binary_cross_entropy(input, target, weight, size_average, reduce, reduction)
@@ -60,15 +67,18 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
 
 
 def margin_ranking_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean",
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:
     """max(0, -target * (input1 - input2) + margin); target 1 asks for input1 above input2, -1 for the contrary."""
-    return reduced(aten.clamp_min(-target * (input1 - input2) + margin, 0), reduction_of(size_average, reduce, reduction))
+    return reduced(
+        aten.clamp_min(-target * (input1 - input2) + margin, 0), reduction_of(size_average, reduce, reduction)
+    )
 
 
 def hinge_embedding_loss(
-    input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """input where target is 1, max(0, margin - input) where it is -1."""
     near = aten.where(aten.ne(target, -1), input, 0.0)
@@ -77,22 +87,25 @@ def hinge_embedding_loss(
 
 
 def soft_margin_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """log(1 + exp(-target * input))."""
     return reduced(-aten.log_sigmoid(target * input), reduction_of(size_average, reduce, reduction))
 
 
 def cosine_embedding_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean",
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:
     """1 - cos where target is 1, max(0, cos - margin) where it is -1; cos over the last dim of [n, m] (or [m])."""
     if target.ndim > 1:
         raise ShapeError("cosine_embedding_loss: 0D or 1D target tensor expected, multi-target not supported")
     if input1.ndim != target.ndim + 1 or input2.ndim != target.ndim + 1:
-        raise ShapeError(f"cosine_embedding_loss: {target.ndim}D target tensor expects {target.ndim + 1}D input tensors, but found inputs with sizes "
-                         f"{dims_text(input1.dims)} and {dims_text(input2.dims)}")
+        raise ShapeError(
+            f"cosine_embedding_loss: {target.ndim}D target tensor expects {target.ndim + 1}D input tensors, "
+            f"but found inputs with sizes {dims_text(input1.dims)} and {dims_text(input2.dims)}"
+        )
     tiny = 1e-12
     product = aten.sum(input1 * input2, -1)
     cosine = product / aten.sqrt((aten.sum(input1 * input1, -1) + tiny) * (aten.sum(input2 * input2, -1) + tiny))
@@ -102,8 +115,8 @@ def cosine_embedding_loss(
 
 
 def poisson_nll_loss(
-    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None, eps: float = 1e-8,
-    reduce: bool | None = None, reduction: str = "mean",
+    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
+    eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:
     """The negative log likelihood of Poisson counts; full: with Stirling's approximation of log(target!)."""
     loss = aten.exp(input) - target * input if log_input else input - target * aten.log(input + eps)
@@ -120,34 +133,43 @@ def gaussian_nll_loss(
     variance = var if isinstance(var, Tensor) else aten.full_like(input.detach(), var)
     if variance.ndim == input.ndim - 1:
         variance = aten.unsqueeze(variance, -1)
-    if variance.ndim > input.ndim or not all(v in (1, d) for v, d in zip(variance.shape, input.shape[input.ndim - variance.ndim :], strict=True)):
+    if (
+        variance.ndim > input.ndim
+        or not all(v in (1, d) for v, d in zip(variance.shape, input.shape[input.ndim - variance.ndim :], strict=True))
+    ):
         raise ValueProblem("var is of incorrect size")
     check_range("gaussian_nll_loss", "var", variance, 0, None, ValueProblem)
-    floor = variance + aten.clamp_min(eps - variance.detach(), 0)  # clamped for the value only, as the gradient flows past
+    # clamped for the value only, as the gradient flows past
+    floor = variance + aten.clamp_min(eps - variance.detach(), 0)
     loss = 0.5 * (aten.log(floor) + (input - target) ** 2 / floor)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 
 
 def triplet_margin_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False,
-    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
+    swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:
     """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances over the last dim."""
     if margin <= 0:
         raise ValueProblem(f"margin must be greater than 0, got {margin}")
-    return _triplets(anchor, positive, negative, lambda a, b: pairwise_distance(a, b, p, eps), margin, swap, reduction_of(size_average, reduce, reduction))
+    return _triplets(
+        anchor, positive, negative, lambda a, b: pairwise_distance(a, b, p, eps), margin, swap,
+        reduction_of(size_average, reduce, reduction)
+    )
 
 
 def triplet_margin_with_distance_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
-    margin: float = 1.0, swap: bool = False, reduction: str = "mean",
+    anchor: Tensor, positive: Tensor, negative: Tensor, *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0, swap: bool = False,
+    reduction: str = "mean",
 ) -> Tensor:
     """triplet_margin_loss with a distance of one's own."""
     return _triplets(anchor, positive, negative, distance_function or pairwise_distance, margin, swap, reduction)
 
 
 def _triplets(
-    anchor: Tensor, positive: Tensor, negative: Tensor, distance: Callable[[Tensor, Tensor], Tensor], margin: float, swap: bool, reduction: str
+    anchor: Tensor, positive: Tensor, negative: Tensor, distance: Callable[[Tensor, Tensor], Tensor], margin: float,
+    swap: bool, reduction: str,
 ) -> Tensor:
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
@@ -161,10 +183,11 @@ def _positive(gap: Tensor) -> Tensor:
 
 
 def multi_margin_loss(
-    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
+    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
+    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:
-    """The mean over classes j other than the target y of weight[y] * max(0, margin - input[y] + input[j])^p. input: [n, c] or [c]."""
+    """The mean over classes j other than the target y of weight[y] * max(0, margin - input[y] + input[j])^p.
+    input: [n, c] or [c]."""
     if p not in (1, 2):
         raise ValueProblem("only p == 1 and p == 2 supported")
     if reduction not in ("none", "mean", "sum"):
@@ -184,15 +207,19 @@ def multi_margin_loss(
 
 
 def multilabel_margin_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
-    """The sum over the classes y of a row of target (those before its first -1) and the other classes i of max(0, 1 - input[y] + input[i]),
-    divided by the number of classes. input, target: [n, c] or [c].
+    """The sum over the classes y of a row of target (those before its first -1) and the other classes i of max(0,
+    1 - input[y] + input[i]), divided by the number of classes. input, target: [n, c] or [c].
     """
     if reduction not in _REDUCTIONS:
         raise ValueProblem(f"multilabel_margin_loss: {reduction} is not a valid value for reduction")
     if input.ndim > 2 or not same_dims(input.dims, target.dims):
-        raise ShapeError(f"multilabel_margin_loss: Expected target of the size of the input, {dims_text(input.dims)}, but got {dims_text(target.dims)}")
+        raise ShapeError(
+            f"multilabel_margin_loss: Expected target of the size of the input, {dims_text(input.dims)}, "
+            f"but got {dims_text(target.dims)}"
+        )
     rows, wanted = (aten.reshape(t, (1, -1)) if input.ndim < 2 else t for t in (input, target))
     counts = aten.cumprod(aten.ge(wanted, 0).to(input.dtype), 1)
     places = aten.clamp_min(wanted, 0)
@@ -203,8 +230,8 @@ def multilabel_margin_loss(
 
 
 def multilabel_soft_margin_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean",
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:
     """The mean over classes of the binary cross entropy of logits."""
     if input.ndim < 1:

@@ -19,7 +19,9 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return aten.reshape(aten.transpose(parts, 1, 2), (batch, channels, *rest))
 
 
-def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
+def upsample(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+) -> Tensor:
     """nn.functional.interpolate under its old name."""
     import weft.nn.functional as F  # functional shows this module
 
@@ -40,17 +42,22 @@ def _pair(value: Any) -> tuple[Any, Any]:
     return (value, value) if isinstance(value, int) else tuple(value)
 
 
-def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+def fold(
+    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Tensor:
     """The adjoint of unfold: columns [n, c * window, places] added up into [n, c, *output_size]."""
     if input.ndim not in (2, 3):
         raise ShapeError(f"Expected 2D or 3D (batch mode) tensor for input, but got: {list(input.dims)}")
     columns = aten.unsqueeze(input, 0) if input.ndim == 2 else input
-    (height, width), (kh, kw), (dh, dw), (ph, pw), (sh, sw) = map(_pair, (output_size, kernel_size, dilation, padding, stride))
+    (height, width), (kh, kw), (dh, dw), (ph, pw), (sh, sw) = map(
+        _pair, (output_size, kernel_size, dilation, padding, stride)
+    )
     rows, across = (height + 2 * ph - dh * (kh - 1) - 1) // sh + 1, (width + 2 * pw - dw * (kw - 1) - 1) // sw + 1
     batch, total, places = columns.shape
     if total % (kh * kw) or places != rows * across:
         raise ShapeError(
-            f"fold: for output_size={(height, width)} and kernel_size={(kh, kw)} expected input of {rows * across} columns of a multiple of "
+            f"fold: for output_size={(height, width)} and kernel_size={(kh, kw)} expected input of {rows * across} "
+            "columns of a multiple of "
             f"{kh * kw} elements, but got {list(input.dims)}")
     channels = total // (kh * kw)
     windows = aten.reshape(columns, (batch, channels, kh, kw, rows, across))
@@ -63,8 +70,16 @@ def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, p
     return aten.squeeze(image, 0) if input.ndim == 2 else aten.clone(image)
 
 
-def _flat_places(kh: int, kw: int, rows: int, across: int, dilation: tuple[int, int], stride: tuple[int, int], width: int) -> Tensor:
+def _flat_places(
+    kh: int, kw: int, rows: int, across: int, dilation: tuple[int, int], stride: tuple[int, int], width: int
+) -> Tensor:
     """Where each element of the columns lies in the padded image, flat."""
-    y = aten.reshape(aten.arange(kh) * dilation[0], (-1, 1, 1, 1)) + aten.reshape(aten.arange(rows) * stride[0], (1, 1, -1, 1))
-    x = aten.reshape(aten.arange(kw) * dilation[1], (1, -1, 1, 1)) + aten.reshape(aten.arange(across) * stride[1], (1, 1, 1, -1))
+    y = (
+        aten.reshape(aten.arange(kh) * dilation[0], (-1, 1, 1, 1))
+        + aten.reshape(aten.arange(rows) * stride[0], (1, 1, -1, 1))
+    )
+    x = (
+        aten.reshape(aten.arange(kw) * dilation[1], (1, -1, 1, 1))
+        + aten.reshape(aten.arange(across) * stride[1], (1, 1, 1, -1))
+    )
     return aten.reshape(y * width + x, (-1,))

@@ -1,4 +1,5 @@
-"""Modules by subject. Start reading at module.py. PyTorch's names of these files work as attributes: `nn.modules.batchnorm._BatchNorm`."""
+"""Modules by subject. Start reading at module.py. PyTorch's names of these files work as attributes:
+`nn.modules.batchnorm._BatchNorm`."""
 
 from __future__ import annotations
 
@@ -6,9 +7,10 @@ import importlib
 from typing import Any
 
 _FILES = {  # PyTorch's name of a file: ours
-    "activation": "activations", "batchnorm": "running_norms", "container": "containers", "distance": "distances", "flatten": "reshaping",
-    "fold": "reshaping", "instancenorm": "running_norms", "loss": "losses", "normalization": "norms", "pixelshuffle": "reshaping",
-    "rnn": "recurrent", "sparse": "embedding", "upsampling": "reshaping", "utils": "prefixes",
+    "activation": "activations", "batchnorm": "running_norms", "container": "containers", "distance": "distances",
+    "flatten": "reshaping", "fold": "reshaping", "instancenorm": "running_norms", "loss": "losses",
+    "normalization": "norms", "pixelshuffle": "reshaping", "rnn": "recurrent", "sparse": "embedding",
+    "upsampling": "reshaping", "utils": "prefixes",
 }
 
 

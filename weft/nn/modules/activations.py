@@ -1,4 +1,5 @@
-"""Activations as modules. Each is the function of nn.functional of nearly the same name with its options as attributes."""
+"""Activations as modules. Each is the function of nn.functional of nearly the same name with its options
+as attributes."""
 
 from __future__ import annotations
 

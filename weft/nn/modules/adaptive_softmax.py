@@ -1,4 +1,5 @@
-"""AdaptiveLogSoftmaxWithLoss: log softmax over many classes of which few are frequent. Source: Grave et al. (arXiv:1609.04309)."""
+"""AdaptiveLogSoftmaxWithLoss: log softmax over many classes of which few are frequent.
+Source: Grave et al. (arXiv:1609.04309)."""
 
 from __future__ import annotations
 
@@ -19,23 +20,28 @@ AdaptiveOutput = namedtuple("AdaptiveOutput", ("output", "loss"))
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Classes in the order of their frequency: those below cutoffs[0] have a place of their own in the head, the others share one for each cluster.
+    """Classes in the order of their frequency: those below cutoffs[0] have a place of their own in the head,
+    the others share one for each cluster.
 
-    forward(input [n, in_features], target [n]) -> (the log-probabilities of the targets [n], minus their mean). The projections of the k-th cluster
-    have in_features / div_value ** k channels.
+    forward(input [n, in_features], target [n]) -> (the log-probabilities of the targets [n], minus their mean).
+    The projections of the k-th cluster have in_features / div_value ** k channels.
     """
 
     def __init__(
-        self, in_features: int, n_classes: int, cutoffs: Sequence[int], div_value: float = 4.0, head_bias: bool = False, device: Any = None,
-        dtype: Any = None,
+        self, in_features: int, n_classes: int, cutoffs: Sequence[int], div_value: float = 4.0, head_bias: bool = False,
+        device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__()
         limits = list(cutoffs)
         if not limits:
             raise ValueProblem("cutoffs should be a sequence of length larger than 0")
-        if limits != sorted(set(limits)) or limits[0] <= 0 or limits[-1] > n_classes - 1 or any(int(c) != c for c in limits):
+        if (
+            limits != sorted(set(limits)) or limits[0] <= 0 or limits[-1] > n_classes - 1
+            or any(int(c) != c for c in limits)
+        ):
             raise ValueProblem(
-                "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each value is between 1 and n_classes-1")
+                "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, "
+                "where each value is between 1 and n_classes-1")
         self.in_features, self.n_classes, self.div_value, self.head_bias = in_features, n_classes, div_value, head_bias
         self.cutoffs = [*limits, n_classes]
         self.shortlist_size, self.n_clusters = limits[0], len(limits)
@@ -45,7 +51,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         for i in range(self.n_clusters):
             inner = int(in_features // div_value ** (i + 1))
             width = self.cutoffs[i + 1] - self.cutoffs[i]
-            self.tail.append(Sequential(Linear(in_features, inner, bias=False, dtype=dtype, device=device), Linear(inner, width, bias=False, dtype=dtype, device=device)))
+            self.tail.append(Sequential(
+                Linear(in_features, inner, bias=False, dtype=dtype, device=device),
+                Linear(inner, width, bias=False, dtype=dtype, device=device),
+            ))
 
     def reset_parameters(self) -> None:
         """Draw all weights anew."""
@@ -57,7 +66,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         if target_.ndim not in (0, 1):
             raise ShapeError("0D or 1D target tensor expected, multi-target not supported")
         if input_.ndim != target_.ndim + 1:
-            raise ShapeError(f"{target_.ndim}D target tensor expects {target_.ndim + 1}D input tensors, but found inputs with size {list(input_.shape)}")
+            raise ShapeError(
+                f"{target_.ndim}D target tensor expects {target_.ndim + 1}D input tensors, but found inputs with size "
+                f"{list(input_.shape)}"
+            )
         input, target = (input_, target_) if target_.ndim else (input_.unsqueeze(0), target_.unsqueeze(0))
         if input.shape[0] != target.shape[0]:
             raise ShapeError("Input and target should have the same size in the batch dimension.")
@@ -73,9 +85,14 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return AdaptiveOutput(output if target_.ndim else aten.squeeze(output, 0), loss)
 
     def _check_targets(self, target: Tensor) -> None:
-        if modes.capture is None and target.numel() and not 0 <= int(target.min()) <= int(target.max()) < self.n_classes:
-            raise StateError(f"Target values should be in [0, {self.n_classes - 1}], but values in range [{int(target.min())}, {int(target.max())}] "
-                             "were found. ")
+        if (
+            modes.capture is None and target.numel()
+            and not 0 <= int(target.min()) <= int(target.max()) < self.n_classes
+        ):
+            raise StateError(
+                f"Target values should be in [0, {self.n_classes - 1}], but values in range [{int(target.min())}, "
+                f"{int(target.max())}] were found. "
+            )
 
     def _with_cluster(self, i: int, output: Tensor, input: Tensor, target: Tensor) -> Tensor:
         """Add to the rows whose target lies in a cluster its log-probability there; other rows are not computed."""

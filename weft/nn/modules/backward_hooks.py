@@ -1,4 +1,5 @@
-"""Full backward hooks of modules: identity nodes around the inputs and outputs of a call, where its gradients pass by."""
+"""Full backward hooks of modules: identity nodes around the inputs and outputs of a call,
+where its gradients pass by."""
 
 from __future__ import annotations
 
@@ -51,7 +52,11 @@ class BackwardWatch:
         is_tuple = isinstance(result, tuple)
         if not is_tuple and not isinstance(result, Tensor) and modes.capture is None:
             warnings.warn(
-                f"For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received {type(result)}", stacklevel=4
+                (
+                    "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but "
+                    f"received {type(result)}"
+                ),
+                stacklevel=4,
             )
         passed, node, places = _through(result if is_tuple else (result,))
         if node is not None:
@@ -67,7 +72,8 @@ class BackwardWatch:
             replaced = replaced if isinstance(replaced, tuple) else (replaced,)
             if len(replaced) != count:
                 raise StateError(
-                    f"Backward pre hook returned an invalid number of grad_output, got {len(replaced)}, but expected {count}")
+                    f"Backward pre hook returned an invalid number of grad_output, got {len(replaced)}, "
+                    f"but expected {count}")
             seen = replaced
         self.grad_outputs = seen
         if not self.watches_inputs:
@@ -79,7 +85,8 @@ class BackwardWatch:
             found = hook(self.module, (None,) * self.input_count, grad_outputs)
             if found is not None and not (isinstance(found, tuple) and all(f is None for f in found)):
                 raise StateError(
-                    "Backward hook for Modules where no input requires gradient should always return None or None for all gradients.")
+                    "Backward hook for Modules where no input requires gradient should always return None or None for "
+                    "all gradients.")
         self.grad_outputs = None
 
     def _inputs_known(self, grads: Grads, places: list[int]) -> Grads | None:
@@ -92,7 +99,10 @@ class BackwardWatch:
                 continue
             replaced = replaced if isinstance(replaced, tuple) else (replaced,)
             if len(replaced) != self.input_count:
-                raise StateError(f"Backward hook returned an invalid number of grad_input, got {len(replaced)}, but expected {self.input_count}")
+                raise StateError(
+                    f"Backward hook returned an invalid number of grad_input, got {len(replaced)}, "
+                    f"but expected {self.input_count}"
+                )
             seen = replaced
         self.grad_outputs = None
         return tuple(seen[i] for i in places)
@@ -107,7 +117,10 @@ def _through(values: Any) -> tuple[Any, BackwardHookFunctionBackward | None, lis
     passed = list(values)
     for slot, i in enumerate(places):
         passed[i] = _behind(values[i], node, slot, len(places))
-    made = type(values)(*passed) if hasattr(values, "_fields") else type(values)(passed) if type(values) in (tuple, list) else tuple(passed)
+    made = (
+        type(values)(*passed) if hasattr(values, "_fields") else type(values)(passed) if type(values) in (tuple, list)
+        else tuple(passed)
+    )
     return made, node, places
 
 

@@ -22,14 +22,15 @@ def times(value: Any, rank: int) -> tuple[int, ...]:
 
 
 class _Convolution(Module):
-    """What convolutions of every rank share. weight: [out, in / groups, *kernel], transposed [in, out / groups, *kernel]."""
+    """What convolutions of every rank share. weight: [out, in / groups, *kernel],
+    transposed [in, out / groups, *kernel]."""
 
     _rank = 0
     _transposed = False
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, output_padding: Any, groups: int,
-        bias: bool, padding_mode: str, device: Any, dtype: Any,
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+        output_padding: Any, groups: int, bias: bool, padding_mode: str, device: Any, dtype: Any,
     ) -> None:
         super().__init__()
         rank = self._rank
@@ -41,8 +42,12 @@ class _Convolution(Module):
             raise ValueProblem("out_channels must be divisible by groups")
         if padding_mode not in _MODES:
             raise ValueProblem(f"padding_mode must be one of {set(_MODES)}, but got padding_mode='{padding_mode}'")
-        self.in_channels, self.out_channels, self.groups, self.padding_mode = in_channels, out_channels, groups, padding_mode
-        self.kernel_size, self.stride, self.dilation = times(kernel_size, rank), times(stride, rank), times(dilation, rank)
+        self.in_channels, self.out_channels, self.groups, self.padding_mode = (
+            in_channels, out_channels, groups, padding_mode
+        )
+        self.kernel_size, self.stride, self.dilation = (
+            times(kernel_size, rank), times(stride, rank), times(dilation, rank)
+        )
         self.output_padding = times(output_padding, rank)
         self.padding: Any = padding if isinstance(padding, str) else times(padding, rank)
         if isinstance(padding, str):
@@ -105,10 +110,14 @@ _ConvNd = _Convolution  # PyTorch's name, which programs ask isinstance of
 
 class _Forward(_Convolution):
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
-        bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
+        dtype: Any = None,
     ) -> None:
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias, padding_mode, device, dtype)
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, 0,
+            groups, bias, padding_mode, device, dtype,
+        )
 
 
 class Conv1d(_Forward):
@@ -133,12 +142,16 @@ class _Transposed(_Convolution):
     _transposed = True
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1,
-        bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
+        device: Any = None, dtype: Any = None,
     ) -> None:
         if padding_mode != "zeros":
             raise ValueProblem(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, bias, padding_mode, device, dtype)
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, bias,
+            padding_mode, device, dtype,
+        )
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
         extra = self.output_padding if output_size is None else self._padding_for(input, output_size)
@@ -150,13 +163,15 @@ class _Transposed(_Convolution):
         rank = self._rank
         wanted = list(output_size)[-rank:]
         sizes = [
-            (input.shape[i - rank] - 1) * self.stride[i] - 2 * self.padding[i] + self.dilation[i] * (self.kernel_size[i] - 1) + 1
+            (input.shape[i - rank] - 1) * self.stride[i] - 2 * self.padding[i]
+            + self.dilation[i] * (self.kernel_size[i] - 1) + 1
             for i in range(rank)
         ]
         limits = [size + self.stride[i] - 1 for i, size in enumerate(sizes)]
         if any(not low <= size <= high for low, size, high in zip(sizes, wanted, limits, strict=True)):
             raise ValueProblem(
-                f"requested an output size of {wanted}, but valid sizes range from {sizes} to {limits} (for an input of {tuple(input.shape[2:])})")
+                f"requested an output size of {wanted}, but valid sizes range from {sizes} to {limits} (for an input "
+                f"of {tuple(input.shape[2:])})")
         return tuple(size - low for size, low in zip(wanted, sizes, strict=True))
 
 

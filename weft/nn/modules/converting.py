@@ -65,7 +65,8 @@ class Converted:
                 zero(parameter)
 
     def _apply(self: C, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> C:
-        """Replace the bytes of every parameter and gradient, and every buffer, by fn of them. Parameters stay the same objects."""
+        """Replace the bytes of every parameter and gradient, and every buffer, by fn of them.
+        Parameters stay the same objects."""
         with no_grad():
             for module in self.modules() if recurse else (self,):
                 for parameter in module._parameters.values():
@@ -77,16 +78,20 @@ class Converted:
         return self
 
     def to(self: C, *args: Any, **kwargs: Any) -> C:
-        """Cast floating point parameters and buffers, or move all: to(dtype), to(tensor), to(device), to(device, dtype). Devices are "cpu" and "meta"."""
+        """Cast floating point parameters and buffers, or move all: to(dtype), to(tensor), to(device),
+        to(device, dtype). Devices are "cpu" and "meta"."""
         dtype, device = _wanted(args, dict(kwargs))
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-            raise ArgumentError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
+            raise ArgumentError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
         if device is not None and any(t.device != device for t in self._tensors()):
             self._apply(lambda t: t.to(device))
         return self if dtype is None else self._cast(dtype)
 
     def to_empty(self: C, *, device: Any, recurse: bool = True) -> C:
-        """Give every parameter and buffer fresh memory on a device, with any values in it: for models made on "meta"."""
+        """Give every parameter and buffer fresh memory on a device, with any values in it:
+        for models made on "meta"."""
         where = usable(device)
         return self._apply(lambda t: empty(tuple(t.dims), dtype=t.dtype, device=where), recurse)
 
@@ -142,11 +147,16 @@ def _wanted(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[DType | Non
         elif isinstance(a, (str, Device)) and i == 0:
             device = a
         elif not (a is None or (isinstance(a, bool) and i > 0)):  # non_blocking
-            raise ArgumentError(f"to() received an invalid combination of arguments - got {_kinds(args)}; it takes a dtype, a device, a device and a "
-                                "dtype, or a tensor")
+            raise ArgumentError(
+                f"to() received an invalid combination of arguments - got {_kinds(args)}; it takes a dtype, a device, "
+                "a device and a dtype, or a tensor"
+            )
     unknown = set(options) - {"non_blocking", "memory_format"}
     if unknown or (dtype is not None and not isinstance(dtype, DType)):
-        raise ArgumentError(f"to() received an invalid combination of arguments - got {_kinds(args)} and {sorted(unknown) or type(dtype).__name__}")
+        raise ArgumentError(
+            f"to() received an invalid combination of arguments - got {_kinds(args)} and "
+            f"{sorted(unknown) or type(dtype).__name__}"
+        )
     return dtype, None if device is None else usable(str(device))
 
 

@@ -20,7 +20,8 @@ class _Dropout(Module):
 
 
 class Dropout(_Dropout):
-    """In training, sets elements to zero with probability p and scales the others by 1 / (1 - p). Source: Hinton et al. (arXiv:1207.0580)."""
+    """In training, sets elements to zero with probability p and scales the others by 1 / (1 - p).
+    Source: Hinton et al. (arXiv:1207.0580)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout(input, self.p, self.training, self.inplace)
@@ -48,7 +49,8 @@ class Dropout3d(_Dropout):
 
 
 class AlphaDropout(_Dropout):
-    """Dropout that keeps mean and variance of a SELU network's activations. Source: Klambauer et al. (arXiv:1706.02515)."""
+    """Dropout that keeps mean and variance of a SELU network's activations.
+    Source: Klambauer et al. (arXiv:1706.02515)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.alpha_dropout(input, self.p, self.training, self.inplace)

@@ -14,15 +14,16 @@ from weft.tensor.tensor import Tensor
 
 
 class Embedding(Module):
-    """weight[input]. weight: [num_embeddings, embedding_dim], standard normal at first; the row padding_idx is zero and gets no gradient.
+    """weight[input]. weight: [num_embeddings, embedding_dim], standard normal at first;
+    the row padding_idx is zero and gets no gradient.
 
     max_norm: rows that are looked up and whose norm is greater are first scaled down to it, in place.
     """
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None, _freeze: bool = False, device: Any = None,
-        dtype: Any = None,
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
+        norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None,
+        _freeze: bool = False, device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__()
         if sparse:
@@ -39,7 +40,9 @@ class Embedding(Module):
                 raise ShapeError("Shape of weight does not match num_embeddings and embedding_dim")
             self.weight = Parameter(_weight, requires_grad=not _freeze)
         else:
-            self.weight = Parameter(empty((num_embeddings, embedding_dim), dtype=dtype, device=device), requires_grad=not _freeze)
+            self.weight = Parameter(
+                empty((num_embeddings, embedding_dim), dtype=dtype, device=device), requires_grad=not _freeze
+            )
             self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -47,18 +50,23 @@ class Embedding(Module):
         _draw_table(self.weight, self.padding_idx)
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse)
+        return F.embedding(
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
+        )
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False, sparse: bool = False,
+        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, max_norm: float | None = None,
+        norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
     ) -> Embedding:
         """An Embedding whose table is a given tensor [n, d]."""
         if embeddings.ndim != 2:
             raise ShapeError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = (int(d) for d in embeddings.shape)
-        return cls(rows, columns, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight=embeddings, _freeze=freeze)
+        return cls(
+            rows, columns, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight=embeddings,
+            _freeze=freeze,
+        )
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
@@ -72,15 +80,17 @@ class Embedding(Module):
 
 
 class EmbeddingBag(Module):
-    """The sum, mean or max of the rows of weight in each bag, without the rows themselves. weight: [num_embeddings, embedding_dim].
+    """The sum, mean or max of the rows of weight in each bag, without the rows themselves.
+    weight: [num_embeddings, embedding_dim].
 
-    input [b, k]: a bag in each row; input [m] with offsets [b]: bags from one offset to the next. The row padding_idx does not count.
+    input [b, k]: a bag in each row; input [m] with offsets [b]: bags from one offset to the next.
+    The row padding_idx does not count.
     """
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
-        mode: str = "mean", sparse: bool = False, _weight: Tensor | None = None, include_last_offset: bool = False,
-        padding_idx: int | None = None, device: Any = None, dtype: Any = None,
+        self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, _weight: Tensor | None = None,
+        include_last_offset: bool = False, padding_idx: int | None = None, device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__()
         if sparse:
@@ -91,7 +101,9 @@ class EmbeddingBag(Module):
                 raise ValueProblem("padding_idx must be within num_embeddings")
             padding_idx %= num_embeddings
         self.max_norm, self.norm_type, self.padding_idx = max_norm, norm_type, padding_idx
-        self.scale_grad_by_freq, self.sparse, self.mode, self.include_last_offset = scale_grad_by_freq, sparse, mode, include_last_offset
+        self.scale_grad_by_freq, self.sparse, self.mode, self.include_last_offset = (
+            scale_grad_by_freq, sparse, mode, include_last_offset
+        )
         if _weight is not None:
             if list(_weight.dims) != [num_embeddings, embedding_dim]:
                 raise ShapeError("Shape of weight does not match num_embeddings and embedding_dim")
@@ -106,19 +118,23 @@ class EmbeddingBag(Module):
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return F.embedding_bag(
-            input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode, self.sparse, per_sample_weights,
-            self.include_last_offset, self.padding_idx)
+            input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode, self.sparse,
+            per_sample_weights, self.include_last_offset, self.padding_idx)
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
-        mode: str = "mean", sparse: bool = False, include_last_offset: bool = False, padding_idx: int | None = None,
+        cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None, norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, include_last_offset: bool = False,
+        padding_idx: int | None = None,
     ) -> EmbeddingBag:
         """An EmbeddingBag whose table is a given tensor [n, d]."""
         if embeddings.ndim != 2:
             raise ShapeError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = (int(d) for d in embeddings.shape)
-        bag = cls(rows, columns, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset, padding_idx)
+        bag = cls(
+            rows, columns, max_norm, norm_type, scale_grad_by_freq, mode, sparse,
+            embeddings, include_last_offset, padding_idx,
+        )
         bag.weight.requires_grad = not freeze
         return bag
 

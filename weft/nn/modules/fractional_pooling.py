@@ -21,8 +21,10 @@ class _FractionalMaxPool(Module):
         super().__init__()
         name, rank = type(self).__name__, self._rank
         if (output_size is None) == (output_ratio is None):
-            raise ValueProblem(f"{name} requires specifying either an output size, or a pooling ratio" if output_size is None
-                               else "only one of output_size and output_ratio may be specified")
+            raise ValueProblem(
+                f"{name} requires specifying either an output size, or a pooling ratio" if output_size is None
+                else "only one of output_size and output_ratio may be specified"
+            )
         self.kernel_size = times(kernel_size, rank)
         self.output_size = None if output_size is None else times(output_size, rank)
         self.output_ratio = (output_ratio,) * rank if isinstance(output_ratio, float) else output_ratio
@@ -33,16 +35,20 @@ class _FractionalMaxPool(Module):
 
     def forward(self, input: Tensor) -> Any:
         pool = getattr(F, f"fractional_max_pool{self._rank}d")
-        return pool(input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples)
+        return pool(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+        )
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """The greatest elements of random windows of [n, c, h, w]: output_size of them, or output_ratio times as many as the input's places."""
+    """The greatest elements of random windows of [n, c, h, w]: output_size of them, or output_ratio times as many
+    as the input's places."""
 
     _rank = 2
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """The greatest elements of random windows of [n, c, d, h, w]: output_size of them, or output_ratio times as many as the input's places."""
+    """The greatest elements of random windows of [n, c, d, h, w]: output_size of them, or output_ratio times as many
+    as the input's places."""
 
     _rank = 3

@@ -1,4 +1,5 @@
-"""Hooks on every module: tables of this process, and their registration. They run before a module's own hooks of the same kind."""
+"""Hooks on every module: tables of this process, and their registration.
+They run before a module's own hooks of the same kind."""
 
 from __future__ import annotations
 
@@ -38,16 +39,24 @@ def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
     return _add(forward_pre, hook, around_calls)
 
 
-def register_module_forward_hook(hook: Hook, *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
+def register_module_forward_hook(
+    hook: Hook, *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
     """Call `hook(module, args, output)` after the forward of every module; a returned value replaces the output."""
-    marks = [around_calls, *([forward_with_kwargs] if with_kwargs else []), *([forward_always_called] if always_call else [])]
+    marks = [
+        around_calls, *([forward_with_kwargs] if with_kwargs else []), *([forward_always_called] if always_call else [])
+    ]
     return _add(forward, hook, *marks)
 
 
 def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, grad_input, grad_output)` in the backward of every module; a returned value replaces grad_input."""
+    """Call `hook(module, grad_input, grad_output)` in the backward of every module;
+    a returned value replaces grad_input."""
     if plain_backward:
-        raise StateError("Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only one of them.")
+        raise StateError(
+            "Cannot use both regular backward hooks and full backward hooks as a global Module hook. "
+            "Please use only one of them."
+        )
     return _add(backward, hook, around_calls)
 
 
@@ -57,14 +66,19 @@ def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
 
 
 def register_module_backward_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, grad_input, grad_output)` with the gradients of the last operator of every module. Prefer the full one."""
+    """Call `hook(module, grad_input, grad_output)` with the gradients of the last operator of every module.
+    Prefer the full one."""
     if backward:
-        raise StateError("Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only one of them.")
+        raise StateError(
+            "Cannot use both regular backward hooks and full backward hooks as a global Module hook. "
+            "Please use only one of them."
+        )
     return _add(plain_backward, hook, around_calls)
 
 
 def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, name, parameter)` whenever a parameter is registered; a returned value is registered instead."""
+    """Call `hook(module, name, parameter)` whenever a parameter is registered;
+    a returned value is registered instead."""
     return _add(parameter_registration, hook)
 
 
@@ -74,7 +88,8 @@ def register_module_buffer_registration_hook(hook: Hook) -> RemovableHandle:
 
 
 def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, name, submodule)` whenever a submodule is registered; a returned value is registered instead."""
+    """Call `hook(module, name, submodule)` whenever a submodule is registered;
+    a returned value is registered instead."""
     return _add(module_registration, hook)
 
 

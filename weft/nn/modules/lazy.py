@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 from weft.nn.modules.module import Module
 from weft.nn.parameter import is_lazy
 from weft.support.errors import StateError
-from weft.tensor.modes import modes
+from weft.tensor.capture import refuse_in_capture
 from weft.tensor.tensor import Tensor
 
 __all__ = ["LazyModuleMixin"]
 
 
 class LazyModuleMixin:
-    """Stands before a Module among the bases. Subclasses make uninitialized parameters, and materialize them in `initialize_parameters(*args, **kwargs)`,
-    which is called once, with the arguments of the first forward. Then the module becomes an object of `cls_to_become`, if that is given.
+    """Stands before a Module among the bases. Subclasses make uninitialized parameters, and materialize
+    them in `initialize_parameters(*args, **kwargs)`, which is called once, with the arguments of the first forward.
+    Then the module becomes an object of `cls_to_become`, if that is given.
     """
 
     cls_to_become: type[Module] | None = None
@@ -51,7 +52,10 @@ class LazyModuleMixin:
             if buffer is not None and name not in self._non_persistent_buffers_set:
                 destination[prefix + name] = buffer if keep_vars or is_lazy(buffer) else buffer.detach()
 
-    def _load_one(self, name: str, key: str, value: Tensor, given: Any, assign: bool, errors: list[str], copies: list[Callable[[], None]]) -> None:
+    def _load_one(
+        self, name: str, key: str, value: Tensor, given: Any, assign: bool, errors: list[str],
+        copies: list[Callable[[], None]],
+    ) -> None:
         if is_lazy(value) and is_lazy(given):
             return
         if is_lazy(value) and isinstance(given, Tensor):
@@ -60,14 +64,16 @@ class LazyModuleMixin:
         super()._load_one(name, key, value, given, assign, errors, copies)  # type: ignore[misc]
 
     def _replicate_for_data_parallel(self) -> Any:
-        raise StateError("Modules with uninitialized parameters can't be replicated: call them once with an input first")
+        raise StateError(
+            "Modules with uninitialized parameters can't be replicated: call them once with an input first"
+        )
 
 
 def _infer_parameters(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
     """The hook before the first forward."""
-    if modes.capture is not None:
-        raise modes.capture.refuse(
-            f"{type(module).__name__} gets its first input inside a compiled function; call it once outside, so that it learns its sizes")
+    refuse_in_capture(
+        f"{type(module).__name__} gets its first input inside a compiled function; call it once outside, "
+        "so that it learns its sizes")
     module.initialize_parameters(*args, **(kwargs or {}))
     if module.has_uninitialized_params():
         raise StateError(f"module {type(module).__name__} has not been fully initialized")

@@ -62,18 +62,25 @@ class _LazyConvolution(LazyModuleMixin):
             super().reset_parameters()  # type: ignore[misc]
 
     def initialize_parameters(self: Any, input: Tensor, *args: Any, **kwargs: Any) -> None:
-        """Take in_channels from the input's dim of channels. Raises StateError for inputs of another rank, ValueProblem for groups that do not divide."""
+        """Take in_channels from the input's dim of channels. Raises StateError for inputs of another rank,
+        ValueProblem for groups that do not divide."""
         rank = self._rank
         if input.ndim not in (rank + 1, rank + 2):
-            raise StateError(f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {type(self).__name__}, but got input of size: "
-                             f"{list(input.shape)}")
+            raise StateError(
+                f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {type(self).__name__}, "
+                f"but got input of size: {list(input.shape)}"
+            )
         if not self.has_uninitialized_params():
-            self.in_channels = int(self.weight.shape[0 if self._transposed else 1]) * (1 if self._transposed else self.groups)
+            self.in_channels = (
+                int(self.weight.shape[0 if self._transposed else 1]) * (1 if self._transposed else self.groups)
+            )
             return
         self.in_channels = int(input.shape[-rank - 1])
         if self.in_channels % self.groups:
             raise ValueProblem("in_channels must be divisible by groups")
-        outer, inner = (self.in_channels, self.out_channels) if self._transposed else (self.out_channels, self.in_channels)
+        outer, inner = (
+            (self.in_channels, self.out_channels) if self._transposed else (self.out_channels, self.in_channels)
+        )
         _materialize(self.weight, (outer, inner // self.groups, *self.kernel_size))
         _materialize(self.bias, (self.out_channels,))
         self.reset_parameters()
@@ -81,8 +88,8 @@ class _LazyConvolution(LazyModuleMixin):
 
 class _LazyForward(_LazyConvolution):
     def __init__(
-        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
-        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+        groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
         self._make_lazy(out_channels, bias, device, dtype)
@@ -108,8 +115,9 @@ class LazyConv3d(_LazyForward, Conv3d):
 
 class _LazyTransposed(_LazyConvolution):
     def __init__(
-        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, bias: bool = True,
-        dilation: Any = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+        groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode)
         self._make_lazy(out_channels, bias, device, dtype)
@@ -135,15 +143,19 @@ class LazyConvTranspose3d(_LazyTransposed, ConvTranspose3d):
 
 class _LazyNorm(LazyModuleMixin):
     def __init__(
-        self: Any, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True, device: Any = None,
-        dtype: Any = None,
+        self: Any, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__(0, eps, momentum, False, False)
         self.affine, self.track_running_stats = affine, track_running_stats
         if affine:
-            self.weight, self.bias = UninitializedParameter(dtype=dtype, device=device), UninitializedParameter(dtype=dtype, device=device)
+            self.weight, self.bias = (
+                UninitializedParameter(dtype=dtype, device=device), UninitializedParameter(dtype=dtype, device=device)
+            )
         if track_running_stats:
-            self.running_mean, self.running_var = UninitializedBuffer(dtype=dtype, device=device), UninitializedBuffer(dtype=dtype, device=device)
+            self.running_mean, self.running_var = (
+                UninitializedBuffer(dtype=dtype, device=device), UninitializedBuffer(dtype=dtype, device=device)
+            )
             self.num_batches_tracked = zeros((), dtype=dt.int64, device=device)
 
     def reset_parameters(self: Any) -> None:
@@ -188,7 +200,8 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
 
 class _LazyInstanceNorm(_LazyNorm):
     def __init__(
-        self, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: Any = None, dtype: Any = None
+        self, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True,
+        device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__(eps, momentum, affine, track_running_stats, device, dtype)
 

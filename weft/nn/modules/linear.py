@@ -24,9 +24,12 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """input @ weight.T + bias. weight: [out_features, in_features], bias: [out_features]; both uniform in +-1/sqrt(in_features) at first."""
+    """input @ weight.T + bias. weight: [out_features, in_features], bias: [out_features];
+    both uniform in +-1/sqrt(in_features) at first."""
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.weight = Parameter(empty((out_features, in_features), dtype=dtype, device=device))
@@ -48,10 +51,12 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """x1 weight x2 + bias. weight: [out_features, in1_features, in2_features]; uniform in +-1/sqrt(in1_features) at first."""
+    """x1 weight x2 + bias. weight: [out_features, in1_features, in2_features]; uniform in +-1/sqrt(in1_features)
+    at first."""
 
     def __init__(
-        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         if in1_features <= 0:
@@ -72,5 +77,7 @@ class Bilinear(Module):
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return (f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
-                f"bias={self.bias is not None}")
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )

@@ -24,7 +24,9 @@ def _pairs(values: Any, owner: str) -> Iterable[tuple[str, Any]]:
             if not isinstance(p, Iterable):
                 raise ArgumentError(f"{owner} update sequence element #{i} should be Iterable; is {type(p).__name__}")
         raise ValueProblem(f"{owner} update sequence must hold pairs of a key and a value")
-    raise ArgumentError(f"{owner}.update should be called with an iterable of key/value pairs, but got {type(values).__name__}")
+    raise ArgumentError(
+        f"{owner}.update should be called with an iterable of key/value pairs, but got {type(values).__name__}"
+    )
 
 
 class ModuleDict(Module):
@@ -121,7 +123,9 @@ class ParameterList(Module):
     def extend(self, values: Iterable[Any]) -> ParameterList:
         """Add values at the end."""
         if isinstance(values, Tensor) or not isinstance(values, Iterable):
-            raise ArgumentError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
+            raise ArgumentError(
+                f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
+            )
         for value in values:
             self.append(value)
         return self
@@ -225,7 +229,8 @@ class ParameterDict(Module):
         """Add values from a mapping or from pairs."""
         given = _pairs(parameters, "ParameterDict")
         is_ordered = not isinstance(parameters, Mapping) or isinstance(parameters, OrderedDict)
-        for key, value in given if is_ordered else sorted(given, key=lambda pair: str(pair[0])):  # the keys of a plain dict are sorted, as in PyTorch
+        # the keys of a plain dict are sorted, as in PyTorch
+        for key, value in given if is_ordered else sorted(given, key=lambda pair: str(pair[0])):
             self[key] = value
 
     def extra_repr(self) -> str:

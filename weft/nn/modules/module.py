@@ -1,4 +1,5 @@
-"""Module: parameters, buffers and submodules under attribute names. Hooks, saving and conversions are in files of their own."""
+"""Module: parameters, buffers and submodules under attribute names.
+Hooks, saving and conversions are in files of their own."""
 
 from __future__ import annotations
 
@@ -26,23 +27,29 @@ from weft.support.errors import ArgumentError, Unsupported, ValueProblem
 from weft.tensor.tensor import Tensor
 
 __all__ = [
-    "Module", "register_module_backward_hook", "register_module_buffer_registration_hook", "register_module_forward_hook",
-    "register_module_forward_pre_hook", "register_module_full_backward_hook", "register_module_full_backward_pre_hook",
-    "register_module_module_registration_hook", "register_module_parameter_registration_hook",
+    "Module", "register_module_backward_hook", "register_module_buffer_registration_hook",
+    "register_module_forward_hook", "register_module_forward_pre_hook", "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook", "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
 ]
 _TABLES = ("_parameters", "_buffers", "_modules")
 
 
 class Module(Hooked, Saved, Converted):
-    """The base class of models. Subclasses call `super().__init__()`, assign parameters and submodules as attributes, and define `forward`."""
+    """The base class of models. Subclasses call `super().__init__()`, assign parameters and submodules as attributes,
+    and define `forward`."""
 
     call_super_init = False  # whether __init__ goes on to the next class's, for classes with several bases
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if (args or kwargs) and not self.call_super_init:
             if kwargs:
-                raise ArgumentError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'")
-            raise ArgumentError(f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given")
+                raise ArgumentError(
+                    f"{type(self).__name__}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
+                )
+            raise ArgumentError(
+                f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
+            )
         fields = self.__dict__
         fields["training"] = True
         fields["_parameters"] = {}
@@ -56,10 +63,14 @@ class Module(Hooked, Saved, Converted):
     # ---- calling
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if (
-            self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks or self._plain_backward_hooks
+            self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
+            or self._plain_backward_hooks
             or global_hooks.around_calls or self._compiled_call is not None
         ):
-            return call_with_hooks(self, args, kwargs) if self._compiled_call is None else self._compiled_call(*args, **kwargs)
+            return (
+                call_with_hooks(self, args, kwargs) if self._compiled_call is None
+                else self._compiled_call(*args, **kwargs)
+            )
         return self.forward(*args, **kwargs)
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
@@ -93,7 +104,10 @@ class Module(Hooked, Saved, Converted):
             return
         if parameters is not None and name in parameters:
             if value is not None:
-                raise ArgumentError(f"cannot assign '{type(value).__name__}' object to parameter '{name}' (weft.nn.Parameter or None required)")
+                raise ArgumentError(
+                    f"cannot assign '{type(value).__name__}' object to parameter '{name}' (weft.nn.Parameter or "
+                    "None required)"
+                )
             self.register_parameter(name, None)
             return
         modules = fields.get("_modules")
@@ -105,7 +119,10 @@ class Module(Hooked, Saved, Converted):
             return
         if modules is not None and name in modules:
             if value is not None:
-                raise ArgumentError(f"cannot assign '{type(value).__name__}' object to child module '{name}' (weft.nn.Module or None required)")
+                raise ArgumentError(
+                    f"cannot assign '{type(value).__name__}' object to child module '{name}' (weft.nn.Module or "
+                    "None required)"
+                )
             modules[name] = value
             return
         buffers = fields.get("_buffers")
@@ -117,7 +134,9 @@ class Module(Hooked, Saved, Converted):
             return
         if buffers is not None and name in buffers:
             if value is not None and not isinstance(value, Tensor):
-                raise ArgumentError(f"cannot assign '{type(value).__name__}' object to buffer '{name}' (weft.Tensor or None required)")
+                raise ArgumentError(
+                    f"cannot assign '{type(value).__name__}' object to buffer '{name}' (weft.Tensor or None required)"
+                )
             buffers[name] = value
             return
         object.__setattr__(self, name, value)
@@ -159,22 +178,30 @@ class Module(Hooked, Saved, Converted):
 
     # ---- registration
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter under a name. Raises for names that are taken, empty or dotted, and for tensors that are not leaves."""
+        """Add a parameter under a name. Raises for names that are taken, empty or dotted, and for tensors
+        that are not leaves."""
         self._check_name(name, "_parameters", "parameter")
         if param is None:
             self._parameters[name] = None
             return
         if not isinstance(param, Parameter):
-            raise ArgumentError(f"cannot assign '{type(param).__name__}' object to parameter '{name}' (weft.nn.Parameter or None required)")
+            raise ArgumentError(
+                f"cannot assign '{type(param).__name__}' object to parameter '{name}' (weft.nn.Parameter or "
+                "None required)"
+            )
         if param.grad_fn is not None:
-            raise ValueProblem(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly.")
+            raise ValueProblem(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly."
+            )
         self._parameters[name] = global_hooks.registered(global_hooks.parameter_registration, self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is state but no parameter; persistent ones are part of state_dict."""
         self._check_name(name, "_buffers", "buffer")
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise ArgumentError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (weft Tensor or None required)")
+            raise ArgumentError(
+                f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (weft Tensor or None required)"
+            )
         self._buffers[name] = global_hooks.registered(global_hooks.buffer_registration, self, name, tensor)
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
@@ -210,7 +237,8 @@ class Module(Hooked, Saved, Converted):
         return found
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Put a module in the place of a dotted name; with strict, only where there is one. Raises AttributeError, ValueProblem."""
+        """Put a module in the place of a dotted name; with strict, only where there is one.
+        Raises AttributeError, ValueProblem."""
         if not target:
             raise ValueProblem("Cannot set the submodule without a target name!")
         path, _, name = target.rpartition(".")
@@ -258,7 +286,9 @@ class Module(Hooked, Saved, Converted):
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
-    def named_modules(self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
         """(dotted name, module) of this module and all below."""
         memo = set() if memo is None else memo
         if self in memo:
@@ -270,7 +300,9 @@ class Module(Hooked, Saved, Converted):
             if module is not None:
                 yield from module.named_modules(memo, f"{prefix}{'.' if prefix else ''}{name}", remove_duplicate)
 
-    def _named_members(self, table: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
+    def _named_members(
+        self, table: str, prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
         owners = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
         for path, module in owners:
@@ -285,7 +317,9 @@ class Module(Hooked, Saved, Converted):
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
         """(dotted name, parameter), each once."""
         return self._named_members("_parameters", prefix, recurse, remove_duplicate)
 
@@ -294,7 +328,9 @@ class Module(Hooked, Saved, Converted):
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
         """(dotted name, buffer), each once."""
         return self._named_members("_buffers", prefix, recurse, remove_duplicate)
 
@@ -306,7 +342,10 @@ class Module(Hooked, Saved, Converted):
         extra = self.extra_repr()
         lines = [f"({name}): " + repr(module).replace("\n", "\n  ") for name, module in self._modules.items()]
         if not lines:
-            return f"{self._get_name()}({extra})" if "\n" not in extra else f"{self._get_name()}(\n  " + extra.replace("\n", "\n  ") + "\n)"
+            return (
+                f"{self._get_name()}({extra})" if "\n" not in extra
+                else f"{self._get_name()}(\n  " + extra.replace("\n", "\n  ") + "\n)"
+            )
         heads = extra.split("\n") if extra else []
         return f"{self._get_name()}(\n  " + "\n  ".join(heads + lines) + "\n)"
 

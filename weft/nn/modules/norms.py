@@ -28,16 +28,24 @@ class _Affine(Module):
 
 
 class LayerNorm(_Affine):
-    """Normalizes over the last dims: (x - mean) / sqrt(var + eps) * weight + bias. Source: Ba et al. (arXiv:1607.06450)."""
+    """Normalizes over the last dims: (x - mean) / sqrt(var + eps) * weight + bias.
+    Source: Ba et al. (arXiv:1607.06450)."""
 
     def __init__(
-        self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True, device: Any = None, dtype: Any = None
+        self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
+        device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__()
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.register_parameter("weight", Parameter(empty(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine else None)
-        self.register_parameter("bias", Parameter(empty(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine and bias else None)
+        self.register_parameter(
+            "weight",
+            Parameter(empty(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine else None,
+        )
+        self.register_parameter(
+            "bias",
+            Parameter(empty(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine and bias else None
+        )
         self.reset_parameters()
 
     def forward(self, input: Tensor) -> Tensor:
@@ -52,12 +60,16 @@ class RMSNorm(Module):
     """Divides by the root mean square over the last dims. Source: Zhang and Sennrich (arXiv:1910.07467)."""
 
     def __init__(
-        self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True, device: Any = None, dtype: Any = None
+        self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True, device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.register_parameter("weight", Parameter(empty(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine else None)
+        self.register_parameter(
+            "weight",
+            Parameter(empty(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine else None,
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -76,22 +88,27 @@ class GroupNorm(_Affine):
     """Normalizes groups of channels of [n, c, ...]. Source: Wu and He (arXiv:1803.08494)."""
 
     def __init__(
-        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None, dtype: Any = None, *,
-        bias: bool = True,
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
+        dtype: Any = None, *, bias: bool = True,
     ) -> None:
         super().__init__()
         if num_channels % num_groups:
             raise ValueProblem(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            self.register_parameter(name, Parameter(empty((num_channels,), dtype=dtype, device=device)) if wanted else None)
+            self.register_parameter(
+                name, Parameter(empty((num_channels,), dtype=dtype, device=device)) if wanted else None
+            )
         self.reset_parameters()
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )
 
 
 class LocalResponseNorm(Module):

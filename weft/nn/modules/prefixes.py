@@ -7,7 +7,8 @@ from typing import Any
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Take a prefix (such as "module.", which wrappers add) off the names that have it, in place, also in the metadata. The order stays."""
+    """Take a prefix (such as "module.", which wrappers add) off the names that have it, in place, also in the metadata.
+    The order stays."""
     for key in list(state_dict):
         state_dict[key.removeprefix(prefix)] = state_dict.pop(key)
     metadata: dict[str, Any] = getattr(state_dict, "_metadata", {})

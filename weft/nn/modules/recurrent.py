@@ -22,30 +22,38 @@ States = tuple[Tensor, ...]
 
 
 class RNNBase(Module):
-    """What the recurrent layers share. Parameters: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, with `_reverse` for the way back.
+    """What the recurrent layers share. Parameters: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0,
+    with `_reverse` for the way back.
 
-    input: [l, n, input_size], [n, l, input_size] with batch_first, [l, input_size], or a PackedSequence. Returns the outputs of the last layer
-    [l, n, directions * size] and the last states [layers * directions, n, size].
+    input: [l, n, input_size], [n, l, input_size] with batch_first, [l, input_size], or a PackedSequence.
+    Returns the outputs of the last layer [l, n, directions * size] and the last states [layers * directions, n, size].
     """
 
     _gates = 1
     _state_count = 1
 
     def __init__(
-        self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None,
+        self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__()
         if isinstance(dropout, bool) or not 0 <= dropout <= 1:
-            raise ValueProblem("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
+            raise ValueProblem(
+                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
+            )
         if hidden_size <= 0:
             raise ValueProblem("hidden_size must be greater than zero")
         if num_layers <= 0:
             raise ValueProblem("num_layers must be greater than zero")
         if not 0 <= proj_size < hidden_size:
-            raise ValueProblem("proj_size has to be a non-negative integer, smaller than hidden_size (zero to disable projections)")
+            raise ValueProblem(
+                "proj_size has to be a non-negative integer, smaller than hidden_size (zero to disable projections)"
+            )
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
-        self.bias, self.batch_first, self.dropout, self.bidirectional, self.proj_size = bias, batch_first, float(dropout), bidirectional, proj_size
+        self.bias, self.batch_first, self.dropout, self.bidirectional, self.proj_size = (
+            bias, batch_first, float(dropout), bidirectional, proj_size
+        )
         size, rows = proj_size or hidden_size, self._gates * hidden_size
         for layer in range(num_layers):
             for end in self._ends():
@@ -56,7 +64,9 @@ class RNNBase(Module):
                 if proj_size:
                     shapes["weight_hr"] = (proj_size, hidden_size)
                 for name, shape in shapes.items():
-                    self.register_parameter(f"{name}_l{layer}{end}", Parameter(empty(shape, dtype=dtype, device=device)))
+                    self.register_parameter(
+                        f"{name}_l{layer}{end}", Parameter(empty(shape, dtype=dtype, device=device))
+                    )
         self.reset_parameters()
 
     def _ends(self) -> tuple[str, ...]:
@@ -64,7 +74,8 @@ class RNNBase(Module):
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
-        """The parameters of each layer (and direction): weight_ih, weight_hh, bias_ih, bias_hh, weight_hr, as far as there are such."""
+        """The parameters of each layer (and direction): weight_ih, weight_hh, bias_ih, bias_hh, weight_hr,
+        as far as there are such."""
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
         found = self._parameters
         places = [f"_l{layer}{end}" for layer in range(self.num_layers) for end in self._ends()]
@@ -90,12 +101,17 @@ class RNNBase(Module):
         else:
             if input.ndim not in (2, 3):
                 raise ShapeError(f"{self.mode}: Expected input to be 2D or 3D, got {input.ndim}D instead")
-            steps = aten.unsqueeze(input, 1) if input.ndim == 2 else aten.transpose(input, 0, 1) if self.batch_first else input
+            steps = (
+                aten.unsqueeze(input, 1) if input.ndim == 2 else aten.transpose(input, 0, 1) if self.batch_first
+                else input
+            )
             self._check_ranks(input, states or ())
             if input.ndim == 2 and states is not None:
                 states = tuple(aten.unsqueeze(s, 1) for s in states)
         if steps.shape[-1] != self.input_size:
-            raise StateError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {steps.shape[-1]}")
+            raise StateError(
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {steps.shape[-1]}"
+            )
         if states is not None and modes.capture is None:
             self._check_states(steps, states)
         out, last = self._layers(steps, states if states is not None else self._zeros(steps), lengths)
@@ -151,7 +167,9 @@ class RNNBase(Module):
                 steps = F.dropout(steps, self.dropout, self.training)
         return steps, tuple(aten.stack(tuple(kind), 0) for kind in zip(*lasts, strict=True))
 
-    def _scan(self, steps: Tensor, state: States, name: str, is_backwards: bool, lengths: Tensor | None) -> tuple[Tensor, States]:
+    def _scan(
+        self, steps: Tensor, state: States, name: str, is_backwards: bool, lengths: Tensor | None
+    ) -> tuple[Tensor, States]:
         """One layer in one direction. Sequences that have ended (by lengths, [n]) keep their state and give zeros."""
         gates = aten.unbind(aten.linear(steps, getattr(self, f"weight_ih{name}"), self._optional(f"bias_ih{name}")), 0)
         outs: list[Tensor] = []
@@ -191,13 +209,15 @@ class RNN(RNNBase):
     """Elman's network: h' = act(W_ih x + b_ih + W_hh h + b_hh)."""
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, device: Any = None, dtype: Any = None,
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, device: Any = None,
+        dtype: Any = None,
     ) -> None:
         if nonlinearity not in ("tanh", "relu"):
             raise ValueProblem(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
         super().__init__(
-            f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
+            f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            bidirectional, 0, device, dtype)
         self.nonlinearity = nonlinearity
 
     @overridable
@@ -206,20 +226,26 @@ class RNN(RNNBase):
         return out, hidden
 
     def _step(self, gates: Tensor, state: States, name: str) -> States:
-        return (rnn_step(gates, state[0], getattr(self, f"weight_hh{name}"), self._optional(f"bias_hh{name}"), self.nonlinearity),)
+        return (rnn_step(
+            gates, state[0], getattr(self, f"weight_hh{name}"), self._optional(f"bias_hh{name}"), self.nonlinearity
+        ),)
 
 
 class LSTM(RNNBase):
-    """Long short-term memory; states are (h, c). Source: Hochreiter and Schmidhuber (1997); projections: Sak et al. (arXiv:1402.1128)."""
+    """Long short-term memory; states are (h, c). Source: Hochreiter and Schmidhuber (1997);
+    projections: Sak et al. (arXiv:1402.1128)."""
 
     _gates = 4
     _state_count = 2
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
-        bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None,
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None,
     ) -> None:
-        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype)
+        super().__init__(
+            "LSTM", input_size, hidden_size, num_layers, bias, batch_first,
+            dropout, bidirectional, proj_size, device, dtype,
+        )
 
     @overridable
     def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Any, tuple[Tensor, Tensor]]:
@@ -228,19 +254,23 @@ class LSTM(RNNBase):
 
     def _step(self, gates: Tensor, state: States, name: str) -> States:
         return lstm_step(
-            gates, state[0], state[1], getattr(self, f"weight_hh{name}"), self._optional(f"bias_hh{name}"), self._optional(f"weight_hr{name}"))
+            gates, state[0], state[1], getattr(self, f"weight_hh{name}"), self._optional(f"bias_hh{name}"),
+            self._optional(f"weight_hr{name}"))
 
 
 class GRU(RNNBase):
-    """Gated recurrent units. Source: Cho et al. (arXiv:1406.1078), with the reset gate applied after the matrix product."""
+    """Gated recurrent units. Source: Cho et al. (arXiv:1406.1078), with the reset gate applied after
+    the matrix product."""
 
     _gates = 3
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
-        bidirectional: bool = False, device: Any = None, dtype: Any = None,
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, device: Any = None, dtype: Any = None,
     ) -> None:
-        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
+        super().__init__(
+            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
+        )
 
     @overridable
     def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:

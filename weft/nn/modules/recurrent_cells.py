@@ -68,7 +68,10 @@ class _Cell(Module):
         batch = aten.unsqueeze(input, 0) if is_single else input
         shape = (batch.shape[0], self.hidden_size)
         with on_device(input.device):
-            ready = tuple([aten.zeros(shape, dtype=input.dtype) if s is None else aten.unsqueeze(s, 0) if is_single else s for s in states])
+            ready = tuple([
+                aten.zeros(shape, dtype=input.dtype) if s is None else aten.unsqueeze(s, 0) if is_single else s
+                for s in states
+            ])
         if modes.capture is None:
             self._check(batch, ready)
         return aten.linear(batch, self.weight_ih, self.bias_ih), is_single, ready
@@ -81,7 +84,9 @@ class _Cell(Module):
             if state.dims[0] != batch.dims[0]:
                 raise ShapeError(f"Input batch size {batch.dims[0]} doesn't match hidden{i} batch size {state.dims[0]}")
             if state.dims[1] != self.hidden_size:
-                raise ShapeError(f"hidden{i} has inconsistent hidden_size: got {state.dims[1]}, expected {self.hidden_size}")
+                raise ShapeError(
+                    f"hidden{i} has inconsistent hidden_size: got {state.dims[1]}, expected {self.hidden_size}"
+                )
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}{'' if self.bias else ', bias=False'}"
@@ -91,7 +96,8 @@ class RNNCell(_Cell):
     """h' = act(W_ih x + b_ih + W_hh h + b_hh). input: [n, input_size] or [input_size]."""
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None, dtype: Any = None
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None,
+        dtype: Any = None,
     ) -> None:
         if nonlinearity not in ("tanh", "relu"):
             raise ValueProblem(f"Unknown nonlinearity: {nonlinearity}")
@@ -113,7 +119,9 @@ class LSTMCell(_Cell):
 
     _gates = 4
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, device, dtype)
 
     @overridable
@@ -128,7 +136,9 @@ class GRUCell(_Cell):
 
     _gates = 3
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, device, dtype)
 
     @overridable

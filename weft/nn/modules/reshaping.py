@@ -54,7 +54,9 @@ class Unfold(Module):
 class Fold(Module):
     """The adjoint of Unfold: columns [n, c * window, places] added up into [n, c, *output_size]."""
 
-    def __init__(self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
+    def __init__(
+        self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+    ) -> None:
         super().__init__()
         self.output_size, self.kernel_size = output_size, kernel_size
         self.dilation, self.padding, self.stride = dilation, padding, stride
@@ -63,8 +65,10 @@ class Fold(Module):
         return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:
-        return (f"output_size={self.output_size}, kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, "
-                f"stride={self.stride}")
+        return (
+            f"output_size={self.output_size}, kernel_size={self.kernel_size}, dilation={self.dilation}, "
+            f"padding={self.padding}, stride={self.stride}"
+        )
 
 
 class PixelShuffle(Module):
@@ -118,12 +122,18 @@ class Upsample(Module):
     ) -> None:
         super().__init__()
         self.name = type(self).__name__
-        self.size, self.mode, self.align_corners, self.recompute_scale_factor = size, mode, align_corners, recompute_scale_factor
+        self.size, self.mode, self.align_corners, self.recompute_scale_factor = (
+            size, mode, align_corners, recompute_scale_factor
+        )
         is_sequence = isinstance(scale_factor, (tuple, list))
-        self.scale_factor = tuple(map(float, scale_factor)) if is_sequence else float(scale_factor) if scale_factor else None
+        self.scale_factor = (
+            tuple(map(float, scale_factor)) if is_sequence else float(scale_factor) if scale_factor else None
+        )
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor)
+        return F.interpolate(
+            input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
+        )
 
     def extra_repr(self) -> str:
         how = f"scale_factor={self.scale_factor}" if self.scale_factor is not None else f"size={self.size}"

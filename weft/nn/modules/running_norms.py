@@ -22,17 +22,25 @@ class _RunningNorm(Module):
     _ranks: tuple[int, ...] = ()
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
-        device: Any = None, dtype: Any = None, *, bias: bool = True,
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:
         super().__init__()
         self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
         self.track_running_stats = track_running_stats
         for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            self.register_parameter(name, Parameter(empty((num_features,), dtype=dtype, device=device)) if wanted else None)
-        self.register_buffer("running_mean", zeros((num_features,), dtype=dtype, device=device) if track_running_stats else None)
-        self.register_buffer("running_var", ones((num_features,), dtype=dtype, device=device) if track_running_stats else None)
-        self.register_buffer("num_batches_tracked", zeros((), dtype=dt.int64, device=device) if track_running_stats else None)
+            self.register_parameter(
+                name, Parameter(empty((num_features,), dtype=dtype, device=device)) if wanted else None
+            )
+        self.register_buffer(
+            "running_mean", zeros((num_features,), dtype=dtype, device=device) if track_running_stats else None
+        )
+        self.register_buffer(
+            "running_var", ones((num_features,), dtype=dtype, device=device) if track_running_stats else None
+        )
+        self.register_buffer(
+            "num_batches_tracked", zeros((), dtype=dt.int64, device=device) if track_running_stats else None
+        )
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
@@ -57,13 +65,15 @@ class _RunningNorm(Module):
             raise ValueProblem(f"expected {wanted} input (got {input.ndim}D input)")
 
     def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool, missing_keys: list[str],
-        unexpected_keys: list[str], error_msgs: list[str],
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:
         key = prefix + "num_batches_tracked"  # version 1 did not have it
         if local_metadata.get("version") in (None, 1) and self.track_running_stats and key not in state_dict:
             state_dict[key] = aten.zeros((), dtype=dt.int64)  # load_state_dict made a copy
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
 
     def extra_repr(self) -> str:
         return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
@@ -81,10 +91,14 @@ class BatchNorm(_RunningNorm):
             if self.momentum is None:
                 return self._with_plain_average(input)
         mean, variance = (self.running_mean, self.running_var) if updates or not by_batch else (None, None)
-        return F.batch_norm(input, mean, variance, self.weight, self.bias, by_batch, 0.0 if self.momentum is None else self.momentum, self.eps)
+        return F.batch_norm(
+            input, mean, variance, self.weight, self.bias, by_batch,
+            0.0 if self.momentum is None else self.momentum, self.eps,
+        )
 
     def _with_plain_average(self, input: Tensor) -> Tensor:
-        """momentum=None: the running statistics are the mean over all batches. An empty one has no statistics, and changes nothing."""
+        """momentum=None: the running statistics are the mean over all batches. An empty one has no statistics,
+        and changes nothing."""
         with no_grad():
             mean, variance = aten.clone(self.running_mean), aten.clone(self.running_var)
         out = F.batch_norm(input, mean, variance, self.weight, self.bias, True, 1.0, self.eps)
@@ -118,8 +132,8 @@ class BatchNorm3d(BatchNorm):
 
 class _InstanceNorm(_RunningNorm):
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False,
-        device: Any = None, dtype: Any = None, *, bias: bool = True,
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
+        track_running_stats: bool = False, device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
@@ -129,12 +143,14 @@ class _InstanceNorm(_RunningNorm):
         batch = input.unsqueeze(0) if is_single else input
         by_input = self.training or not self.track_running_stats
         out = F.instance_norm(
-            batch, self.running_mean, self.running_var, self.weight, self.bias, by_input, 0.0 if self.momentum is None else self.momentum, self.eps)
+            batch, self.running_mean, self.running_var, self.weight, self.bias, by_input,
+            0.0 if self.momentum is None else self.momentum, self.eps)
         return out.squeeze(0) if is_single else out
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Each channel of each sample of [n, c, l] normalized over its places. Source: Ulyanov et al. (arXiv:1607.08022)."""
+    """Each channel of each sample of [n, c, l] normalized over its places.
+    Source: Ulyanov et al. (arXiv:1607.08022)."""
 
     _ranks = (2, 3)
 

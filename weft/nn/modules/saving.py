@@ -87,7 +87,9 @@ class Saved:
         raise StateError("Reached a code path in Module.set_extra_state() that should never be called.")
 
     # ---- loading
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> IncompatibleKeys:
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
         """Copy a state_dict in (with assign, take its tensors over). Returns missing and unexpected keys.
 
         Raises StateError that lists them when strict, and all size mismatches in any case; then nothing was loaded.
@@ -102,33 +104,43 @@ class Saved:
         _load(self, given, "", getattr(state_dict, "_metadata", None), assign, missing, unexpected, errors, copies)
         if strict:
             if unexpected:
-                errors.insert(0, "Unexpected key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in unexpected)))
+                errors.insert(
+                    0, "Unexpected key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in unexpected))
+                )
             if missing:
                 errors.insert(0, "Missing key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in missing)))
         if errors:
-            raise StateError("Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors)))
+            raise StateError(
+                "Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors))
+            )
         with no_grad():
             for copy_in in copies:
                 copy_in()
         return IncompatibleKeys(missing, unexpected)
 
     def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool, missing_keys: list[str],
-        unexpected_keys: list[str], error_msgs: list[str],
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:
-        """Load this module's own tensors; subclasses may override it and call it. Copies wait until the whole state_dict has been checked."""
+        """Load this module's own tensors; subclasses may override it and call it.
+        Copies wait until the whole state_dict has been checked."""
         for hook in list(self._load_state_dict_pre_hooks.values()):
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         copies = local_metadata.get("copies", [])
         persistent = ((n, b) for n, b in self._buffers.items() if n not in self._non_persistent_buffers_set)
-        own = {name: value for name, value in itertools.chain(self._parameters.items(), persistent) if value is not None}
+        own = {
+            name: value for name, value in itertools.chain(self._parameters.items(), persistent) if value is not None
+        }
         for name, value in own.items():
             key = prefix + name
             if key not in state_dict:
                 if strict:
                     missing_keys.append(key)
                 continue
-            self._load_one(name, key, value, state_dict[key], local_metadata.get("assign_to_params_buffers", False), error_msgs, copies)
+            self._load_one(
+                name, key, value, state_dict[key], local_metadata.get("assign_to_params_buffers", False), error_msgs,
+                copies,
+            )
         self._load_extra(state_dict, prefix + _EXTRA, strict, missing_keys, unexpected_keys, copies)
         if strict:
             unexpected_keys.extend(k for k in state_dict if self._is_unexpected(k, prefix, own))
@@ -142,27 +154,38 @@ class Saved:
         head, dot, _ = key[len(prefix) :].partition(".")
         return head not in self._modules if dot else head not in own
 
-    def _load_one(self, name: str, key: str, value: Tensor, given: Any, assign: bool, errors: list[str], copies: list[Callable[[], None]]) -> None:
+    def _load_one(
+        self, name: str, key: str, value: Tensor, given: Any, assign: bool, errors: list[str],
+        copies: list[Callable[[], None]],
+    ) -> None:
         if not isinstance(given, Tensor):
-            errors.append(f'While copying the parameter named "{key}", expected weft.Tensor or Tensor-like object from checkpoint but received '
-                          f"{type(given)}")
+            errors.append(
+                f'While copying the parameter named "{key}", expected weft.Tensor or Tensor-like object from '
+                'checkpoint but received '
+                f"{type(given)}"
+            )
             return
         if value.ndim == 0 and given.ndim == 1 and given.dims[0] == 1:
             given = given[0]
         if tuple(given.dims) != tuple(value.dims):
-            errors.append(f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in current model is "
-                          f"{value.shape}.")
+            errors.append(
+                f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, "
+                f"the shape in current model is {value.shape}."
+            )
             return
         copies.append(lambda: self._assign(name, value, given) if assign else _copy(value, given))
 
     def _assign(self, name: str, value: Tensor, given: Tensor) -> None:
         if isinstance(value, Parameter):
-            self._parameters[name] = given if isinstance(given, Parameter) else Parameter(given, requires_grad=value.requires_grad)
+            self._parameters[name] = (
+                given if isinstance(given, Parameter) else Parameter(given, requires_grad=value.requires_grad)
+            )
         else:
             self._buffers[name] = given
 
     def _load_extra(
-        self, state: Mapping[str, Any], key: str, strict: bool, missing: list[str], unexpected: list[str], copies: list[Callable[[], None]]
+        self, state: Mapping[str, Any], key: str, strict: bool, missing: list[str], unexpected: list[str],
+        copies: list[Callable[[], None]],
     ) -> None:
         wants = type(self).set_extra_state is not Saved.set_extra_state
         if wants and key in state:
@@ -178,18 +201,22 @@ def _copy(value: Tensor, given: Tensor) -> None:
 
 
 def _load(
-    module: Any, state: Mapping[str, Any], prefix: str, metadata: Any, assign: bool, missing: list[str], unexpected: list[str],
-    errors: list[str], copies: list[Callable[[], None]],
+    module: Any, state: Mapping[str, Any], prefix: str, metadata: Any, assign: bool, missing: list[str],
+    unexpected: list[str], errors: list[str], copies: list[Callable[[], None]],
 ) -> None:
     local = dict((metadata or {}).get(prefix[:-1], {}), copies=copies, assign_to_params_buffers=assign)
     module._load_from_state_dict(state, prefix, local, True, missing, unexpected, errors)
     for name, child in module._modules.items():
         if child is not None:
             below = f"{prefix}{name}."
-            _load(child, OrderedDict((k, v) for k, v in state.items() if k.startswith(below)), below, metadata, assign, missing, unexpected,
-                  errors, copies)
+            _load(
+                child, OrderedDict((k, v) for k, v in state.items() if k.startswith(below)), below, metadata, assign,
+                missing, unexpected, errors, copies,
+            )
     found = IncompatibleKeys(missing, unexpected)
     for hook in list(module._load_state_dict_post_hooks.values()):
         if hook(module, found) is not None:
-            raise StateError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, if "
-                             "incompatible_keys need to be modified, it should be done inplace.")
+            raise StateError(
+                "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, "
+                "if incompatible_keys need to be modified, it should be done inplace."
+            )

@@ -31,12 +31,15 @@ def get_total_norm(
     total: Tensor = aten.linalg_vector_norm(aten.stack(tuple(norms)), float(norm_type))
     if error_if_nonfinite and not aten.isfinite(total).item():
         raise StateError(
-            f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, so it cannot be clipped. To disable this error "
+            f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, "
+            "so it cannot be clipped. To disable this error "
             "and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`")
     return total
 
 
-def clip_grads_with_norm_(parameters: Parameters, max_norm: Any, total_norm: Tensor, foreach: bool | None = None) -> None:
+def clip_grads_with_norm_(
+    parameters: Parameters, max_norm: Any, total_norm: Tensor, foreach: bool | None = None
+) -> None:
     """Scale the gradients in place as if their total norm were `total_norm`, so that it is at most max_norm."""
     with no_grad():
         coefficient = aten.clamp(max_norm / (total_norm + 1e-6), max=1.0)
@@ -45,7 +48,8 @@ def clip_grads_with_norm_(parameters: Parameters, max_norm: Any, total_norm: Ten
 
 
 def clip_grad_norm_(
-    parameters: Parameters, max_norm: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+    parameters: Parameters, max_norm: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
 ) -> Tensor:
     """Scale the gradients in place so that their total norm is at most max_norm. Returns the norm before."""
     listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)

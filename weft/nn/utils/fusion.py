@@ -23,7 +23,8 @@ def fuse_conv_bn_eval(conv: M, bn: Module, transpose: bool = False) -> M:
 
 
 def fuse_linear_bn_eval(linear: M, bn: Module) -> M:
-    """A linear layer that computes bn(linear(x)). Both must be in evaluation mode. Raises ValueProblem where their sizes do not fit."""
+    """A linear layer that computes bn(linear(x)). Both must be in evaluation mode.
+    Raises ValueProblem where their sizes do not fit."""
     fused = _copied(linear, bn)
     if bn.num_features not in (1, fused.out_features):
         raise ValueProblem("To fuse, linear.out_features == bn.num_features or bn.num_features == 1")
@@ -33,15 +34,16 @@ def fuse_linear_bn_eval(linear: M, bn: Module) -> M:
 
 
 def fuse_conv_bn_weights(
-    conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None, bn_b: Tensor | None,
-    transpose: bool = False,
+    conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None,
+    bn_b: Tensor | None, transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
     """Weight and bias of the convolution that does the work of both."""
     return _fused(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, 1 if transpose else 0)
 
 
 def fuse_linear_bn_weights(
-    linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None, bn_b: Tensor | None
+    linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None,
+    bn_b: Tensor | None,
 ) -> tuple[Parameter, Parameter]:
     """Weight and bias of the linear layer that does the work of both."""
     return _fused(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, 0)
@@ -56,7 +58,8 @@ def _copied(layer: Any, bn: Any) -> Any:
 
 
 def _fused(
-    weight: Tensor, bias: Tensor | None, mean: Tensor, variance: Tensor, eps: float, scale: Tensor | None, shift: Tensor | None, dim: int
+    weight: Tensor, bias: Tensor | None, mean: Tensor, variance: Tensor, eps: float, scale: Tensor | None,
+    shift: Tensor | None, dim: int,
 ) -> tuple[Parameter, Parameter]:
     factor = aten.rsqrt(variance + eps)
     factor = factor if scale is None else scale * factor
@@ -64,4 +67,6 @@ def _fused(
     moved = moved if shift is None else moved + shift
     lined = aten.reshape(factor, tuple(-1 if d == dim else 1 for d in range(weight.ndim)))
     new_weight, new_bias = (weight * lined).to(weight.dtype), moved.to(weight.dtype if bias is None else bias.dtype)
-    return Parameter(new_weight.detach(), weight.requires_grad), Parameter(new_bias.detach(), weight.requires_grad if bias is None else bias.requires_grad)
+    return Parameter(new_weight.detach(), weight.requires_grad), Parameter(
+        new_bias.detach(), weight.requires_grad if bias is None else bias.requires_grad
+    )

@@ -12,7 +12,8 @@ M = TypeVar("M", bound=Module)
 
 
 def skip_init(module_cls: type[M], *args: Any, **kwargs: Any) -> M:
-    """`module_cls(*args, **kwargs)` with any values in its parameters, for those who load them at once. The class must take `device`."""
+    """`module_cls(*args, **kwargs)` with any values in its parameters, for those who load them at once.
+    The class must take `device`."""
     if not issubclass(module_cls, Module):
         raise StateError(f"Expected a Module; got {module_cls}")
     if "device" not in inspect.signature(module_cls).parameters:

@@ -13,7 +13,8 @@ from weft.types import dtype as dt
 
 
 class PackedSequence(NamedTuple):
-    """Steps of sequences in falling order of length: data [sum of lengths, ...], batch_sizes [steps] (int64), and the orders of the batch."""
+    """Steps of sequences in falling order of length: data [sum of lengths, ...], batch_sizes [steps] (int64),
+    and the orders of the batch."""
 
     data: Tensor
     batch_sizes: Tensor
@@ -79,7 +80,9 @@ class PackedSequence(NamedTuple):
         return PackedSequence(self.data, self.batch_sizes)
 
 
-def pad_sequence(sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Tensor:
+def pad_sequence(
+    sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Tensor:
     """Sequences [l_i, ...] as one tensor [max l, n, ...], or [n, max l, ...] with batch_first."""
     if not isinstance(sequences, Iterable):
         raise StateError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}")
@@ -101,22 +104,31 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
     return [aten.narrow(aten.select(rows, 0, i), 0, 0, length) for i, length in enumerate(lengths.tolist())]
 
 
-def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
-    """Padded sequences [max l, n, ...] as a PackedSequence. Raises StateError for lengths that are not positive or, if enforced, not falling."""
+def pack_padded_sequence(
+    input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
+    """Padded sequences [max l, n, ...] as a PackedSequence. Raises StateError for lengths that are not positive or,
+    if enforced, not falling."""
     counts = [int(n) for n in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
     if not counts:
         raise StateError("Cannot pack empty tensors: there are no lengths")
     if min(counts) <= 0:
-        raise StateError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0")
+        raise StateError(
+            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+        )
     steps = aten.transpose(input, 0, 1) if batch_first else input
     if len(counts) != steps.shape[1]:
-        raise StateError(f"Expected `len(lengths)` to be equal to batch_size, but got {len(counts)} (batch_size={steps.shape[1]})")
+        raise StateError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {len(counts)} (batch_size={steps.shape[1]})"
+        )
     order = list(range(len(counts))) if enforce_sorted else sorted(range(len(counts)), key=lambda i: -counts[i])
     falling = [counts[i] for i in order]
     if falling != sorted(falling, reverse=True):
         raise StateError(
-            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass `enforce_sorted=False` to "
-            "pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do not need ONNX exportability.")
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. "
+            "You can pass `enforce_sorted=False` to "
+            "pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do not need ONNX "
+            "exportability.")
     sorted_indices = None if enforce_sorted else tensor(order, dtype=dt.int64)
     if sorted_indices is not None:
         steps = aten.index_select(steps, 1, sorted_indices)
@@ -134,7 +146,8 @@ def pad_packed_sequence(
     steps = len(sizes) if total_length is None else total_length
     if steps < len(sizes):
         raise ValueProblem(
-            f"Expected total_length to be at least the length of the longest sequence in input, but got total_length={total_length} and max "
+            "Expected total_length to be at least the length of the longest sequence in input, "
+            f"but got total_length={total_length} and max "
             f"sequence length being {len(sizes)}")
     batch, trailing = sizes[0], sequence.data.ndim - 1
     rows = []

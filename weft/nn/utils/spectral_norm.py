@@ -18,11 +18,14 @@ M = TypeVar("M", bound=Module)
 
 
 class SpectralNorm:
-    """The hook before forward that makes the weight of `<name>_orig`; `<name>_u` and `<name>_v` are its singular vectors so far."""
+    """The hook before forward that makes the weight of `<name>_orig`;
+    `<name>_u` and `<name>_v` are its singular vectors so far."""
 
     def __init__(self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         if n_power_iterations <= 0:
-            raise ValueProblem(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
+            raise ValueProblem(
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            )
         self.name, self.dim, self.n_power_iterations, self.eps = name, dim, n_power_iterations, eps
 
     def as_matrix(self, weight: Tensor) -> Tensor:
@@ -47,10 +50,14 @@ class SpectralNorm:
         setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
 
 
-def spectral_norm(module: M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> M:
-    """Divide a parameter, seen as a matrix with `dim` first, by its greatest singular value before each forward. Returns the module.
+def spectral_norm(
+    module: M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> M:
+    """Divide a parameter, seen as a matrix with `dim` first, by its greatest singular value before each forward.
+    Returns the module.
 
-    The value comes of n_power_iterations steps of power iteration at each forward in training mode. The parameter is then `<name>_orig`.
+    The value comes of n_power_iterations steps of power iteration at each forward in training mode.
+    The parameter is then `<name>_orig`.
     """
     if key_of_hook(module, SpectralNorm, name) is not None:
         raise StateError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
@@ -61,8 +68,10 @@ def spectral_norm(module: M, name: str = "weight", n_power_iterations: int = 1, 
     if weight is None:
         raise ValueProblem(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
     if is_lazy(weight):
-        raise ValueProblem("The module passed to `SpectralNorm` can't have uninitialized parameters. Make sure to run the dummy forward before applying "
-                           "spectral normalization")
+        raise ValueProblem(
+            "The module passed to `SpectralNorm` can't have uninitialized parameters. Make sure to run the dummy "
+            "forward before applying spectral normalization"
+        )
     with no_grad():
         rows, columns = hook.as_matrix(weight).shape
         u = F.normalize(aten.randn((rows,), dtype=weight.dtype), dim=0, eps=eps)

@@ -37,14 +37,17 @@ def norm_except_dim(v: Tensor, dim: int) -> Tensor:
 
 
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
-    """Replace a parameter by its length `<name>_g` (one for each index of `dim`, one in all for None) and direction `<name>_v`. Returns the module."""
+    """Replace a parameter by its length `<name>_g` (one for each index of `dim`, one in all for None)
+    and direction `<name>_v`. Returns the module."""
     if key_of_hook(module, WeightNorm, name) is not None:
         raise StateError(f"Cannot register two weight_norm hooks on the same parameter {name}")
     hook = WeightNorm(name, -1 if dim is None else dim)
     weight = getattr(module, name)
     if is_lazy(weight):
-        raise ValueProblem("The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy forward before applying "
-                           "weight normalization")
+        raise ValueProblem(
+            "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy forward "
+            "before applying weight normalization"
+        )
     del module._parameters[name]
     module.register_parameter(f"{name}_g", Parameter(norm_except_dim(weight, hook.dim).detach().clone()))
     module.register_parameter(f"{name}_v", Parameter(weight.detach()))
@@ -67,5 +70,9 @@ def remove_weight_norm(module: M, name: str = "weight") -> M:
 
 
 def key_of_hook(module: Module, kind: type, name: str) -> int | None:
-    """Under which number a module has a hook before forward of this kind for the parameter `name`; None where it has none."""
-    return next((key for key, hook in module._forward_pre_hooks.items() if isinstance(hook, kind) and getattr(hook, "name", None) == name), None)
+    """Under which number a module has a hook before forward of this kind for the parameter `name`;
+    None where it has none."""
+    return next((
+        key for key, hook in module._forward_pre_hooks.items()
+        if isinstance(hook, kind) and getattr(hook, "name", None) == name
+    ), None)

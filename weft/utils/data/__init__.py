@@ -1,4 +1,5 @@
-"""Data sets, samplers and the loader, with PyTorch's names. Workers are threads: NumPy releases the interpreter while it computes and reads."""
+"""Data sets, samplers and the loader, with PyTorch's names. Workers are threads: NumPy releases the interpreter
+while it computes and reads."""
 
 from weft.utils.data.collate import default_collate, default_convert
 from weft.utils.data.dataset import (
@@ -23,7 +24,7 @@ from weft.utils.data.sampler import (
 )
 
 __all__ = [
-    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler", "IterableDataset", "RandomSampler", "Sampler",
-    "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "default_collate",
-    "default_convert", "get_worker_info", "random_split",
+    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler", "IterableDataset",
+    "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset",
+    "WeightedRandomSampler", "default_collate", "default_convert", "get_worker_info", "random_split",
 ]

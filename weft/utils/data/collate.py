@@ -38,7 +38,9 @@ def default_collate(batch: Sequence[Any]) -> Any:
         if any(len(sample) != len(first) for sample in batch):
             raise StateError("each element in list of batch should be of equal size")
         return [default_collate(field) for field in zip(*batch, strict=True)]
-    raise ArgumentError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}")
+    raise ArgumentError(
+        f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}"
+    )
 
 
 def _of_kind(first: Mapping[Any, Any], fields: dict[Any, Any]) -> Any:

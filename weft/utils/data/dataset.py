@@ -73,7 +73,10 @@ class StackDataset(Dataset[Any]):
         named = self.datasets if isinstance(self.datasets, dict) else dict(enumerate(self.datasets))
         columns: dict[Any, list[Any]] = {}
         for name, dataset in named.items():
-            found = list(dataset.__getitems__(indices)) if hasattr(dataset, "__getitems__") else [dataset[i] for i in indices]
+            found = (
+                list(dataset.__getitems__(indices)) if hasattr(dataset, "__getitems__")
+                else [dataset[i] for i in indices]
+            )
             if len(found) != len(indices):
                 raise ValueProblem(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(found)}")
             columns[name] = found
@@ -139,7 +142,8 @@ class Subset(Dataset[T]):
 
 
 def random_split(dataset: Dataset[T], lengths: Sequence[float], generator: Generator | None = None) -> list[Subset[T]]:
-    """Disjoint random subsets of these lengths, or of these shares of the whole (what rounding leaves over goes to the first ones)."""
+    """Disjoint random subsets of these lengths, or of these shares of the whole (what rounding leaves over goes
+    to the first ones)."""
     total = len(dataset)  # type: ignore[arg-type]
     counts = _counts(list(lengths), total)
     if sum(counts) != total:

@@ -12,19 +12,24 @@ from weft.utils.data.sampler import Sampler
 
 
 class DistributedSampler(Sampler[int]):
-    """The indices rank, rank + num_replicas, ... of an order that all replicas agree on: shuffled by seed + epoch (see set_epoch), or as it is.
+    """The indices rank, rank + num_replicas, ... of an order that all replicas agree on: shuffled by seed + epoch
+    (see set_epoch), or as it is.
 
-    All parts have one length: some samples are visited twice, or left out with drop_last. weft has no process groups, so both numbers must be given.
+    All parts have one length: some samples are visited twice, or left out with drop_last. weft has no process groups,
+    so both numbers must be given.
     """
 
     def __init__(
-        self, dataset: Sized, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True, seed: int = 0, drop_last: bool = False
+        self, dataset: Sized, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True,
+        seed: int = 0, drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
             raise ValueProblem("DistributedSampler: weft has no process groups to ask; give num_replicas= and rank=")
         if not 0 <= rank < num_replicas:
             raise ValueProblem(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
-        self.dataset, self.num_replicas, self.rank, self.epoch, self.drop_last = dataset, num_replicas, rank, 0, drop_last
+        self.dataset, self.num_replicas, self.rank, self.epoch, self.drop_last = (
+            dataset, num_replicas, rank, 0, drop_last
+        )
         self.shuffle, self.seed = shuffle, seed
         count = len(dataset)
         self.num_samples = count // num_replicas if drop_last else math.ceil(count / num_replicas)

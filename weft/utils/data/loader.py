@@ -23,7 +23,8 @@ _FIXED = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "data
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """Who a worker thread is: its number, how many there are, a seed of its own (another one in each iteration), and the data set."""
+    """Who a worker thread is: its number, how many there are, a seed of its own (another one in each iteration),
+    and the data set."""
 
     id: int
     num_workers: int
@@ -44,39 +45,53 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 class DataLoader(Generic[T]):
-    """Iterates over batches. num_workers > 0 loads on that many threads, `prefetch_factor` batches ahead each; the order stays the same."""
+    """Iterates over batches. num_workers > 0 loads on that many threads, `prefetch_factor` batches ahead each;
+    the order stays the same."""
 
     def __init__(
-        self, dataset: Dataset[T] | Sequence[T], batch_size: int | None = 1, shuffle: bool | None = None, sampler: Iterable[int] | None = None,
-        batch_sampler: Iterable[list[int]] | None = None, num_workers: int = 0, collate_fn: Collate | None = None, pin_memory: bool = False,
-        drop_last: bool = False, timeout: float = 0, worker_init_fn: Callable[[int], None] | None = None, multiprocessing_context: Any = None,
-        generator: Generator | None = None, *, prefetch_factor: int | None = None, persistent_workers: bool = False, pin_memory_device: str = "",
-        in_order: bool = True,
+        self, dataset: Dataset[T] | Sequence[T], batch_size: int | None = 1, shuffle: bool | None = None,
+        sampler: Iterable[int] | None = None, batch_sampler: Iterable[list[int]] | None = None, num_workers: int = 0,
+        collate_fn: Collate | None = None, pin_memory: bool = False, drop_last: bool = False, timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None, multiprocessing_context: Any = None,
+        generator: Generator | None = None, *, prefetch_factor: int | None = None, persistent_workers: bool = False,
+        pin_memory_device: str = "", in_order: bool = True,
     ) -> None:
         if num_workers < 0:
-            raise ValueProblem("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
+            raise ValueProblem(
+                "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
+            )
         if timeout < 0:
             raise ValueProblem("timeout option should be non-negative")
         if sampler is not None and shuffle:
             raise ValueProblem("sampler option is mutually exclusive with shuffle")
         items: Any = dataset
         self.dataset = items
-        self.num_workers, self.timeout, self.worker_init_fn, self.generator = num_workers, timeout, worker_init_fn, generator
+        self.num_workers, self.timeout, self.worker_init_fn, self.generator = (
+            num_workers, timeout, worker_init_fn, generator
+        )
         if num_workers == 0 and prefetch_factor is not None:
-            raise ValueProblem("prefetch_factor option could only be specified in multiprocessing. Let num_workers > 0 to enable multiprocessing, otherwise "
-                               "set prefetch_factor to None.")
+            raise ValueProblem(
+                "prefetch_factor option could only be specified in multiprocessing. Let num_workers > 0 to enable "
+                "multiprocessing, otherwise set prefetch_factor to None."
+            )
         if prefetch_factor is not None and prefetch_factor < 0:
             raise ValueProblem("prefetch_factor option should be non-negative")
         if num_workers == 0 and persistent_workers:
             raise ValueProblem("persistent_workers option needs num_workers > 0")
         self.prefetch_factor = 2 if prefetch_factor is None and num_workers > 0 else prefetch_factor
-        self.pin_memory, self.pin_memory_device, self.persistent_workers = pin_memory, pin_memory_device, persistent_workers
+        self.pin_memory, self.pin_memory_device, self.persistent_workers = (
+            pin_memory, pin_memory_device, persistent_workers
+        )
         self.multiprocessing_context, self.in_order = multiprocessing_context, in_order
         self.is_iterable = isinstance(dataset, IterableDataset)
         if self.is_iterable and (shuffle or sampler is not None or batch_sampler is not None):
-            raise ValueProblem("DataLoader with IterableDataset: expected unspecified shuffle, sampler and batch_sampler options")
+            raise ValueProblem(
+                "DataLoader with IterableDataset: expected unspecified shuffle, sampler and batch_sampler options"
+            )
         if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-            raise ValueProblem("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+            raise ValueProblem(
+                "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+            )
         if batch_size is None and drop_last:
             raise ValueProblem("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
         self.drop_last = drop_last
@@ -105,7 +120,8 @@ class DataLoader(Generic[T]):
         return len(self._order)
 
     def __iter__(self) -> Iterator[Any]:
-        seed = int(aten.randint(0, 2**63 - 1, (), generator=self.generator))  # drawn also without workers: the order is the same with them
+        # drawn also without workers: the order is the same with them
+        seed = int(aten.randint(0, 2**63 - 1, (), generator=self.generator))
         if self.is_iterable:
             return self._stream() if self.num_workers == 0 else self._streams_ahead(seed)
         chosen = iter(self._order)
@@ -185,7 +201,9 @@ class _Worker:
     def __init__(self, loader: DataLoader[Any], number: int, seed: int, streams: bool = False) -> None:
         self.loader, self.number, self.seed = loader, number, seed
         self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.done: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue((loader.prefetch_factor or 1) if streams else 0)
+        self.done: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(
+            (loader.prefetch_factor or 1) if streams else 0
+        )
         self.stopped = False
         self.grad_mode = modes.grad
         self.thread = threading.Thread(target=self._stream if streams else self._serve, daemon=True)

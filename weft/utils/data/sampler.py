@@ -38,13 +38,16 @@ class RandomSampler(Sampler[int]):
     """A random order, new each time; with replacement, num_samples independent draws."""
 
     def __init__(
-        self, data_source: Sized, replacement: bool = False, num_samples: int | None = None, generator: Generator | None = None
+        self, data_source: Sized, replacement: bool = False, num_samples: int | None = None,
+        generator: Generator | None = None,
     ) -> None:
         if not isinstance(replacement, bool):
             raise ArgumentError(f"replacement should be a boolean value, but got replacement={replacement}")
         if num_samples is not None and (not isinstance(num_samples, int) or num_samples <= 0):
             raise ValueProblem(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
-        self.data_source, self.replacement, self._num_samples, self.generator = data_source, replacement, num_samples, generator
+        self.data_source, self.replacement, self._num_samples, self.generator = (
+            data_source, replacement, num_samples, generator
+        )
 
     @property
     def num_samples(self) -> int:
@@ -82,12 +85,16 @@ class SubsetRandomSampler(Sampler[int]):
 class WeightedRandomSampler(Sampler[int]):
     """num_samples draws with probabilities in proportion to the weights."""
 
-    def __init__(self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Generator | None = None) -> None:
+    def __init__(
+        self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Generator | None = None
+    ) -> None:
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
             raise ValueProblem(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
         self.weights = as_tensor(weights, dtype=dt.float64)
         if self.weights.ndim != 1:
-            raise ValueProblem(f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}")
+            raise ValueProblem(
+                f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}"
+            )
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
 
     def __iter__(self) -> Iterator[int]:

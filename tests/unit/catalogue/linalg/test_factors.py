@@ -1,4 +1,5 @@
-"""LU, eigenvalues of any square matrix, attempts that report, and what follows from them: products give the matrix back, gradients agree with differences."""
+"""LU, eigenvalues of any square matrix, attempts that report, and what follows from them: products give the matrix
+back, gradients agree with differences."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def test_factors_of_a_matrix(dims: tuple[int, ...], complex: bool, rng: Rng) -> 
     P, L, U = weft.linalg.lu(A)
     _close(P @ L @ U, A)
     assert weft.equal(L.triu(1), weft.zeros_like(L)) and weft.equal(U.tril(-1), weft.zeros_like(U))
-    assert bool((L.abs() <= (2**0.5 if complex else 1) + 1e-12).all())  # of complex numbers the sum of both parts decides which row comes up
+    # of complex numbers the sum of both parts decides which row comes up
+    assert bool((L.abs() <= (2**0.5 if complex else 1) + 1e-12).all())
     LU, pivots = weft.linalg.lu_factor(A)
     assert pivots.dtype is weft.int32
     for got, expected in zip(weft.lu_unpack(LU, pivots), (P, L, U), strict=True):
@@ -52,7 +54,9 @@ def test_systems_by_factors(complex: bool, rng: Rng) -> None:
     _close(weft.linalg.lu_solve(*factors, B.t(), left=False, adjoint=True) @ A.mH, B.t().expand(2, 4, 3))
     _close(weft.linalg.solve_ex(A, B).result, weft.linalg.solve(A, B))
     _close(weft.linalg.inv_ex(A).inverse, weft.linalg.inv(A))
-    assert gradcheck(lambda a, b: weft.linalg.solve_ex(a, b)[0], (A.clone().requires_grad_(), B.clone().requires_grad_()))
+    assert gradcheck(
+        lambda a, b: weft.linalg.solve_ex(a, b)[0], (A.clone().requires_grad_(), B.clone().requires_grad_())
+    )
 
 
 def test_what_fails_is_reported(rng: Rng) -> None:
@@ -61,7 +65,9 @@ def test_what_fails_is_reported(rng: Rng) -> None:
     good, bad = weft.eye(3), weft.diag(weft.tensor([1.0, -1.0, 1.0]))
     L, info = weft.linalg.cholesky_ex(weft.stack([good, bad]))
     assert info.tolist() == [0, 2] and weft.equal(L[0], good)
-    for refused in (lambda: weft.linalg.cholesky_ex(bad, check_errors=True), lambda: weft.linalg.lu_factor_ex(singular, check_errors=True)):
+    for refused in (lambda: weft.linalg.cholesky_ex(bad, check_errors=True), lambda: weft.linalg.lu_factor_ex(
+        singular, check_errors=True
+    )):
         with pytest.raises(weft.linalg.LinAlgError):
             refused()
     M = _tensor(rng, 3, 3)

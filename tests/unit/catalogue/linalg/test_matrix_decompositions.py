@@ -1,4 +1,5 @@
-"""Factorizations and functions of matrices: what they must satisfy, and their derivatives where the generated tests cannot look (complex, singular)."""
+"""Factorizations and functions of matrices: what they must satisfy, and their derivatives where the generated tests
+cannot look (complex, singular)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ def matrices(rng: np.random.Generator, *shape: int, is_complex: bool = False) ->
 
 
 @pytest.mark.parametrize("is_complex", [False, True])
-@pytest.mark.parametrize("mode,shape", [("reduced", (4, 2)), ("reduced", (2, 3, 3)), ("reduced", (2, 4)), ("complete", (3, 4))])
+@pytest.mark.parametrize(
+    "mode,shape", [("reduced", (4, 2)), ("reduced", (2, 3, 3)), ("reduced", (2, 4)), ("complete", (3, 4))]
+)
 def test_qr_is_orthonormal_times_triangular(rng, is_complex, mode, shape):
     A = matrices(rng, *shape, is_complex=is_complex)
     Q, R = weft.linalg.qr(A, mode)
@@ -52,7 +55,9 @@ def test_eigh_reads_the_triangle_it_is_told_to(rng):
     A = rng.normal(size=(3, 3))
     for triangle, kept in (("L", np.tril(A)), ("U", np.triu(A))):
         symmetric = kept + kept.T - np.diag(np.diag(A))
-        np.testing.assert_allclose(weft.linalg.eigvalsh(weft.from_numpy(A), triangle).numpy(), np.linalg.eigvalsh(symmetric), atol=1e-10)
+        np.testing.assert_allclose(
+            weft.linalg.eigvalsh(weft.from_numpy(A), triangle).numpy(), np.linalg.eigvalsh(symmetric), atol=1e-10
+        )
 
 
 def test_a_determinant_has_a_gradient_at_singular_matrices(rng):
@@ -60,7 +65,9 @@ def test_a_determinant_has_a_gradient_at_singular_matrices(rng):
     rows[2] = rows[0] + rows[1]
     A = weft.from_numpy(rows).requires_grad_()
     (slope,) = weft.autograd.grad(weft.linalg.det(A), A)
-    cofactors = [[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(rows, i, 0), j, 1)) for j in range(3)] for i in range(3)]
+    cofactors = [
+        [(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(rows, i, 0), j, 1)) for j in range(3)] for i in range(3)
+    ]
     np.testing.assert_allclose(slope.numpy(), cofactors, atol=1e-9)
 
 
@@ -69,7 +76,9 @@ def test_a_determinant_has_a_gradient_at_singular_matrices(rng):
 def test_pseudoinverses_meet_the_conditions_of_moore_and_penrose(rng, is_complex, shape):
     A = matrices(rng, *shape, is_complex=is_complex)
     P = weft.linalg.pinv(A)
-    for x, y in ((A @ P @ A, A), (P @ A @ P, P), ((A @ P).transpose(-2, -1).conj(), A @ P), ((P @ A).transpose(-2, -1).conj(), P @ A)):
+    for x, y in ((A @ P @ A, A), (P @ A @ P, P), ((A @ P).transpose(-2, -1).conj(), A @ P), (
+        (P @ A).transpose(-2, -1).conj(), P @ A
+    )):
         np.testing.assert_allclose(x.detach().numpy(), y.detach().numpy(), atol=1e-9)
     assert weft.autograd.gradcheck(lambda a: weft.linalg.pinv(a), (A,))
 
@@ -108,5 +117,9 @@ def test_a_chain_is_multiplied_in_any_order(rng):
 def test_the_transforms_undo_each_other(rng):
     x = weft.from_numpy(rng.normal(size=(3, 4, 5)) + 1j * rng.normal(size=(3, 4, 5)))
     for norm in (None, "ortho", "forward"):
-        np.testing.assert_allclose(weft.fft.ifft2(weft.fft.fft2(x, norm=norm), norm=norm).numpy(), x.numpy(), atol=1e-12)
-        np.testing.assert_allclose(weft.fft.ifftn(weft.fft.fftn(x, norm=norm), norm=norm).numpy(), x.numpy(), atol=1e-12)
+        np.testing.assert_allclose(
+            weft.fft.ifft2(weft.fft.fft2(x, norm=norm), norm=norm).numpy(), x.numpy(), atol=1e-12
+        )
+        np.testing.assert_allclose(
+            weft.fft.ifftn(weft.fft.fftn(x, norm=norm), norm=norm).numpy(), x.numpy(), atol=1e-12
+        )

@@ -67,8 +67,10 @@ def test_cross_entropy_of_classes(rng, reduction, smoothing, weighted):
     loss = (1 - smoothing) * -picked * w[t] + smoothing / c * -(logs * w[None, :, None]).sum(1)
     loss = np.where(keep, loss, 0)
     expected = {"none": loss, "sum": loss.sum(), "mean": loss.sum() / (w[t] * keep).sum()}[reduction]
-    got = F.cross_entropy(tensor(x), weft.tensor(t), tensor(w) if weighted else None, ignore_index=ignored, reduction=reduction,
-                          label_smoothing=smoothing)
+    got = F.cross_entropy(
+        tensor(x), weft.tensor(t), tensor(w) if weighted else None, ignore_index=ignored, reduction=reduction,
+        label_smoothing=smoothing,
+    )
     close(got, expected)
 
 
@@ -115,7 +117,9 @@ def test_layer_norm_and_its_second_derivative(rng):
         (h,) = weft.autograd.grad((g * g).sum(), [t])
         return g, h
 
-    for got, expected in zip(second(lambda t: F.layer_norm(t, (5,), tensor(w), tensor(b))), second(reference), strict=True):
+    for got, expected in (
+        zip(second(lambda t: F.layer_norm(t, (5,), tensor(w), tensor(b))), second(reference), strict=True)
+    ):
         close(got, expected.detach().numpy(), 1e-8)
 
 
@@ -128,15 +132,22 @@ def test_batch_norm_moves_its_statistics(rng):
     close(mean, 0.25 * m.reshape(3))
     close(var, 0.75 + 0.25 * x.var((0, 2), ddof=1))
     assert not mean.requires_grad
-    close(F.batch_norm(tensor(x), mean, var), (x - mean.numpy()[None, :, None]) / np.sqrt(var.numpy()[None, :, None] + 1e-5))
+    close(
+        F.batch_norm(tensor(x), mean, var),
+        (x - mean.numpy()[None, :, None]) / np.sqrt(var.numpy()[None, :, None] + 1e-5),
+    )
 
 
 def test_half_precision_is_computed_in_float32(rng):
     x = weft.tensor(rng.normal(size=(3, 4000)), dtype=weft.float32)
-    for f in (lambda t: weft.softmax(t, 1), lambda t: F.layer_norm(t, (4000,)), lambda t: F.gelu(t), lambda t: t @ t.t()):
+    for f in (
+        (lambda t: weft.softmax(t, 1), lambda t: F.layer_norm(t, (4000,)), lambda t: F.gelu(t), lambda t: t @ t.t())
+    ):
         half = f(x.half())
         assert half.dtype is weft.float16
-        np.testing.assert_allclose(half.float().numpy(), f(x.half().float()).half().float().numpy(), rtol=2e-3, atol=1e-6)
+        np.testing.assert_allclose(
+            half.float().numpy(), f(x.half().float()).half().float().numpy(), rtol=2e-3, atol=1e-6
+        )
 
 
 # ---- windows
@@ -157,7 +168,9 @@ def test_convolution_against_loops(rng):
     y = rng.normal(size=expected.shape)
     back = F.conv_transpose2d(tensor(y), tensor(w), None, s, p, (0, 0), groups, d).numpy()
     whole = (y * (expected - b[None, :, None, None])).sum()
-    np.testing.assert_allclose((back * x[:, :, : back.shape[2], : back.shape[3]]).sum() if back.shape == x.shape else whole, whole)
+    np.testing.assert_allclose(
+        (back * x[:, :, : back.shape[2], : back.shape[3]]).sum() if back.shape == x.shape else whole, whole
+    )
 
 
 def test_pooling(rng):
@@ -174,7 +187,10 @@ def test_padding_modes(rng):
     x = rng.normal(size=(2, 3, 5))
     for mode, name in (("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")):
         np.testing.assert_array_equal(F.pad(tensor(x), (2, 1), mode).numpy(), np.pad(x, [(0, 0), (0, 0), (2, 1)], name))
-    np.testing.assert_array_equal(F.pad(tensor(x), (1, -2, 0, 1), value=3.0).numpy(), np.pad(x[..., :-2], [(0, 0), (0, 1), (1, 0)], constant_values=3.0))
+    np.testing.assert_array_equal(
+        F.pad(tensor(x), (1, -2, 0, 1), value=3.0).numpy(),
+        np.pad(x[..., :-2], [(0, 0), (0, 1), (1, 0)], constant_values=3.0),
+    )
 
 
 def test_linear_interpolation_hits_the_corners(rng):
@@ -188,8 +204,10 @@ def test_linear_interpolation_hits_the_corners(rng):
 
 
 def test_matmul_of_any_ranks(rng):
-    shapes = [((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((5, 2, 3), (3,)), ((3,), (5, 3, 2)),
-              ((2, 3), (5, 3, 4)), ((5, 1, 2, 3), (4, 3, 2)), ((0, 2, 3), (3, 2)), ((2, 0), (0, 3))]
+    shapes = [
+        ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((5, 2, 3), (3,)),
+        ((3,), (5, 3, 2)), ((2, 3), (5, 3, 4)), ((5, 1, 2, 3), (4, 3, 2)), ((0, 2, 3), (3, 2)), ((2, 0), (0, 3)),
+    ]
     for a, b in shapes:
         x, y = rng.normal(size=a), rng.normal(size=b)
         close(tensor(x) @ tensor(y), x @ y)

@@ -32,7 +32,9 @@ def test_grid_sample_is_a_bilinear_lookup(rng, corners):
         np.testing.assert_allclose(got[n, :, i, j], looked_up(image[n], *at), atol=1e-12)
 
 
-@pytest.mark.parametrize("mode,padding", list(itertools.product(["bilinear", "nearest", "bicubic"], ["zeros", "border", "reflection"])))
+@pytest.mark.parametrize(
+    "mode,padding", list(itertools.product(["bilinear", "nearest", "bicubic"], ["zeros", "border", "reflection"]))
+)
 def test_the_identity_grid_gives_the_image_back(rng, mode, padding):
     image = weft.from_numpy(rng.normal(size=(1, 2, 4, 3)))
     grid = F.affine_grid(weft.eye(2, 3, dtype=weft.float64).unsqueeze(0), (1, 2, 4, 3), align_corners=False)
@@ -51,7 +53,9 @@ def test_embedding_bag_is_a_loop_over_bags(rng, mode):
     table, index = rng.normal(size=(6, 3)), rng.integers(0, 6, 9)
     starts = np.array([0, 2, 2, 7])
     padding = int(index[3])
-    got = F.embedding_bag(weft.from_numpy(index), weft.from_numpy(table), weft.from_numpy(starts), mode=mode, padding_idx=padding).numpy()
+    got = F.embedding_bag(
+        weft.from_numpy(index), weft.from_numpy(table), weft.from_numpy(starts), mode=mode, padding_idx=padding
+    ).numpy()
     for b, (start, end) in enumerate(itertools.pairwise([*starts, 9])):
         rows = table[[i for i in index[start:end] if i != padding]]
         expected = {"sum": np.sum, "mean": np.mean, "max": np.max}[mode](rows, 0) if len(rows) else np.zeros(3)
@@ -63,8 +67,12 @@ def test_embedding_bag_weighs_its_samples(rng):
     weights = weft.from_numpy(rng.normal(size=(3, 4))).requires_grad_()
     index = weft.from_numpy(rng.integers(0, 5, (3, 4)))
     out = F.embedding_bag(index, table, mode="sum", per_sample_weights=weights)
-    np.testing.assert_allclose(out.detach().numpy(), (table[index] * weights.unsqueeze(-1)).sum(1).detach().numpy(), atol=1e-12)
-    assert weft.autograd.gradcheck(lambda t, w: F.embedding_bag(index, t, mode="sum", per_sample_weights=w), (table, weights))
+    np.testing.assert_allclose(
+        out.detach().numpy(), (table[index] * weights.unsqueeze(-1)).sum(1).detach().numpy(), atol=1e-12
+    )
+    assert weft.autograd.gradcheck(
+        lambda t, w: F.embedding_bag(index, t, mode="sum", per_sample_weights=w), (table, weights)
+    )
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])

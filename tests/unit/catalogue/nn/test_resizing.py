@@ -33,11 +33,16 @@ def matrix(have: int, size: int, step: float, kernel: object, half: int) -> np.n
 
 
 @pytest.mark.parametrize("mode, kernel, half", [("bilinear", triangle, 1), ("bicubic", keys, 2)])
-def test_an_antialiased_image_is_the_sum_over_the_kernel(mode: str, kernel: object, half: int, rng: np.random.Generator) -> None:
+def test_an_antialiased_image_is_the_sum_over_the_kernel(
+    mode: str, kernel: object, half: int, rng: np.random.Generator
+) -> None:
     for _ in range(4):
         (h, w), (a, b) = (tuple(int(s) for s in rng.integers(2, 14, 2)) for _ in range(2))
         image = rng.normal(size=(2, 3, h, w))
-        rows, columns = (matrix(have, size, have / size, kernel, half) if have != size else np.eye(have) for have, size in ((h, a), (w, b)))
+        rows, columns = (
+            matrix(have, size, have / size, kernel, half) if have != size else np.eye(have)
+            for have, size in ((h, a), (w, b))
+        )
         found = F.interpolate(weft.from_numpy(image), (a, b), mode=mode, antialias=True)
         np.testing.assert_allclose(found.numpy(), rows @ image @ columns.T, rtol=1e-10, atol=1e-12)
         leaf = weft.from_numpy(image).requires_grad_()

@@ -132,7 +132,9 @@ def test_streams_do_not_depend_on_how_they_are_cut():
     g = Generator(seed=seed)
     parts = [aten.randn((n,), dtype=dt.float32, generator=g).data for n in (1, 0, 399, 600)]
     np.testing.assert_array_equal(np.concatenate(parts), whole)
-    np.testing.assert_array_equal(aten.randn((20, 50), dtype=dt.float32, generator=Generator(seed=seed)).data.reshape(-1), whole)
+    np.testing.assert_array_equal(
+        aten.randn((20, 50), dtype=dt.float32, generator=Generator(seed=seed)).data.reshape(-1), whole
+    )
 
 
 def test_integers_fill_their_range():

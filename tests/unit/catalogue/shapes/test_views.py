@@ -124,7 +124,9 @@ def test_attention_heads_keep_their_symbols_without_a_question():
         assert heads.dims == (s["B"], 4, s["S"], 8)
         assert heads.transpose(1, 2).reshape(s["B"], s["S"], 32).dims == (s["B"], s["S"], 32)
         assert x.reshape(-1, 96).dims == (s["B"] * s["S"], 96)
-        assert aten.scaled_dot_product_attention.overloads[0].decompose(heads, heads, heads, None, 0.0, True, None, False).dims == heads.dims
+        assert aten.scaled_dot_product_attention.overloads[0].decompose(
+            heads, heads, heads, None, 0.0, True, None, False
+        ).dims == heads.dims
         assert k.dims == v.dims
     assert not builder.env.guards
 
@@ -177,13 +179,19 @@ def test_scatters_replace_what_the_view_shows(rng):
     base = weft.from_numpy(x.copy())
     expected = x.copy()
     expected[:, 1] = 5
-    np.testing.assert_array_equal(weft.select_scatter(base, weft.full((3,), 5.0, dtype=weft.float64), 1, 1).numpy(), expected)
+    np.testing.assert_array_equal(
+        weft.select_scatter(base, weft.full((3,), 5.0, dtype=weft.float64), 1, 1).numpy(), expected
+    )
     expected = x.copy()
     expected[1:3:2] = -1
-    np.testing.assert_array_equal(weft.slice_scatter(base, weft.full((1, 4), -1.0, dtype=weft.float64), 0, 1, 3, 2).numpy(), expected)
+    np.testing.assert_array_equal(
+        weft.slice_scatter(base, weft.full((1, 4), -1.0, dtype=weft.float64), 0, 1, 3, 2).numpy(), expected
+    )
     expected = x.copy()
     np.fill_diagonal(expected, 7)
-    np.testing.assert_array_equal(weft.diagonal_scatter(base, weft.full((3,), 7.0, dtype=weft.float64)).numpy(), expected)
+    np.testing.assert_array_equal(
+        weft.diagonal_scatter(base, weft.full((3,), 7.0, dtype=weft.float64)).numpy(), expected
+    )
     np.testing.assert_array_equal(base.numpy(), x)
     with pytest.raises(ShapeError, match="expected src to have a size equal to the slice of self"):
         weft.select_scatter(base, weft.zeros(4, dtype=weft.float64), 1, 1)
@@ -196,7 +204,9 @@ def test_scatter_through_an_expanded_view_is_refused():
 
 def test_copies_own_their_memory():
     x = weft.zeros(2, 3)
-    for copy in (weft.view_copy(x, (6,)), weft.permute_copy(x, (1, 0)), weft.unbind_copy(x)[0], weft.view_copy(x.t(), (6,))):
+    for copy in (
+        (weft.view_copy(x, (6,)), weft.permute_copy(x, (1, 0)), weft.unbind_copy(x)[0], weft.view_copy(x.t(), (6,)))
+    ):
         copy.fill_(1)
         assert copy.is_contiguous()
     assert x.sum().item() == 0

@@ -1,4 +1,5 @@
-"""Spectra over several dims, orders of frequencies, windows, and short-time transforms, against NumPy and direct sums."""
+"""Spectra over several dims, orders of frequencies, windows, and short-time transforms,
+against NumPy and direct sums."""
 
 from __future__ import annotations
 
@@ -21,11 +22,16 @@ def test_several_dims(norm: str | None, rng: Rng) -> None:
     x = _tensor(rng, 3, 4, 5)
     z = weft.complex(x, _tensor(rng, 3, 4, 5))
     both: list[tuple[str, weft.Tensor, dict[str, Any], dict[str, Any]]] = [  # options here, and as NumPy names them
-        ("rfft2", x, {}, {}), ("rfftn", x, {"dim": (2, 0)}, {"axes": (2, 0)}), ("irfft2", z, {"s": (3, 7)}, {"s": (3, 7)}),
-        ("irfftn", z, {"dim": (0, 1)}, {"axes": (0, 1)}), ("hfft", z, {"n": 6}, {"n": 6}), ("ihfft", x, {"dim": 1}, {"axis": 1}),
+        ("rfft2", x, {}, {}), ("rfftn", x, {"dim": (2, 0)}, {"axes": (2, 0)}),
+        ("irfft2", z, {"s": (3, 7)}, {"s": (3, 7)}),
+        ("irfftn", z, {"dim": (0, 1)}, {"axes": (0, 1)}), ("hfft", z, {"n": 6}, {"n": 6}),
+        ("ihfft", x, {"dim": 1}, {"axis": 1}),
     ]
     for name, given, ours, theirs in both:
-        np.testing.assert_allclose(getattr(weft.fft, name)(given, norm=norm, **ours).numpy(), getattr(np.fft, name)(given.numpy(), norm=norm, **theirs), atol=1e-12)
+        np.testing.assert_allclose(
+            getattr(weft.fft, name)(given, norm=norm, **ours).numpy(),
+            getattr(np.fft, name)(given.numpy(), norm=norm, **theirs), atol=1e-12,
+        )
     assert weft.autograd.gradcheck(lambda v: weft.fft.rfftn(v).abs().sum(), x[:, :, :3].clone().requires_grad_())
 
 
@@ -39,7 +45,10 @@ def test_orders_of_frequencies(rng: Rng) -> None:
         assert weft.equal(weft.fft.ifftshift(weft.fft.fftshift(x, dim), dim), x)
 
 
-@pytest.mark.parametrize(("name", "expected"), [("hann", np.hanning), ("hamming", np.hamming), ("blackman", np.blackman), ("bartlett", np.bartlett)])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("hann", np.hanning), ("hamming", np.hamming), ("blackman", np.blackman), ("bartlett", np.bartlett)],
+)
 def test_windows(name: str, expected: Any, rng: Rng) -> None:
     make = getattr(weft, f"{name}_window")
     n = int(rng.integers(2, 9))
@@ -61,8 +70,12 @@ def test_short_time_transform_by_direct_sums(rng: Rng) -> None:
     full[(n - width) // 2 : (n - width) // 2 + width] = window.numpy()
     padded = np.pad(x.numpy(), n // 2, mode="reflect")
     frames = [np.fft.rfft(padded[i : i + n] * full) for i in range(0, len(padded) - n + 1, hop)]
-    np.testing.assert_allclose(weft.stft(x, n, hop, width, window, return_complex=True).numpy(), np.stack(frames, 1), atol=1e-12)
-    assert weft.autograd.gradcheck(lambda v: x[:9].stft(4, 2, window=v, return_complex=True), _tensor(rng, 4).requires_grad_())
+    np.testing.assert_allclose(
+        weft.stft(x, n, hop, width, window, return_complex=True).numpy(), np.stack(frames, 1), atol=1e-12
+    )
+    assert weft.autograd.gradcheck(
+        lambda v: x[:9].stft(4, 2, window=v, return_complex=True), _tensor(rng, 4).requires_grad_()
+    )
 
 
 @pytest.mark.parametrize("center", [False, True])
@@ -72,7 +85,9 @@ def test_a_signal_comes_back(center: bool, rng: Rng) -> None:
     back = spectrum.istft(8, 3, window=window, center=center, normalized=True)
     np.testing.assert_allclose(back.numpy(), x[:, : back.shape[1]].numpy(), atol=1e-12)
     assert spectrum.istft(8, 3, window=window, center=center, normalized=True, length=30).shape == (2, 30)
-    again = weft.compile(lambda v: v.stft(8, 3, window=window, center=center, return_complex=True).istft(8, 3, window=window, center=center))
+    again = weft.compile(lambda v: v.stft(8, 3, window=window, center=center, return_complex=True).istft(
+        8, 3, window=window, center=center
+    ))
     for n in (26, 32):
         y = _tensor(rng, 2, n)
         np.testing.assert_allclose(again(y).numpy(), y[:, : again(y).shape[1]].numpy(), atol=1e-12)
@@ -81,9 +96,12 @@ def test_a_signal_comes_back(center: bool, rng: Rng) -> None:
 def test_refused_short_time_transforms() -> None:
     x = weft.zeros(20)
     for refused in (
-        lambda: x.stft(8), lambda: x.stft(8, 2, 9, return_complex=True), lambda: x.stft(8, 2, window=weft.ones(5), return_complex=True),
+        lambda: x.stft(8), lambda: x.stft(8, 2, 9, return_complex=True),
+        lambda: x.stft(8, 2, window=weft.ones(5), return_complex=True),
         lambda: x[:4].stft(8, 2, center=False, return_complex=True), lambda: weft.istft(weft.ones(5, 3), 8),
-        lambda: weft.istft(x.stft(8, 8, window=weft.hann_window(8), return_complex=True), 8, 8, window=weft.hann_window(8)),
+        lambda: weft.istft(
+            x.stft(8, 8, window=weft.hann_window(8), return_complex=True), 8, 8, window=weft.hann_window(8)
+        ),
     ):
         with pytest.raises(RuntimeError, match=r"stft|fft"):
             refused()

@@ -1,4 +1,5 @@
-"""Values that are known exactly: the normal distribution's functions and modified Bessel functions at their edges, far out, and in every precision."""
+"""Values that are known exactly: the normal distribution's functions and modified Bessel functions at their edges,
+far out, and in every precision."""
 
 from __future__ import annotations
 
@@ -21,10 +22,16 @@ def _tensor(*values: float, dtype: weft.dtype = weft.float64) -> weft.Tensor:
 
 def test_normal_distribution(rng: Rng) -> None:
     x = rng.uniform(-5, 5, 50)
-    np.testing.assert_allclose(special.ndtr(weft.from_numpy(x)).numpy(), [math.erfc(-v / math.sqrt(2)) / 2 for v in x], rtol=1e-12)
+    np.testing.assert_allclose(
+        special.ndtr(weft.from_numpy(x)).numpy(), [math.erfc(-v / math.sqrt(2)) / 2 for v in x], rtol=1e-12
+    )
     p = rng.uniform(0, 1, 50)
-    np.testing.assert_allclose(special.ndtri(weft.from_numpy(p)).numpy(), [NormalDist().inv_cdf(v) for v in p], rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(special.log_ndtr(weft.from_numpy(x)).exp().numpy(), special.ndtr(weft.from_numpy(x)).numpy(), rtol=1e-12)
+    np.testing.assert_allclose(
+        special.ndtri(weft.from_numpy(p)).numpy(), [NormalDist().inv_cdf(v) for v in p], rtol=1e-9, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        special.log_ndtr(weft.from_numpy(x)).exp().numpy(), special.ndtr(weft.from_numpy(x)).numpy(), rtol=1e-12
+    )
     assert special.ndtri(_tensor(0.0, 0.5, 1.0)).tolist() == [-INF, 0, INF]
     assert special.ndtri(_tensor(-0.1, 1.1, NAN)).isnan().all()
 
@@ -52,10 +59,15 @@ def test_bessel_functions(dtype: weft.dtype, rng: Rng) -> None:
     close = {"rtol": {weft.float16: 2e-3, weft.float32: 2e-6, weft.float64: 1e-13}[dtype]}
     np.testing.assert_allclose(special.i0(wide).numpy(), np.i0(wide.numpy()), rtol=1e-13)
     for name in ("i0", "i0e", "i1", "i1e"):
-        np.testing.assert_allclose(getattr(special, name)(x).double().numpy(), getattr(special, name)(wide).numpy(), **close)
+        np.testing.assert_allclose(
+            getattr(special, name)(x).double().numpy(), getattr(special, name)(wide).numpy(), **close
+        )
     np.testing.assert_allclose((special.i1e(wide) * wide.abs().exp()).numpy(), special.i1(wide).numpy(), rtol=1e-13)
     h = 1e-6  # the derivative of i0 is i1
-    np.testing.assert_allclose(((special.i0(wide + h) - special.i0(wide - h)) / (2 * h)).numpy(), special.i1(wide).numpy(), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        ((special.i0(wide + h) - special.i0(wide - h)) / (2 * h)).numpy(),
+        special.i1(wide).numpy(), rtol=1e-6, atol=1e-6,
+    )
 
 
 def test_bessel_functions_far_out() -> None:
@@ -72,7 +84,9 @@ def test_compiled(rng: Rng) -> None:
     x = weft.from_numpy(rng.uniform(-25, 25, 30)).requires_grad_()
 
     def total(v: weft.Tensor) -> weft.Tensor:
-        return special.log_ndtr(v).sum() + special.i0e(v).sum() + special.i1e(v).sum() + special.ndtri(v.sigmoid()).sum()
+        return (
+            special.log_ndtr(v).sum() + special.i0e(v).sum() + special.i1e(v).sum() + special.ndtri(v.sigmoid()).sum()
+        )
 
     np.testing.assert_allclose(weft.compile(total)(x).item(), total(x).item(), rtol=1e-10)
     assert weft.autograd.gradcheck(lambda v: special.log_ndtr(v) + special.i1e(v), x)

@@ -251,7 +251,8 @@ def test_constants_round_once(type: object, dtype: type) -> None:
     drawn = [random.gauss(0, 1) * 10.0 ** random.randrange(-12, 12) for _ in range(200)]
     for x in [*drawn, 0.1, 1 / 3, 65519.0, 65520.0, 1e-7, 3e-41, 5e-46, 1e39, -1e39, math.inf, -0.0]:
         with numpy.errstate(over="ignore"):
-            x = float(numpy.float32(x)) if type is BF16 else x  # ml_dtypes goes through float32: it must not round twice
+            # ml_dtypes goes through float32: it must not round twice
+            x = float(numpy.float32(x)) if type is BF16 else x
             expected = float(numpy.asarray(x).astype(dtype))
         got = const(type, x).const
         assert got == expected and math.copysign(1, got) == math.copysign(1, expected), x

@@ -1,4 +1,5 @@
-"""The native matrix product against NumPy in float64: every layout, odd sizes, row splits, packing ahead, batches, other machines."""
+"""The native matrix product against NumPy in float64: every layout, odd sizes, row splits, packing ahead,
+batches, other machines."""
 
 from __future__ import annotations
 

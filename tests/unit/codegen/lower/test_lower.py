@@ -1,4 +1,5 @@
-"""Lowered graphs against NumPy: programs drawn at test time over dtypes, sizes (0, 1, odd), broadcasting, views, reductions."""
+"""Lowered graphs against NumPy: programs drawn at test time over dtypes, sizes (0, 1, odd), broadcasting,
+views, reductions."""
 
 from __future__ import annotations
 
@@ -121,7 +122,10 @@ def test_views(rng: np.random.Generator, name: str) -> None:
 
 def test_leaves(rng: np.random.Generator) -> None:
     x = draw(rng, (3, 7))
-    check(lambda x: (aten._iota(7) * x, x + aten.ones((7,)), aten.full((3, 1), 2.5) * x, aten.zeros((4,)), aten._iota(9)), x)
+    check(
+        lambda x: (aten._iota(7) * x, x + aten.ones((7,)), aten.full((3, 1), 2.5) * x, aten.zeros((4,)), aten._iota(9)),
+        x,
+    )
     check(lambda x: aten.t(aten.expand(aten._iota(3), (7, 3))) * x, x)
 
 
@@ -144,7 +148,10 @@ def test_a_chain_stays_one_kernel_and_its_view_readers_follow(rng: np.random.Gen
 
 
 def _random_program(rng: np.random.Generator) -> Callable[..., Any]:
-    steps = [(int(rng.integers(0, 9)), int(rng.integers(0, 100)), int(rng.integers(0, 100))) for _ in range(int(rng.integers(3, 14)))]
+    steps = [
+        (int(rng.integers(0, 9)), int(rng.integers(0, 100)), int(rng.integers(0, 100)))
+        for _ in range(int(rng.integers(3, 14)))
+    ]
 
     def program(*xs: Any) -> Any:
         values = list(xs)
@@ -164,7 +171,10 @@ def _random_program(rng: np.random.Generator) -> Callable[..., Any]:
             elif kind == 7:
                 out = aten.sum(a) * 0.01
             else:
-                out = aten.t(a) if a.ndim == 2 and a.dims[0] == a.dims[1] else a.unsqueeze(0) * 0.5 if a.ndim == 1 else a + 1
+                out = (
+                    aten.t(a) if a.ndim == 2 and a.dims[0] == a.dims[1] else a.unsqueeze(0) * 0.5 if a.ndim == 1
+                    else a + 1
+                )
             values.append(out)
             made.append(out)
         return tuple(made)
@@ -183,7 +193,9 @@ def test_narrow_targets(rng: np.random.Generator) -> None:
     x, w = draw(rng, (9, 45)), draw(rng, (45,))
     level = "x86-64-v3" if host_target().is_x86 else None
     target = x86_target(level) if level else host_target()
-    check(lambda x, w: ((x * w).exp(), (x * w).sum(1), x.sum(0), aten.argmax(x, 1)), x, w, tolerance=1e-4, target=target)
+    check(
+        lambda x, w: ((x * w).exp(), (x * w).sum(1), x.sum(0), aten.argmax(x, 1)), x, w, tolerance=1e-4, target=target
+    )
 
 
 def test_constant_sizes_are_not_part_of_a_function(rng: np.random.Generator) -> None:
@@ -207,16 +219,21 @@ def test_lowering_records_no_guard(rng: np.random.Generator) -> None:
 def test_products(rng: np.random.Generator, dtype: dt.DType) -> None:
     m, n, k, b = (int(v) for v in rng.choice(SIZES, 4))
     x, y = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype)
-    runner = check(lambda x, y: (aten.mm(x, y), aten.mm(aten.t(y), aten.t(x)), aten.mm(aten.t(x), x)), x, y, tolerance=1e-3)
-    assert not runner.foreign
+    runner = check(
+        lambda x, y: (aten.mm(x, y), aten.mm(aten.t(y), aten.t(x)), aten.mm(aten.t(x), x)), x, y, tolerance=1e-3
+    )
+    assert not runner.host_calls
     x, y = draw(rng, (b % 9, m, k), dtype), draw(rng, (b % 9, n, k), dtype)
     runner = check(lambda x, y: aten.bmm(x, aten.transpose(y, 1, 2)), x, y, tolerance=1e-3)
-    assert not runner.foreign
+    assert not runner.host_calls
 
 
 def test_a_batch_of_one_is_cut_by_rows(rng: np.random.Generator) -> None:
     x, y = draw(rng, (1, 300, 40)), draw(rng, (1, 40, 50))
-    runner = check(lambda x, y: (aten.bmm(x, y), aten.mm(aten.select(x, 0, 0), aten.select(y, 0, 0))), x, y, tolerance=1e-3, symbolic=False)
+    runner = check(
+        lambda x, y: (aten.bmm(x, y), aten.mm(aten.select(x, 0, 0), aten.select(y, 0, 0))), x, y, tolerance=1e-3,
+        symbolic=False,
+    )
     batched, single = runner.kernels
     assert batched.extent == single.extent > 1 and batched.function == single.function
 
@@ -230,7 +247,7 @@ def test_linear_layer_and_its_gradients(rng: np.random.Generator) -> None:
         return h, back.sum(0), aten.mm(aten.t(back), x), aten.mm(back, w)
 
     runner = check(layer, x, w, b, g, tolerance=1e-3)
-    assert not runner.foreign
+    assert not runner.host_calls
 
 
 @pytest.mark.parametrize("dim", [0, 1])
@@ -239,44 +256,56 @@ def test_cat(rng: np.random.Generator, dim: int, count: int) -> None:
     other = int(rng.integers(1, 40))
     parts = [draw(rng, tuple(n if d == dim else other for d in (0, 1))) for n in rng.integers(0, 30, count).tolist()]
     runner = check(lambda *xs: (aten.cat(xs, dim), aten.stack([xs[0] * 2, xs[0], xs[0]], dim)), *parts)
-    assert not runner.foreign
+    assert not runner.host_calls
 
 
 def test_scatters_and_copies(rng: np.random.Generator) -> None:
     x, row, column, block = draw(rng, (6, 9)), draw(rng, (9,)), draw(rng, (6,)), draw(rng, (3, 9))
     runner = check(lambda x, r, c, b: (
         aten.select_scatter(x, r, 0, 2), aten.select_scatter(x * 2, c, 1, -1), aten.slice_scatter(x, b, 0, 1, 6, 2),
-        aten.select_copy(x, 1, 3), aten.diagonal_scatter(x + 1, c, 0), aten.slice_scatter(aten.zeros((6, 9)), b, 0, 3, 6)), x, row, column, block)
-    assert not runner.foreign
+        aten.select_copy(x, 1, 3), aten.diagonal_scatter(x + 1, c, 0),
+        aten.slice_scatter(aten.zeros((6, 9)), b, 0, 3, 6)), x, row, column, block)
+    assert not runner.host_calls
 
 
 def test_pad(rng: np.random.Generator) -> None:
     x = draw(rng, (5, 7))
     runner = check(lambda x: (aten.constant_pad_nd(x, [1, 2, 0, 3], 1.5), aten.constant_pad_nd(x, [-1, 2], 0)), x)
-    assert not runner.foreign
+    assert not runner.host_calls
 
 
 def test_picking(rng: np.random.Generator) -> None:
     table, x = draw(rng, (11, 37)), draw(rng, (6, 5, 20))
     rows, ids = rng.integers(0, 11, (4, 3)), rng.integers(0, 5, 9)
     runner = check(lambda t, r: (aten.embedding(t, r), aten.embedding(aten.t(aten.t(t) * 2), r)), table, rows)
-    assert not runner.foreign
-    runner = check(lambda x, i: (aten.index_select(x, 1, i), aten.index_select(x, 2, i), aten.index_select(x, -3, i)), x, ids)
-    assert not runner.foreign
+    assert not runner.host_calls
+    runner = check(
+        lambda x, i: (aten.index_select(x, 1, i), aten.index_select(x, 2, i), aten.index_select(x, -3, i)), x, ids
+    )
+    assert not runner.host_calls
     for dim in (0, 1, 2):
         index = rng.integers(0, x.shape[dim], tuple(int(rng.integers(1, n + 1)) for n in x.shape))
         index32 = index.astype(np.int32)
-        runner = check(lambda x, i, j, dim=dim: (aten.gather(x, dim, i), aten.gather(aten.permute(x, (0, 1, 2)), dim, j)), x, index, index32, symbolic=False)
-        assert not runner.foreign
+        runner = check(
+            lambda x, i, j, dim=dim: (aten.gather(x, dim, i), aten.gather(aten.permute(x, (0, 1, 2)), dim, j)), x,
+            index, index32, symbolic=False,
+        )
+        assert not runner.host_calls
     wrapped, other = rng.integers(-5, 5, (4, 1)), rng.integers(-6, 5, 3)
-    runner = check(lambda x, i, j: (aten.index(x, [None, i]), aten.index(x, [j, i]), aten.index(x, [i])), x, wrapped, other, symbolic=False)
-    assert not runner.foreign
+    runner = check(
+        lambda x, i, j: (aten.index(x, [None, i]), aten.index(x, [j, i]), aten.index(x, [i])), x, wrapped, other,
+        symbolic=False,
+    )
+    assert not runner.host_calls
 
 
 @pytest.mark.parametrize("wrong", [-1, 11, 1 << 40])
 def test_bounds_are_checked(rng: np.random.Generator, wrong: int) -> None:
     table, rows = draw(rng, (11, 37)), rng.integers(0, 11, 20)
-    for program in (lambda t, r: aten.embedding(t, r) * 2, lambda t, r: aten.gather(t, 0, aten.unsqueeze(r, 1)), lambda t, r: aten.index_select(t, 1, r)):
+    for program in (
+        lambda t, r: aten.embedding(t, r) * 2, lambda t, r: aten.gather(t, 0, aten.unsqueeze(r, 1)),
+        lambda t, r: aten.index_select(t, 1, r),
+    ):
         graph, sizes = graph_of(program, table, rows)
         runner = Runner(graph)
         runner([table, rows], sizes)
@@ -290,11 +319,16 @@ def test_bounds_are_checked(rng: np.random.Generator, wrong: int) -> None:
 def test_rows_are_added_by_index(rng: np.random.Generator, dtype: dt.DType) -> None:
     width = int(rng.choice([1, 7, 16, 64, 100, 200]))
     base, rows, grad = draw(rng, (11, width), dtype), rng.integers(0, 11, (5, 6)), draw(rng, (5, 6, width), dtype)
-    runner = check(lambda g, r: (aten.embedding_dense_backward(g, r, 11, -1, False), aten.embedding_dense_backward(g * 2, r, 11, 3, False)), grad, rows)
-    assert not runner.foreign
+    runner = check(
+        lambda g, r: (
+            aten.embedding_dense_backward(g, r, 11, -1, False), aten.embedding_dense_backward(g * 2, r, 11, 3, False)
+        ),
+        grad, rows,
+    )
+    assert not runner.host_calls
     ids, source = rng.integers(0, 11, 20).astype(np.int32), draw(rng, (20, width), dtype)
     runner = check(lambda b, i, s: (aten.index_add(b * 2, 0, i, s), aten.index_add(b, 0, i, s * 3)), base, ids, source)
-    assert not runner.foreign
+    assert not runner.host_calls
 
 
 def test_gradients_of_slices_update_parts(rng: np.random.Generator) -> None:
@@ -307,7 +341,7 @@ def test_gradients_of_slices_update_parts(rng: np.random.Generator) -> None:
         return total * 2
 
     runner = check(program, *parts, symbolic=False)
-    assert not runner.foreign and all(k.function != "zeros" for k in runner.kernels)
+    assert not runner.host_calls and all(k.function != "zeros" for k in runner.kernels)
     adds = [n for n in runner.lowered.graph.nodes if n.op.base == "add"]
     assert len(adds) == 3 and all(n.outputs[0].tensor_type.dims == (5, 8) for n in adds)
 

@@ -52,9 +52,11 @@ for threads in (1, 2, 8):
 
     rng = np.random.default_rng(int({seed}))
     for _ in range(3):
-        loss = step(weft.from_numpy(rng.standard_normal((9, 3, 15, 14)).astype(np.float32)), weft.from_numpy(rng.integers(0, 7, 9)))
+        images = rng.standard_normal((9, 3, 15, 14)).astype(np.float32)
+        loss = step(weft.from_numpy(images), weft.from_numpy(rng.integers(0, 7, 9)))
     state = [loss, *model.state_dict().values()]
-    for length in (1, 15, 17, 64, 100, 1023, 1025, 2047, 2048, 5000):  # short of a block, between blocks, and past several
+    # short of a block, between blocks, and past several
+    for length in (1, 15, 17, 64, 100, 1023, 1025, 2047, 2048, 5000):
         rows = weft.from_numpy(rng.standard_normal((3, length)).astype(np.float32))
         state += [sums(rows, 1), sums(rows.T.contiguous(), 0)]
     print(hashlib.sha256(b"".join(t.detach().numpy().tobytes() for t in state)).hexdigest())
@@ -63,7 +65,10 @@ for threads in (1, 2, 8):
 
 def _bits(level: str, seed: int, cache: Path) -> list[str]:
     env = {**os.environ, "WEFT_CPU": level, "WEFT_BACKEND": "llvm", "WEFT_CACHE": str(cache)}
-    done = subprocess.run([sys.executable, "-c", STEPS.replace("{seed}", str(seed))], env=env, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", STEPS.replace("{seed}", str(seed))], env=env, capture_output=True, text=True,
+        timeout=300, check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 

@@ -11,8 +11,9 @@ import pytest
 import weft
 
 SCANS: dict[str, Callable[[Any, int], Any]] = {
-    "cumsum": lambda x, dim: x.cumsum(dim), "cumprod": lambda x, dim: x.cumprod(dim), "both": lambda x, dim: x.cumsum(dim).cumprod(0),
-    "of a view": lambda x, dim: x.transpose(0, 2).cumsum(dim), "returns": lambda x, dim: x.flip(dim).cumsum(dim).flip(dim),
+    "cumsum": lambda x, dim: x.cumsum(dim), "cumprod": lambda x, dim: x.cumprod(dim),
+    "both": lambda x, dim: x.cumsum(dim).cumprod(0), "of a view": lambda x, dim: x.transpose(0, 2).cumsum(dim),
+    "returns": lambda x, dim: x.flip(dim).cumsum(dim).flip(dim),
 }
 
 
@@ -51,7 +52,9 @@ def test_dtypes(dtype: weft.dtype, rng: np.random.Generator) -> None:
 def test_empty_and_thin(dims: tuple[int, ...], rng: np.random.Generator) -> None:
     x = weft.from_numpy(rng.standard_normal(dims))
     for dim in (0, 1):
-        np.testing.assert_array_equal(weft.compile(lambda x, dim=dim: x.cumsum(dim))(x).numpy(), np.cumsum(x.numpy(), dim))
+        np.testing.assert_array_equal(
+            weft.compile(lambda x, dim=dim: x.cumsum(dim))(x).numpy(), np.cumsum(x.numpy(), dim)
+        )
 
 
 def test_gradients_through_zeros(rng: np.random.Generator) -> None:

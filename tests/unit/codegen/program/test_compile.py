@@ -1,4 +1,5 @@
-"""Native programs over toy kernels: one call, planned memory, state in place, foreign segments, checks, the disk cache."""
+"""Native programs over toy kernels: one call, planned memory, state in place, host segments,
+checks, the disk cache."""
 
 from __future__ import annotations
 
@@ -173,7 +174,7 @@ def test_foreign_segments_between_native_ones(builder, n):
     y = x * x
     turned = aten.permute(y, (1, 0))
     z = aten.exp(_apply(RESHAPE, y + y, (4, n)) + 0.0 * turned) * 2.0
-    program = _native(builder, [z, turned], lower=ToyLowering(foreign=("aten::exp",)))
+    program = _native(builder, [z, turned], lower=ToyLowering(host_calls=("aten::exp",)))
     for size in random.sample(range(1, 60), 3):
         a = _random(size, 4) * 0.1
         counters.reset()
@@ -244,7 +245,7 @@ def test_large_kernels_are_cut_by_their_sizes(builder, n):
 
 def test_concurrent_and_reentrant_calls_have_their_own_frames(builder, n):
     x = _param(builder, n)
-    program = _native(builder, [aten.exp(x * x + x) * x], lower=ToyLowering(foreign=("aten::exp",)))
+    program = _native(builder, [aten.exp(x * x + x) * x], lower=ToyLowering(host_calls=("aten::exp",)))
     wrong = []
 
     def work(seed):
@@ -274,15 +275,15 @@ def test_passing_inputs_and_results_are_not_kept(builder, n):
     assert watched[0]() is None and watched[1]() is None
 
 
-def test_arrays_of_foreign_steps_are_let_go_after_their_last_use(builder, n):
+def test_arrays_of_host_calls_are_let_go_after_their_last_use(builder, n):
     x = _param(builder, n)
     first = aten.exp(x)
     second = aten.exp(first * first)
     third = aten.exp(second * second)
-    program = _native(builder, [third * third], lower=ToyLowering(foreign=("aten::exp",)))
-    foreign = [s for s in program.layout.segments if hasattr(s, "drops")]
-    roots = [s.outputs[0].root for s in foreign]
-    assert [set(s.drops) & set(roots) for s in foreign] == [set(), {roots[0]}, {roots[1]}]
+    program = _native(builder, [third * third], lower=ToyLowering(host_calls=("aten::exp",)))
+    host_calls = [s for s in program.layout.segments if hasattr(s, "drops")]
+    roots = [s.outputs[0].root for s in host_calls]
+    assert [set(s.drops) & set(roots) for s in host_calls] == [set(), {roots[0]}, {roots[1]}]
     a = _random(6) * 0.1
     expected = a
     for _ in range(3):
@@ -305,7 +306,8 @@ def test_a_warm_start_lowers_and_compiles_nothing(builder, n, tmp_path):
     results = [p + p, x * lr, n, 2.5, None, dt.float64, aten.exp(x)]
     graph = _graph(builder, results, ((0, 0),))
     a, b, rate = _random(4), _random(11), random.random()
-    compile_program(graph, lower=ToyLowering(), cache=Cache(None))  # what all programs share is compiled by the first of them
+    # what all programs share is compiled by the first of them
+    compile_program(graph, lower=ToyLowering(), cache=Cache(None))
     outs = []
     for expected in (1, 0):
         lower, cache = ToyLowering(), Cache(tmp_path)
@@ -350,7 +352,7 @@ def test_a_damaged_cache_entry_is_compiled_anew(builder, n, tmp_path):
 
 def test_description_counts(builder, n):
     x = _param(builder, n)
-    program = _native(builder, [aten.exp(x * x) * x], lower=ToyLowering(foreign=("aten::exp",)))
+    program = _native(builder, [aten.exp(x * x) * x], lower=ToyLowering(host_calls=("aten::exp",)))
     seen = program.describe((100,))
     assert (seen.segments, seen.native_segments, seen.foreign_segments, seen.kernels) == (3, 2, 1, 2)
     assert seen.arena_bytes == 448 and len(seen.steps) == 3

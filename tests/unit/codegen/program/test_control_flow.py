@@ -195,7 +195,9 @@ def test_nested_control_flow(builder):
 
     def body(b, index, carried, slices):
         positive = aten.gt(aten.sum(carried[0], None), 0.0)
-        (stepped,) = _if(b, positive, lambda c: (_inside(carried[0], c) - 1.0,), lambda c: (_inside(carried[0], c) + _inside(g, c),))
+        (stepped,) = _if(
+            b, positive, lambda c: (_inside(carried[0], c) - 1.0,), lambda c: (_inside(carried[0], c) + _inside(g, c),)
+        )
         (turned,) = _loop(b, index, [stepped], [], lambda c, i, s, x: (True, [s[0] * 0.5 + _inside(g, c)], []))
         return True, [turned], []
 
@@ -225,7 +227,8 @@ def test_a_view_from_outside_sends_the_loop_to_python(builder):
 
 
 def test_values_of_one_iteration_do_not_survive_in_anothers_memory(builder):
-    """Many temporaries in a body with a value from outside that is read last: its memory must not be taken meanwhile."""
+    """Many temporaries in a body with a value from outside that is read last:
+    its memory must not be taken meanwhile."""
     n = builder.env.fresh("s", 8)
     x = _tensor(builder, n)
     outer = aten.exp(x * 0.1)

@@ -1,4 +1,5 @@
-"""Native code stays within its buffers: programs and operators over arrays that end (or begin) at a page that nobody may touch."""
+"""Native code stays within its buffers: programs and operators over arrays that end (or begin) at a page
+that nobody may touch."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[4]
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pages are guarded with Linux's mmap and mprotect")
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="pages are guarded with Linux's mmap and mprotect"
+)
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:

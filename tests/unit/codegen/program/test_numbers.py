@@ -1,4 +1,5 @@
-"""Arithmetic on numbers: what the plan asks native code to compute, native code computes, for every pointwise entry and kind of number."""
+"""Arithmetic on numbers: what the plan asks native code to compute, native code computes, for every pointwise entry
+and kind of number."""
 
 from __future__ import annotations
 
@@ -35,23 +36,32 @@ def _nodes(op: Op) -> Iterator[Node]:
         try:
             types = tuple(type_of_operand(a) for a in args)
             result, _ = op.type(*types), op.type.compute_dtype(types)
-        except (WeftError, TypeError, AttributeError, LookupError, StopIteration):  # a rule of tensors, or of other kinds
+        # a rule of tensors, or of other kinds
+        except (WeftError, TypeError, AttributeError, LookupError, StopIteration):
             continue
         yield Node(op, tuple(args), (result,))
 
 
-@pytest.mark.parametrize("op", [op for op in OPS.values() if op.scalar is not None and isinstance(op.type, Pointwise)], ids=lambda op: op.name)
+@pytest.mark.parametrize(
+    "op", [op for op in OPS.values() if op.scalar is not None and isinstance(op.type, Pointwise)],
+    ids=lambda op: op.name,
+)
 def test_what_is_native_is_emitted(op):
     for node in _nodes(op):
         if is_native_number(node):
             f = Module().function("number", F64 if node.output.type is FLOAT else I64, [(F64, "x"), (I64, "n")])
             double, integer = f.params
-            result = emit_number(node, f, lambda v, d=double, n=integer: d if v.type is FLOAT else n, lambda d, n=integer: n)
+            result = emit_number(
+                node, f, lambda v, d=double, n=integer: d if v.type is FLOAT else n, lambda d, n=integer: n
+            )
             f.ret(result)
             assert f.text()
 
 
-@pytest.mark.parametrize(("name", "is_native"), [("aten::add.Tensor", True), ("aten::exp", True), ("aten::erfinv", False), ("aten::sigmoid", False)])
+@pytest.mark.parametrize(
+    ("name", "is_native"),
+    [("aten::add.Tensor", True), ("aten::exp", True), ("aten::erfinv", False), ("aten::sigmoid", False)],
+)
 def test_some_are_native(name, is_native):
     nodes = [n for n in _nodes(OPS[name]) if all(a is CHOICES[0] for a in n.args[:1])]
     assert nodes and any(map(is_native_number, nodes)) == is_native

@@ -42,11 +42,15 @@ def _random_dim(depth):
 
 
 def _planned(dims, slots=None, target=None):
-    """A module with `plan`, the words of its frame, and the first of those where it leaves the dims, then the offsets."""
+    """A module with `plan`, the words of its frame, and the first of those where it leaves the dims,
+    then the offsets."""
     module = Module.for_target(target) if target else Module()
     words = Words(0, NAMES, len(NAMES))
     first = words.take(len(dims))
-    emit_plan(module, "plan", words, {first + i: d for i, d in enumerate(dims)}, slots=slots and (words.take(len(slots)), slots))
+    emit_plan(
+        module, "plan", words, {first + i: d for i, d in enumerate(dims)},
+        slots=slots and (words.take(len(slots)), slots),
+    )
     return module, words, first
 
 
@@ -114,7 +118,9 @@ def test_offsets_are_aligned_sums():
 
 @given(st.integers(0, 100), st.integers(0, 100), st.integers(0, 5), st.integers(0, 5))
 def test_covered_is_never_wrong(s, t, a, b):
-    for small, large in ((S0 * a, S0 * b), (S0 + a, S0 + S1 + b), (S0 * S1, S0 * S1 * b + a), (dm.maximum(S0, S1), S0 + S1)):
+    for small, large in (
+        ((S0 * a, S0 * b), (S0 + a, S0 + S1 + b), (S0 * S1, S0 * S1 * b + a), (dm.maximum(S0, S1), S0 + S1))
+    ):
         if is_covered(small, large):
             values = {"s0": s, "s1": t}
             assert dm.evaluate(small, values) <= dm.evaluate(large, values)

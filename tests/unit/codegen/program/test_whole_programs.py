@@ -1,4 +1,5 @@
-"""Whole programs through the real lowering: random graphs give what the all-NumPy program gives, for sizes drawn afterwards."""
+"""Whole programs through the real lowering: random graphs give what the all-NumPy program gives,
+for sizes drawn afterwards."""
 
 from __future__ import annotations
 
@@ -77,7 +78,9 @@ def test_native_agrees_with_numpy(turn):
         for _ in range(2):  # the second call starts from the written state
             got, expected = native.run(ours, (size,)), reference.run(theirs, (size,))
             for a, b in zip([*got, *ours], [*expected, *theirs], strict=True):
-                np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-4, err_msg=f"seed {seed}, size {size}\n{native.layout.notes}")
+                np.testing.assert_allclose(
+                    a, b, rtol=2e-4, atol=2e-4, err_msg=f"seed {seed}, size {size}\n{native.layout.notes}"
+                )
                 assert np.shape(a) == np.shape(b)
             for value in [*ours, *theirs]:
                 if isinstance(value, np.ndarray):
@@ -99,7 +102,9 @@ def test_pointwise_program_is_one_native_call():
     assert (counters.native_calls, counters.foreign_segments) == (1, 0)
 
 
-@pytest.mark.parametrize("target", [aarch64_target(), x86_target("x86-64-v3"), x86_target()], ids=["aarch64", "x86-64-v3", "x86-64"])
+@pytest.mark.parametrize(
+    "target", [aarch64_target(), x86_target("x86-64-v3"), x86_target()], ids=["aarch64", "x86-64-v3", "x86-64"]
+)
 def test_programs_can_be_emitted_for_other_machines(target):
     graph = _random_graph(random.Random())
     module = Module.for_target(target)

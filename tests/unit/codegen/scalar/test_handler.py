@@ -63,18 +63,24 @@ FLOAT_UNARY = [
 COMPLEX_UNARY = ["sqrt", "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh"]
 # name: (operands, dtypes)
 LEGAL: dict[str, tuple[int, tuple[DType, ...]]] = {
-    "add": (2, (*REAL, *COMPLEX)), "sub": (2, (*REAL, *COMPLEX)), "mul": (2, (*REAL, *COMPLEX)), "div": (2, (*FLOATS, *COMPLEX)),
-    "floordiv": (2, REAL), "truncdiv": (2, REAL), "remainder": (2, REAL), "fmod": (2, REAL), "neg": (1, (*REAL, *COMPLEX)),
-    "abs": (1, (dt.bool_, *REAL, *COMPLEX)), "sign": (1, (dt.bool_, *REAL, *COMPLEX)), "pow": (2, REAL), "copysign": (2, FLOATS),
+    "add": (2, (*REAL, *COMPLEX)), "sub": (2, (*REAL, *COMPLEX)), "mul": (2, (*REAL, *COMPLEX)),
+    "div": (2, (*FLOATS, *COMPLEX)), "floordiv": (2, REAL), "truncdiv": (2, REAL), "remainder": (2, REAL),
+    "fmod": (2, REAL), "neg": (1, (*REAL, *COMPLEX)), "abs": (1, (dt.bool_, *REAL, *COMPLEX)),
+    "sign": (1, (dt.bool_, *REAL, *COMPLEX)), "pow": (2, REAL), "copysign": (2, FLOATS),
     "atan2": (2, FLOATS), "maximum": (2, (dt.bool_, *REAL)), "minimum": (2, (dt.bool_, *REAL)),
-    "isnan": (1, (*FLOATS, *COMPLEX)), "isinf": (1, (*FLOATS, *COMPLEX)), "isfinite": (1, (*FLOATS, *COMPLEX)), "signbit": (1, REAL),
-    "bit_and": (2, BITS), "bit_or": (2, BITS), "bit_xor": (2, BITS), "bit_not": (1, BITS), "shl": (2, INTS), "shr": (2, INTS),
-    "real": (1, COMPLEX), "imag": (1, COMPLEX), "conj": (1, COMPLEX), "angle": (1, (*FLOATS, *COMPLEX)), "bits": (1, (dt.float32, dt.float64)),
-    **{name: (2, (*BITS, *FLOATS, *COMPLEX)) for name in ("eq", "ne")}, **{name: (2, (*BITS, *FLOATS)) for name in ("lt", "le", "gt", "ge")},
+    "isnan": (1, (*FLOATS, *COMPLEX)), "isinf": (1, (*FLOATS, *COMPLEX)), "isfinite": (1, (*FLOATS, *COMPLEX)),
+    "signbit": (1, REAL),
+    "bit_and": (2, BITS), "bit_or": (2, BITS), "bit_xor": (2, BITS), "bit_not": (1, BITS), "shl": (2, INTS),
+    "shr": (2, INTS),
+    "real": (1, COMPLEX), "imag": (1, COMPLEX), "conj": (1, COMPLEX), "angle": (1, (*FLOATS, *COMPLEX)),
+    "bits": (1, (dt.float32, dt.float64)),
+    **{name: (2, (*BITS, *FLOATS, *COMPLEX)) for name in ("eq", "ne")},
+    **{name: (2, (*BITS, *FLOATS)) for name in ("lt", "le", "gt", "ge")},
     **{name: (1, FLOATS + (COMPLEX if name in COMPLEX_UNARY else ())) for name in FLOAT_UNARY},
 }  # fmt: skip
 ELSEWHERE = {"const", "cast", "dtype", "from_bits", "where", "complex"}  # have tests of their own below
-# NumPy's own single precision functions are up to 4 ulp off; halves round once, or once more where both handlers disagree by one
+# NumPy's own single precision functions are up to 4 ulp off; halves round once, or once more where both
+# handlers disagree by one
 ULPS = {"float32": 8, "float64": 8, "float16": 1, "bfloat16": 1, "complex64": 40, "complex128": 40}
 EXACT = {
     "add",

@@ -17,7 +17,8 @@ def draw(seed: int, *dims: int, dtype: str = "float32") -> np.ndarray:
 
 
 def as_it_lies(dims: tuple[int, ...], how: str, dtype: str) -> np.ndarray:
-    """An array of these dims that is row-major, transposed, every other element of a larger one, or one row repeated."""
+    """An array of these dims that is row-major, transposed, every other element of a larger one,
+    or one row repeated."""
     if how == "transposed":
         return draw(1, *dims[:-2], dims[-1], dims[-2], dtype=dtype).swapaxes(-1, -2)
     if how == "sparse":

@@ -1,4 +1,5 @@
-"""Rules on large arrays in eager mode: one native program for each rule, of every size, with NumPy's values and errors."""
+"""Rules on large arrays in eager mode: one native program for each rule, of every size,
+with NumPy's values and errors."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pytest
 
 import weft
 from weft.compile.eager import rules
-from weft.ops import replay
+from weft.ops import planned
 from weft.support.counters import counters
 
 F = weft.nn.functional
@@ -131,7 +132,9 @@ def test_a_warning_of_a_rule_is_given_for_large_arrays_too() -> None:
 
 @pytest.mark.parametrize("large", [1, 1 << 30])
 def test_the_limit_decides(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "LARGE", large)
+    monkeypatch.setattr(planned, "LARGE", large)
+    planned.forget()
     before = counters.eager_calls
     weft.ones(5, 7).sum(0)
+    planned.forget()
     assert (counters.eager_calls > before) == (large == 1)

@@ -1,4 +1,5 @@
-"""Write the PyTorch files that test_torch_files.py reads, and what they hold as plain numbers. Needs torch; run it in this folder."""
+"""Write the PyTorch files that test_torch_files.py reads, and what they hold as plain numbers. Needs torch;
+run it in this folder."""
 
 from __future__ import annotations
 
@@ -21,18 +22,24 @@ def main() -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     model(torch.randn(4, 3)).square().sum().backward()
     optimizer.step()
-    checkpoint = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3, "note": "text", "losses": [1.5, 0.25]}
+    checkpoint = {
+        "model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3, "note": "text",
+        "losses": [1.5, 0.25],
+    }
     torch.save(checkpoint, HERE / "checkpoint.pt")
     numbers = {name: [list(t.shape), t.flatten().tolist()] for name, t in model.state_dict().items()}
     exp_avg = optimizer.state_dict()["state"][0]["exp_avg"]
     (HERE / "checkpoint.json").write_text(json.dumps({"model": numbers, "exp_avg": exp_avg.tolist()}, indent=1) + "\n")
 
     base = torch.arange(12, dtype=torch.float32).reshape(3, 4)
-    kinds = ("float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64", "complex128")
+    kinds = (
+        "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64", "complex128"
+    )
     torch.save(
         OrderedDict(
-            base=base, turned=base.t(), row=base[1, 1:], empty=torch.zeros(0, 3), scalar=torch.tensor(2.5), parameter=torch.nn.Parameter(torch.ones(2)),
-            wants=torch.ones(1, requires_grad=True), size=base.shape, dtype=torch.bfloat16, raw=b"\x00\xff", nothing=None, pair=(1, True), names={"a", "b"},
+            base=base, turned=base.t(), row=base[1, 1:], empty=torch.zeros(0, 3), scalar=torch.tensor(2.5),
+            parameter=torch.nn.Parameter(torch.ones(2)), wants=torch.ones(1, requires_grad=True), size=base.shape,
+            dtype=torch.bfloat16, raw=b"\x00\xff", nothing=None, pair=(1, True), names={"a", "b"},
             number=1 + 2j, **{k: torch.tensor([0, 1, 2]).to(getattr(torch, k)) for k in kinds},
         ),
         HERE / "kinds.pt",

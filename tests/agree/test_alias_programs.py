@@ -1,0 +1,120 @@
+"""Random programs over aliases give what NumPy's views give: in eager mode, functionalized and compiled."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from tests.agree.alias_programs import NUMPY, Program, draw
+from weft.func import functionalize
+
+TIMES = int(os.environ.get("WEFT_AGREE", "1"))  # 40 makes 20,000 programs
+IN_A_TEST = 25
+MODES: dict[str, Callable[[Any], Any]] = {
+    "eager": lambda f: f,
+    "functionalize": functionalize,
+    "functionalize_views": lambda f: functionalize(f, remove="mutations_and_views"),
+    "compile": lambda f: weft.compile(f, backend="interpret"),
+    "native": weft.compile,
+}
+
+
+def _numpy(program: Program) -> tuple[Any, dict[str, Any]]:
+    """What NumPy gives, and its bases afterwards."""
+    scope: dict[str, Any] = dict(NUMPY)
+    exec(program.source("numpy"), scope)
+    bases, arguments = program.made()
+    return scope["program"](*arguments), bases
+
+
+def _difference(program: Program, mode: str) -> str | None:
+    """What differs from NumPy, or None."""
+    (aliases, seen), bases = _numpy(program)
+    scope: dict[str, Any] = {"weft": weft}
+    exec(program.source("weft"), scope)
+    given = {name: weft.from_numpy(array) for name, array in program.made()[0].items()}
+    arguments = [eval(text, dict(given)) for text, _ in program.arguments]
+    made, watched = MODES[mode](scope["program"])(*arguments)
+    for name, base in bases.items():
+        if not _same(given[name], base):
+            return f"{name} is {given[name]}, should be {base}"
+    for at, (row, wanted) in enumerate(zip(watched, seen, strict=True)):
+        for i, (a, b) in enumerate(zip(row, wanted, strict=True)):
+            if not _same(a, b):
+                return f"after step {at}, {program.names()[i]} is {a}, should be {b}"
+    for name, a, b in zip(program.names(), made, aliases, strict=True):
+        if not _same(a, b):
+            return f"at the end, {name} is {a}, should be {b}"
+        strides = tuple(s // b.dtype.itemsize for s in b.strides)
+        if (
+            mode != "functionalize_views" and b.size > 1
+            and any(d > 1 and s != t for d, s, t in zip(b.shape, a.stride(), strides, strict=True))
+        ):
+            return f"strides of {name} are {a.stride()}, should be {strides}"
+    return _after(program, made, aliases)
+
+
+def _after(program: Program, made: list[Any], aliases: list[Any]) -> str | None:
+    """Whether what came out still shares memory as NumPy's does."""
+    for name, a, b in zip(program.names(), made, aliases, strict=True):
+        a.fill_(1)
+        b[...] = 1
+        for other, c, d in zip(program.names(), made, aliases, strict=True):
+            if not _same(c, d):
+                return f"after a later write to {name}, {other} is {c}, should be {d}"
+    return None
+
+
+def _same(a: Any, b: Any) -> bool:
+    found = a.numpy()
+    return found.shape == b.shape and found.dtype == b.dtype and bool(np.allclose(
+        found, b, rtol=1e-5, atol=1e-6, equal_nan=True
+    ))
+
+
+def _outcome(program: Program, mode: str) -> str | None:
+    try:
+        return _difference(program, mode)
+    except Exception as problem:
+        return f"{type(problem).__name__}: {problem}"
+
+
+def shrunk(program: Program, mode: str) -> tuple[Program, str]:
+    """A program of fewer steps that differs too, and how."""
+    text = _outcome(program, mode)
+    assert text is not None
+    at = len(program.steps) - 1
+    while at >= 0:
+        smaller = program.without(at)
+        found = _outcome(smaller, mode) if _runs(smaller, mode) else None
+        if found is not None:
+            program, text = smaller, found
+            at = min(at, len(program.steps))
+        at -= 1
+    return program, text
+
+
+def _runs(program: Program, mode: str) -> bool:
+    """Whether a program makes sense: a step may need what was taken away."""
+    try:
+        _numpy(program)
+    except Exception:
+        return False
+    return mode == "eager" or _outcome(program, "eager") is None
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("first", range(0, 500 * TIMES, IN_A_TEST))
+def test_all_aliases_hold_what_numpy_holds(mode: str, first: int) -> None:
+    for seed in range(first, first + IN_A_TEST):
+        if mode == "native" and seed % 10:  # compiling takes long
+            continue
+        program = draw(seed)
+        if _outcome(program, mode) is not None:
+            smallest, text = shrunk(program, mode)
+            pytest.fail(f"program {seed}: {text}\n{smallest.bases} {smallest.arguments}\n{smallest.source('weft')}")

@@ -1,0 +1,102 @@
+"""Hand-written programs: what plain Python gives, the scripted program gives too, gradients included."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+import weft.jit
+from tests.jit_programs import containers, control, numbers, tensors
+
+MODULES = (numbers, control, containers, tensors)
+PROGRAMS = [
+    f
+    for module in MODULES
+    for f in vars(module).values()
+    if isinstance(f, types.FunctionType) and f.__module__ == module.__name__
+]
+
+
+def draw(annotation: Any, rng: np.random.Generator) -> Any:
+    """A value for a parameter, by its annotation."""
+    text = str(annotation).replace("Optional[int]", "int | None").replace("List", "list")
+    if text == "int":
+        return int(rng.integers(-4, 11))
+    if text == "float":
+        return float(np.round(rng.uniform(-3, 3), 2))
+    if text == "bool":
+        return bool(rng.integers(2))
+    if text == "str":
+        return "".join(chr(97 + int(c)) for c in rng.integers(0, 26, int(rng.integers(5))))
+    if text == "list[int]":
+        return [int(v) for v in rng.integers(-5, 6, int(rng.integers(1, 5)))]
+    if text == "list[float]":
+        return [float(v) for v in rng.uniform(-5, 6, int(rng.integers(0, 5)))]
+    if text == "int | None":
+        return None if rng.random() < 0.3 else int(rng.integers(-4, 9))
+    assert "Tensor" in text, text
+    return weft.from_numpy(rng.uniform(-2, 2, (2, 3)).astype(np.float32))
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two results are equal, in type too; a weft.Size counts as a list, as in TorchScript."""
+    if isinstance(a, weft.Tensor):
+        return (
+            isinstance(b, weft.Tensor)
+            and a.dtype == b.dtype
+            and a.shape == b.shape
+            and np.array_equal(a.detach().numpy(), b.detach().numpy(), equal_nan=True)
+        )
+    if isinstance(a, (list, tuple)):
+        kind = list if isinstance(a, (list, weft.Size)) or isinstance(b, list) else tuple
+        return isinstance(b, (kind, weft.Size)) and len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return isinstance(b, dict) and list(a) == list(b) and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, float) and math.isnan(a):
+        return isinstance(b, float) and math.isnan(b)
+    return type(a) is type(b) and bool(a == b)
+
+
+def outcome(function: Any, args: list[Any]) -> Any:
+    """The result with the arguments as they are afterwards, and gradients of leaves; or what was raised."""
+    args = copy.deepcopy(args)
+    leaves = [a.requires_grad_() for a in args if isinstance(a, weft.Tensor)]
+    try:
+        result = function(*args)
+    except Exception as error:
+        return (
+            "raised",
+            next(
+                k
+                for k in type(error).__mro__
+                if (k.__module__ == "builtins" and k is not RuntimeError) or k is Exception
+            ).__name__,
+        )
+    grads = []
+    outs = [
+        r
+        for r in (result if isinstance(result, tuple) else (result,))
+        if isinstance(r, weft.Tensor) and r.requires_grad
+    ]
+    if outs and leaves:
+        total = sum((r * r).sum() for r in outs)
+        grads = [g for g in weft.autograd.grad(total, leaves, allow_unused=True)]
+    return result, [a for a in args if not isinstance(a, weft.Tensor)], grads
+
+
+@pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f"{f.__module__.rpartition('.')[2]}-{f.__name__}")
+def test_a_scripted_program_does_what_python_does(function) -> None:
+    scripted = weft.jit.script(function)
+    rng = np.random.default_rng(len(function.__name__))
+    parameters = inspect.signature(function).parameters.values()
+    for _ in range(12):
+        args = [draw(p.annotation, rng) for p in parameters]
+        expected, found = outcome(function, args), outcome(scripted, args)
+        assert same(expected, found), (args, expected, found)

@@ -1,0 +1,30 @@
+"""Random programs: what plain Python gives, the scripted program gives too, gradients included."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+import weft.jit
+import weft.nn.functional as F
+from tests.jit_programs.random_programs import program
+from tests.jit_programs.test_programs import outcome, same
+
+CHUNK = 25
+
+
+@pytest.mark.parametrize("chunk", range(8))
+def test_random_programs(chunk: int) -> None:
+    start = int(np.random.default_rng(chunk).integers(1 << 30))
+    for seed in range(start, start + CHUNK):
+        text = program(seed)
+        space = {"weft": weft, "F": F}
+        exec(text, space)
+        unit = weft.jit.CompilationUnit(text)
+        unit.f.graph.lint()
+        rng = np.random.default_rng(seed)
+        for _ in range(3):
+            x = weft.from_numpy(rng.uniform(-2, 2, 3).astype(np.float32))
+            args = [x, float(np.round(rng.uniform(-3, 3), 2)), int(rng.integers(-3, 9))]
+            assert same(outcome(space["f"], args), outcome(unit.f, args)), f"seed {seed}, {args}\n{text}"

@@ -1,0 +1,25 @@
+"""Every test of autograd runs twice: with the engine's own walk, and under compiled autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import weft
+from weft.compiled_autograd.cache import cache
+
+
+@pytest.fixture(autouse=True, params=["engine", "compiled"])
+def walk_of_backward(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Who walks the graph. Captures are counted for test_both_walks.py."""
+    if request.param == "engine":
+        yield
+        return
+    before = cache.calls
+    with weft.compiled_autograd.enable():
+        yield
+    COMPILED.append(cache.calls - before)
+
+
+COMPILED: list[int] = []  # of each test under compiled autograd, how many backward calls went that way

@@ -1,0 +1,73 @@
+"""The short way to write an entry of the language: names, types, and Python's own function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.catalogue.language.signatures import Signature, signature
+from weft.ir.kinds import type_of_immediate
+from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
+from weft.support.errors import ArgumentError
+from weft.types.tensor_type import Type
+
+# Nodes that read what can be written to, or write it, keep their order among all: a list's length is not what it
+# was before an append.
+ORDERED = "io"
+TypeRule = Callable[..., Any]
+SIGNATURES: dict[Op, tuple[Signature, ...]] = {}
+
+
+def type_of(seen: Any) -> Type:
+    """The type of what a rule sees: a type, or an immediate."""
+    return seen if isinstance(seen, Type) else type_of_immediate(seen)
+
+
+def language(
+    name: str, arguments: str, doc: str, kernel: Callable[..., Any], *signatures: str, rule: TypeRule | None = None,
+    effect: str = "pure", several: bool = False,
+) -> Op:
+    """An entry on Python values. `arguments` are names with defaults; `rule` gives the result's type
+    where the signatures do not.
+
+    several: each element of what the kernel gives is a result of its own.
+    """
+    parsed = tuple(map(signature, signatures))
+    written = ", ".join(f"Object {a}" for a in arguments.split(", ") if a)
+    returns = (
+        "()" if parsed and all(s.text.endswith("-> None") for s in parsed) and rule is None else "Object[]" if several
+        else "Object"
+    )
+    made: Op = define(
+        f"{name}({written}) -> {returns}",
+        doc,
+        type=lambda *seen: _result(made, parsed, rule, seen),
+        kernel=kernel,
+        vjp=NOT_DIFFERENTIABLE,
+        effect=effect,
+        public=(),
+        host=True,
+    )
+    SIGNATURES[made] = parsed
+    return made
+
+
+def _result(op: Op, signatures: Sequence[Signature], rule: TypeRule | None, seen: Sequence[Any]) -> Any:
+    types = [type_of(s) for s in seen]
+    for candidate in signatures:
+        found = candidate.result(types)
+        if found is not None:
+            return found if op.schema.returns else ()
+    found = None if rule is None else rule(*seen)
+    if found is None:
+        raise ArgumentError(mismatch_text(op, types))
+    return found
+
+
+def mismatch_text(op: Op, types: Sequence[Type]) -> str:
+    """What is wrong with arguments of these types, and what would be right."""
+    candidates = "".join(f"\n  {op.base}: {s.text}" for s in SIGNATURES[op])
+    return (
+        f"{op.base}: no such operation on ({', '.join(map(str, types))})"
+        + (f"; it is defined for:{candidates}" if candidates else "")
+    )

@@ -1,0 +1,214 @@
+"""Arithmetic and comparison with Python's rules. Integers have 64 bits: what does not fit wraps around."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from weft.catalogue.language.entries import ORDERED, language, type_of
+from weft.types.tensor_type import (
+    ANY,
+    BOOL,
+    COMPLEX,
+    FLOAT,
+    INT,
+    NUMBER,
+    STR,
+    DictType,
+    ListType,
+    OptionalType,
+    TupleType,
+    Type,
+    tuple_of,
+)
+
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
+_NUMBERS = ("int, int -> int", "float, float -> float", "complex, complex -> complex", "Number, Number -> Number")
+
+
+def wrap(value: Any) -> Any:
+    """The number as 64 bits hold it, if it is an integer."""
+    if type(value) is int and not LEAST <= value <= MOST:
+        return (value - LEAST) % (1 << 64) + LEAST
+    return value
+
+
+def _wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
+    def kernel(*args: Any) -> Any:
+        value = function(*args)
+        return wrap(value) if type(value) is int else value
+
+    return kernel
+
+
+def _tuples_joined(a: Any, b: Any) -> Type | None:
+    first, second = type_of(a), type_of(b)
+    if isinstance(first, TupleType) and isinstance(second, TupleType):
+        return tuple_of(*first.elements, *second.elements)
+    return None
+
+
+language(
+    "prim::add", "a, b", "The sum; texts, lists and tuples are joined.", _wrapping(operator.add), *_NUMBERS,
+    "str, str -> str", "T[], T[] -> T[]", rule=_tuples_joined, effect=ORDERED,
+)
+language("prim::sub", "a, b", "The difference.", _wrapping(operator.sub), *_NUMBERS)
+language(
+    "prim::mul", "a, b", "The product; texts and lists are repeated.", _wrapping(operator.mul), *_NUMBERS,
+    "str, int -> str", "int, str -> str", "T[], int -> T[]", "int, T[] -> T[]", effect=ORDERED,
+)
+language(
+    "prim::truediv", "a, b", "The quotient, never an integer. Raises ZeroDivisionError.", operator.truediv,
+    "float, float -> float", "complex, complex -> complex", "Number, Number -> Number", effect="raises",
+)
+language(
+    "prim::floordiv", "a, b", "The quotient, rounded down. Raises ZeroDivisionError.", _wrapping(operator.floordiv),
+    "int, int -> int", "float, float -> float", "Number, Number -> Number", effect="raises",
+)
+language(
+    "prim::mod", "a, b", "The remainder, with the sign of the divisor; a text is filled in. Raises ZeroDivisionError.",
+    _wrapping(operator.mod), "int, int -> int", "float, float -> float", "Number, Number -> Number", "str, Any -> str",
+    effect="raises",
+)
+language(
+    "prim::neg", "a", "The number with the other sign.", _wrapping(operator.neg), "int -> int", "float -> float",
+    "complex -> complex", "Number -> Number",
+)
+language(
+    "prim::pos", "a", "The number itself.", operator.pos, "int -> int", "float -> float", "complex -> complex",
+    "Number -> Number",
+)
+language(
+    "prim::abs", "a", "The number without its sign.", _wrapping(abs), "int -> int", "float -> float",
+    "complex -> float", "Number -> Number",
+)
+language("prim::bitwise_and", "a, b", "Both, bit by bit.", operator.and_, "bool, bool -> bool", "int, int -> int")
+language("prim::bitwise_or", "a, b", "Either, bit by bit.", operator.or_, "bool, bool -> bool", "int, int -> int")
+language(
+    "prim::bitwise_xor", "a, b", "One but not both, bit by bit.", operator.xor, "bool, bool -> bool", "int, int -> int"
+)
+language("prim::invert", "a", "The other bits.", operator.invert, "int -> int")
+
+
+def _shifted(a: int, b: int) -> int:
+    return int(wrap(a << b)) if b < 64 else 0
+
+
+language(
+    "prim::lshift", "a, b", "Bits moved up. Raises ValueError for a negative count.", _shifted, "int, int -> int",
+    effect="raises",
+)
+language(
+    "prim::rshift", "a, b", "Bits moved down. Raises ValueError for a negative count.", operator.rshift,
+    "int, int -> int", effect="raises",
+)
+
+
+def _power(a: Any, b: Any) -> Any:
+    if isinstance(a, complex) or isinstance(b, complex):
+        return a**b
+    found = float(a) ** float(b)
+    return found if isinstance(found, float) else float("nan")  # the type of a program does not hang on its values
+
+
+language(
+    "prim::pow", "a, b", "a to the power b, a float unless complex; nan where only a complex number would do.", _power,
+    "float, float -> float", "complex, complex -> complex", "Number, Number -> Number", effect="raises",
+)
+language(
+    "prim::int_pow", "a, b", "a to the power of an integer that is written in the program and not negative.",
+    _wrapping(operator.pow), "int, int -> int",
+)
+
+
+# ---- comparison
+def _is_ordered(kind: Type) -> bool:
+    return kind in (INT, FLOAT, BOOL, STR, NUMBER) or (isinstance(kind, ListType) and _is_ordered(kind.element)) or (
+        isinstance(kind, TupleType) and all(map(_is_ordered, kind.elements)))
+
+
+def _compared(a: Any, b: Any) -> Type | None:
+    first, second = type_of(a), type_of(b)
+    return (
+        BOOL if type(first) is type(second) and (STR in (first, second)) == (first is second is STR)
+        and _is_ordered(first) and _is_ordered(second) else None
+    )
+
+
+def _are_comparable(a: Type, b: Type) -> bool:
+    numbers = (INT, FLOAT, BOOL, COMPLEX, NUMBER)
+    loose = (OptionalType, ListType, TupleType, DictType)
+    return (
+        a is b or ANY in (a, b) or (a in numbers and b in numbers) or isinstance(a, loose) or isinstance(b, loose)
+        or a.is_subtype_of(b) or b.is_subtype_of(a)
+    )
+
+
+def _equal(a: Any, b: Any) -> Type | None:
+    return BOOL if _are_comparable(type_of(a), type_of(b)) else None
+
+
+for _name, _doc, _function in (
+    ("lt", "Whether a is less than b.", operator.lt), ("le", "Whether a is at most b.", operator.le),
+    ("gt", "Whether a is greater than b.", operator.gt), ("ge", "Whether a is at least b.", operator.ge),
+):
+    language(f"prim::{_name}", "a, b", _doc, _function, rule=_compared, effect=ORDERED)
+language("prim::eq", "a, b", "Whether two values are equal.", operator.eq, rule=_equal, effect=ORDERED)
+language("prim::ne", "a, b", "Whether two values differ.", operator.ne, rule=_equal, effect=ORDERED)
+language("prim::is_", "a, b", "Whether two names stand for one object (None, say).", operator.is_, "Any, Any -> bool")
+language("prim::is_not", "a, b", "Whether two names stand for two objects.", operator.is_not, "Any, Any -> bool")
+language("prim::not_", "a", "Whether a condition does not hold.", operator.not_, "bool -> bool")
+
+
+# ---- several numbers
+language(
+    "prim::divmod", "a, b", "Quotient and remainder. Raises ZeroDivisionError.", divmod, "int, int -> (int, int)",
+    "float, float -> (float, float)", effect="raises",
+)
+_EXTREMA = ("int, int -> int", "float, float -> float", "str, str -> str")
+language("prim::min", "a, b", "The lesser of two.", min, *_EXTREMA)
+language("prim::max", "a, b", "The greater of two.", max, *_EXTREMA)
+language(
+    "prim::min_of", "values", "The least element. Raises ValueError where there is none.", min, "T[] -> T",
+    effect=ORDERED,
+)
+language(
+    "prim::max_of", "values", "The greatest element. Raises ValueError where there is none.", max, "T[] -> T",
+    effect=ORDERED,
+)
+
+
+def _total(values: list[Any], start: Any) -> Any:
+    return wrap(sum(values, start))
+
+
+def _sum_type(values: Any, start: Any) -> Type | None:
+    kind = type_of(values)
+    return (
+        (INT if kind.element is BOOL else kind.element)
+        if isinstance(kind, ListType) and kind.element in (INT, FLOAT, BOOL, COMPLEX) else None
+    )
+
+
+language(
+    "prim::sum", "values, start=0", "The sum of the elements.", _total, "float[], float -> float", rule=_sum_type,
+    effect=ORDERED,
+)
+language("prim::any", "values", "Whether any element is true.", any, "T[] -> bool", effect=ORDERED)
+language("prim::all", "values", "Whether every element is true.", all, "T[] -> bool", effect=ORDERED)
+language(
+    "prim::round", "number, ndigits=None", "The nearest integer (ties to even), or number of so many digits.",
+    lambda number, ndigits: wrap(round(number) if ndigits is None else round(number, ndigits)), "float, None -> int",
+    "int, int -> int", "float, int -> float", effect="raises",
+)
+
+
+def _range_length(start: int, stop: int, step: int) -> int:
+    return len(range(start, stop, step))
+
+
+language(
+    "prim::range_length", "start, stop, step", "How many numbers a range has. Raises ValueError for a step of 0.",
+    _range_length, "int, int, int -> int", effect="raises",
+)

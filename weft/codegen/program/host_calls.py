@@ -1,0 +1,66 @@
+"""Host calls: a node of the graph as a Python function over arrays and numbers, with NumPy doing the work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.ir.graph import Node, Value
+from weft.ir.interpreter import resolve, run_node
+from weft.ops import array as _rule_runner  # noqa: F401  # lets evaluate run decompositions
+from weft.ops.compute import evaluate, is_default, laid_out
+from weft.ops.op import Op
+from weft.ops.rules import Pointwise
+from weft.ops.scalar_numpy import NUMPY
+from weft.plan.numbers import number_compute_dtype
+from weft.runtime.program import HostFunction
+
+NUMBERS = (int, float, bool)
+
+
+def host_function(node: Node) -> HostFunction:
+    """`f(values of node.needs(), symbols) -> values of its outputs`."""
+    inputs = node.needs()
+    if node.blocks:
+        return _block_function(node, inputs)
+
+    def run(values: Sequence[Any], symbols: Mapping[str, int]) -> Sequence[Any]:
+        scope = dict(zip(inputs, values, strict=True))
+        result = evaluate_node(node.op, tuple([resolve(a, scope, symbols) for a in node.args]))
+        return result if isinstance(result, (tuple, list)) else (result,)
+
+    return run
+
+
+def _block_function(node: Node, inputs: tuple[Value, ...]) -> HostFunction:
+    def run(values: Sequence[Any], symbols: Mapping[str, int]) -> Sequence[Any]:
+        scope = dict(zip(inputs, values, strict=True))
+        run_node(node, scope, dict(symbols))
+        return [scope[output] for output in node.outputs]
+
+    return run
+
+
+def evaluate_node(op: Op, args: tuple[Any, ...]) -> Any:
+    """The operator's value; of numbers alone, a number, computed as Python does (64 bits)."""
+    if op.scalar is not None and isinstance(op.type, Pointwise) and all(isinstance(a, NUMBERS) for a in args):
+        return evaluate_number(op, args)
+    return evaluate(op, laid_out(op, args))
+
+
+def evaluate_number(op: Op, args: tuple[Any, ...]) -> Any:
+    """A pointwise entry on Python numbers: a Python number."""
+    assert op.scalar is not None and isinstance(op.type, Pointwise)
+    compute = number_compute_dtype(op.type, args)
+    operands: list[Any] = []
+    for argument, value in zip(op.schema.arguments, args, strict=True):
+        if argument.kind == "Scalar" and is_default(value, argument.default):
+            operands.append(None)
+        elif argument.kind in ("Tensor", "Scalar"):
+            operands.append(np.bool_(value) if argument.name in op.type.keep else NUMPY.const(value, compute))
+        else:
+            operands.append(value)
+    with np.errstate(all="ignore"):
+        return op.scalar(NUMPY, *operands).item()

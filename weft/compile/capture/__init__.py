@@ -1,0 +1,11 @@
+"""A capture: operators on tensors are recorded instead of computed. capture.py composes the parts, each of which has
+one job.
+
+recorder.py   where nodes go: builder, blocks, the user's line      tensors.py    symbolic tensors: operators, views,
+writes
+symbolic.py   their payload: the functionalizer's views of a graph  outside.py    tensors from outside, as guarded state
+writes.py     what is taken back: versions, histories               gradients.py  `.grad`; wrapper_gradients.py that of
+wrappers
+evaluator.py  backward as opaque calls                              wrappers.py   subclasses at the border of a program
+backend.py    the back end that tensors name                        state.py      one storage as an input
+"""

@@ -1,0 +1,90 @@
+"""The back end of an active capture: operators are recorded. Symbolic tensors that are used while their capture is not
+active are refused.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, cast
+
+from weft.compile.capture.symbolic import SymbolicPayload
+from weft.functionalizer import other_memory
+from weft.ops.op import OPS, Op
+from weft.tensor.backend import CAPTURE_RANK, Args, Backend, register, tensors_in
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from weft.compile.capture.capture import Capture
+
+
+def active_capture() -> Capture | None:
+    """The capture that is active on this thread, as the modules of weft/compile know it."""
+    return cast("Capture | None", modes.capture)
+
+
+class CaptureBackend(Backend):
+    """Records operators into a capture's graph."""
+
+    rank = CAPTURE_RANK
+    device = "cpu"
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+
+    def run(self, op: Op, args: Args) -> Any:
+        """Record an operator; tensors out."""
+        return self.capture.tensors.run(op, args)
+
+    def write(self, op: Op, args: Args) -> None:
+        """The functional value goes into the base."""
+        if op.decompose is not None and op.type is None:  # only its opening says what the result is
+            op, args = OPS["aten::copy"], (args[0], self.open(op, args), False)
+        self.capture.tensors.write(op, args)
+
+    def open(self, op: Op, args: Args) -> Any:
+        """A composite; the builder checks the types of what it is made of."""
+        return op.decompose(*args)  # type: ignore[misc]
+
+    def constants(self, args: Args) -> AbstractContextManager[None]:
+        """They go down the layers like any others, and are recorded."""
+        return nullcontext()
+
+    def receive(self, tensor: Tensor) -> Tensor:
+        """A tensor made from Python data inside the function."""
+        return self.capture.tensors.lift_fresh(tensor)
+
+    def lay_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+        """The same value, in its source's order of dims."""
+        return self.capture.tensors.lay_out_like(made, source)
+
+    def resize(self, tensor: Tensor, dims: tuple[int, ...]) -> None:
+        """Show other elements of the storage."""
+        other_memory.resize(tensor, dims)
+
+    def show(self, tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> None:
+        """Show another storage of the graph."""
+        other_memory.show(tensor, source, offset, size, stride)
+
+
+class NotCapturing(Backend):
+    """Symbolic tensors outside of their capture."""
+
+    rank = CAPTURE_RANK - 1
+
+    def run(self, op: Op, args: Args) -> Any:
+        """Refused: the payload says why."""
+        _refuse(op, args)
+
+    def write(self, op: Op, args: Args) -> None:
+        """Refused."""
+        _refuse(op, args)
+
+
+register(NotCapturing(), SymbolicPayload)
+
+
+def _refuse(op: Op, args: Args) -> None:
+    for tensor in tensors_in(args):
+        if type(tensor._data) is SymbolicPayload:
+            tensor._data.materialize(f"{op.base}()")

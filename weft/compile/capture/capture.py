@@ -1,0 +1,116 @@
+"""Capture: the mode in which operators on tensors are recorded into a graph instead of computed.
+
+One object for each job: where nodes go (recorder.py), symbolic tensors (tensors.py), tensors from outside (outside.py),
+what is taken back (writes.py), `.grad` (gradients.py, wrapper_gradients.py), Python numbers and facts
+(numbers/lifted.py), backward (evaluator.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeVar
+
+from weft.autograd import engine
+from weft.compile.blocks.memory import OpenBlock
+from weft.compile.capture.backend import CaptureBackend
+from weft.compile.capture.evaluator import OpaqueEvaluator
+from weft.compile.capture.gradients import LeafGradients
+from weft.compile.capture.outside import GuardedState
+from weft.compile.capture.recorder import GraphRecorder, paused, refusal
+from weft.compile.capture.tensors import SymbolicTensors
+from weft.compile.capture.wrapper_gradients import WrapperGradients
+from weft.compile.capture.writes import Writes
+from weft.compile.numbers.lifted import LiftedNumbers
+from weft.compile.numbers.random_state import RandomState
+from weft.compile.numbers.specialize import specialized
+from weft.guards.watching import unwatched
+from weft.ir.builder import Builder
+from weft.ops.op import Op
+from weft.support.errors import CaptureError, WeftError
+from weft.support.locations import user_location
+from weft.tensor.modes import modes
+from weft.types import shape_env
+from weft.types.shape_env import ShapeEnv
+
+R = TypeVar("R")
+
+
+class Capture:
+    """One run of a function with symbolic tensors. What the rest of weft may ask of it is tensor/capture.py's protocol.
+    """
+
+    def __init__(self, name: str, env: ShapeEnv | None = None) -> None:
+        self.env = env or ShapeEnv()
+        self.recorder = GraphRecorder(name, self.env)
+        self.writes = Writes()
+        self.python_state = LiftedNumbers(self)
+        self.outside = GuardedState(self.recorder, self.writes, self.python_state)
+        self.tensors = SymbolicTensors(self.recorder, self.outside, self.writes)
+        self.leaf_gradients = LeafGradients(self.recorder, self.tensors, self.outside)
+        self.gradients = WrapperGradients(self.leaf_gradients, self.outside)
+        self.evaluator = OpaqueEvaluator(self)
+        self.backend = CaptureBackend(self)
+        self.random: list[RandomState] = []
+
+    # ---- the mode
+    @contextmanager
+    def active(self) -> Iterator[Capture]:
+        """Record what runs inside. After an exception, everything touched is as before."""
+        previous = modes.capture
+        modes.capture = self
+        try:
+            with shape_env.using(self.env), engine.install(self.evaluator):
+                yield self
+        except BaseException as error:
+            self.restore()
+            self.writes.roll_back()
+            if isinstance(error, WeftError):
+                self.recorder.explain_raised(error)
+            raise
+        finally:
+            modes.capture = previous
+            self.python_state.settle_numbers()
+
+    def restore(self) -> None:
+        """Put concrete tensors back as they were: the program that was captured will act, the capture has not."""
+        self.gradients.return_borrowed()
+        self.writes.restore()
+
+    @contextmanager
+    def block(self) -> Iterator[tuple[Builder, OpenBlock]]:
+        """Record into a nested block. What it writes of outer memory is undone where it ends."""
+        block = OpenBlock(self)
+        with self.recorder.inner(block) as inner:
+            yield inner, block
+
+    # ---- what layers, modules and optimizers ask
+    def call(self, function: Callable[..., R], *args: Any) -> R:
+        """Call machinery of weft's. The user's line is put before the text of its errors, and what symbols stand for
+        behind it.
+        """
+        try:
+            return unwatched(function, *args)  # type: ignore[no-any-return]
+        except WeftError as error:
+            self.recorder.explain(error, user_location(2))
+            raise
+
+    def specialized(self, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Bound arguments; numbers whose value decides what is computed (`Op.specialize`) are Python's, and guarded."""
+        return specialized(self.python_state, op, args)
+
+    def at_one_line(self) -> AbstractContextManager[None]:
+        """Within the block only code of weft's own runs: the user's line is looked for once."""
+        return self.recorder.at_line(self.recorder.builder.where or user_location(2))
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Compute for real within a block (optimizer state is made this way)."""
+        return paused()
+
+    def on_roll_back(self, undo: Callable[[], None]) -> None:
+        """Call `undo` should the capture fail."""
+        self.writes.on_roll_back(undo)
+
+    def refuse(self, what: str) -> CaptureError:
+        """The error for something that a compiled function may not do, with the user's line."""
+        return refusal(what, 3)

@@ -1,0 +1,100 @@
+"""Backward under capture: the ordinary engine walks, and each built-in node is recorded as one opaque call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from weft.autograd.accumulate import AccumulateGrad
+from weft.autograd.engine import Evaluator
+from weft.autograd.node import InputMetadata, Node, OpNode
+from weft.compile.capture.symbolic import SymbolicPayload
+from weft.compile.capture.wrappers import involves
+from weft.guards.watching import unwatched
+from weft.ir.opaque import VALIDATE, opaque_op
+from weft.ops.overrides import override_classes
+from weft.support.locations import user_location
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import wrapper_classes
+from weft.types.tensor_type import TENSOR
+
+if TYPE_CHECKING:
+    from weft.compile.capture.capture import Capture
+
+
+class OpaqueEvaluator(Evaluator):
+    """Records what the engine would compute."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+        self.ran: set[Node] = set()
+
+    def stepper(self, step: Callable[[Node], None]) -> Callable[[Node], None]:
+        """A step that calls nothing of the user's is not watched (half of a backward's cost would be the profile
+        hook's), and stands at the line of the call.
+        """
+        where = user_location() if self.capture.recorder.builder.track_locations else None
+
+        def take(node: Node) -> None:
+            if _calls_users(node):
+                step(node)
+                return
+            builder = self.capture.recorder.builder
+            before, builder.where = builder.where, where
+            try:
+                unwatched(step, node)
+            finally:
+                builder.where = before
+
+        return take
+
+    def run(self, node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        """One opaque call; with create_graph, or for nodes that are not an operator's, the formulas run as ordinary
+        operators.
+        """
+        self.ran.add(node)
+        if modes.grad or not isinstance(node, OpNode) or not any(needs):
+            return node.apply(grads, needs)
+        if wrapper_classes and (involves(grads) or involves(node.unpack())):
+            return node.apply(grads, needs)  # formulas of wrappers are their class's business
+        found: tuple[Any, ...] = unwatched(self._record, node, grads, needs)
+        return found
+
+    def _record(self, node: OpNode, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        capture = self.capture
+        needed = node.needs_per_argument(needs)
+        counts = node.argument_counts
+        total = sum(c for c, n in zip(counts, needed, strict=True) if n)
+        builder = capture.recorder.builder
+        args = (capture.tensors.operand(grads), needed, capture.tensors.operand(node.unpack()))
+        where = node.where or builder.where or (user_location(2) if builder.track_locations else None)
+        made = builder.emit_raw(opaque_op(node.plan.op), args, (TENSOR,) * total, where=where)
+        results = iter(made.outputs)
+        out: list[Any] = []
+        for count, wanted in zip(counts, needed, strict=True):
+            out.extend(capture.tensors.fresh(next(results)) if wanted else None for _ in range(count))
+        return tuple(out)
+
+    def validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:
+        """The check of an edge: recorded for opaque results, done at once for typed ones."""
+        return unwatched(self._validate, node, index, gradient, metadata)
+
+    def _validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:
+        data = gradient._data if isinstance(gradient, Tensor) else None
+        if not isinstance(data, SymbolicPayload) or data.type is not TENSOR:
+            return super().validate(node, index, gradient, metadata)
+        builder = self.capture.recorder.builder
+        made = builder.emit(VALIDATE, (data.read(), metadata.dims, metadata.dtype))
+        return self.capture.tensors.fresh(made.output)
+
+
+def _calls_users(node: Node) -> bool:
+    """Whether a node's step may run code that is not weft's: hooks, a custom Function, a class with a will of its own.
+    """
+    if override_classes or wrapper_classes or node.tensor_hooks or node.pre_hooks or node.post_hooks:
+        return True
+    if isinstance(node, AccumulateGrad):
+        variable = node.variable
+        return variable is not None and variable._autograd is not None and bool(variable._autograd.post_accumulate)
+    return not isinstance(node, OpNode)

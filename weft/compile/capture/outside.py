@@ -1,0 +1,252 @@
+"""Tensors that exist outside of the function, as state of the program: each storage is a guarded input, every tensor
+over it a view.
+
+Another policy for concrete tensors (each a plain input) needs `payload_of` and the methods of the protocol, and nothing
+else changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.autograd.hooks import hooks_on, keep_hooks
+from weft.compile.capture.recorder import GraphRecorder, refusal
+from weft.compile.capture.state import StateSlot, choose_base, type_of_array
+from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
+from weft.compile.capture.writes import Writes
+from weft.compile.numbers.lifted import LiftedNumbers
+from weft.ops.geometry import Geometry, contiguous
+from weft.ops.op import OPS
+from weft.support.errors import CaptureError
+from weft.support.locations import Location, user_location
+from weft.tensor.flattening import inner_tensors, is_traceable_wrapper_subclass
+from weft.tensor.tensor import Tensor
+
+
+class _Identities:
+    """A set of objects by identity (tensors compare element by element)."""
+
+    def __init__(self, ids: set[int]) -> None:
+        self.ids = ids
+
+    def __contains__(self, value: object) -> bool:
+        return id(value) in self.ids
+
+
+class GuardedState:
+    """The storages that a function reaches, the tensors that led there, and what may not happen to them.
+
+    stand_ins: the user's tensor behind each symbolic argument, by id. argument_keys: by parameter, the place of the
+    argument among a call's.
+    """
+
+    def __init__(self, recorder: GraphRecorder, writes: Writes, python_state: LiftedNumbers) -> None:
+        self.recorder, self.writes, self.python_state = recorder, writes, python_state
+        self.states: dict[int, StateSlot] = {}
+        self.wants_grad: dict[int, tuple[Tensor, bool, Location | None]] = {}
+        self.stand_ins: dict[int, Tensor] = {}
+        self.argument_keys: dict[int, Any] = {}
+        # of concrete tensors by id: the array that they showed, and how the program sees it
+        self._met: dict[int, tuple[Any, SymbolicPayload]] = {}
+        # of detached tensors made in the function, by id: the tensor from outside
+        self._sources: dict[int, Tensor] = {}
+        self._hooked: dict[int, tuple[Tensor, Any, Location | None]] = {}
+        self._wrappers: set[int] = set()
+
+    def payload_of(self, tensor: Tensor) -> SymbolicPayload:
+        """The symbolic payload of a tensor; a concrete one becomes a state input."""
+        data = tensor._data
+        if type(data) is not SymbolicPayload:
+            met = self._met.get(id(tensor))
+            return met[1] if met is not None and met[0] is data else self._state_payload(tensor)
+        if data.storage.recorder is not self.recorder:
+            data.materialize("its value")
+        return data
+
+    def _state_payload(self, tensor: Tensor) -> SymbolicPayload:
+        if id(tensor) not in self.wants_grad:
+            self.wants_grad[id(tensor)] = (
+                tensor, tensor.requires_grad, self.recorder.builder.where or user_location(3)
+            )
+        storage = tensor.storage()
+        key = storage.address if storage.nbytes else id(storage)
+        source = self._sources.get(id(tensor), tensor)
+        slot = self.states.get(key)
+        if slot is None:
+            slot = self._new_state(source)
+            self.states[key] = slot
+        elif slot.leaf is not None and not self._is_argument(source, slot):
+            slot.is_fixed = True  # an argument's memory that the function also reaches from elsewhere
+        slot.members.setdefault(id(source), (source, source._data))
+        payload = self._over_slot(tensor, slot)
+        self._met[id(tensor)] = (tensor._data, payload)  # (`wants_grad` keeps the tensor, so that no other has its id)
+        return payload
+
+    def _is_argument(self, tensor: Tensor, slot: StateSlot) -> bool:
+        """Whether a concrete tensor is one of the arguments that show a storage, or was made from one inside the
+        function.
+        """
+        return (
+            tensor in self.arguments_over(slot)
+            or (tensor._view is not None and tensor._view.base in self.arguments_over(slot))
+        )
+
+    def arguments_over(self, slot: StateSlot) -> _Identities:
+        """The arguments that show a storage."""
+        return _Identities(slot.own)
+
+    def _new_state(self, tensor: Tensor) -> StateSlot:
+        if type(tensor._data) is not np.ndarray:
+            raise refusal(
+                f"a tensor of shape {list(tensor.shape)} on the {tensor.device} device has no values that a compiled "
+                "function could read"
+            )
+        array, is_flat = choose_base(tensor)
+        kind = type_of_array(array)
+        value = self.recorder.root.param(kind, f"state{len(self.states)}")
+        symbolic = SymbolicStorage(self.recorder, value, kind, contiguous(array.shape))
+        symbolic.builder, symbolic.depth = self.recorder.root, 0
+        slot = StateSlot(tensor.storage(), tensor, array, symbolic, len(self.recorder.root.params) - 1, is_flat)
+        symbolic.slot = slot
+        self.python_state.keep(tensor)
+        return slot
+
+    def _over_slot(self, tensor: Tensor, slot: StateSlot) -> SymbolicPayload:
+        data = tensor._data
+        kind = type_of_array(data)
+        if data.shape == slot.array.shape and data.flags.c_contiguous and data.dtype == slot.array.dtype:
+            return SymbolicPayload(slot.symbolic, (), kind)
+        size = data.dtype.itemsize
+        strides = tuple(s // size for s in data.strides)
+        offset = tensor.storage().offset_of(data)
+        step = (OPS["aten::as_strided"], (tuple(data.shape), strides, offset), 0)
+        return SymbolicPayload(slot.symbolic, (step,), kind, Geometry(data.shape, strides, offset))
+
+    # ---- detached tensors
+    def note_alias(self, alias: Tensor, source: Tensor) -> None:
+        """A detached tensor that the function made of one from outside: whoever asks where it lies
+        asks for the source."""
+        self._sources[id(alias)] = self._sources.get(id(source), source)
+        self.python_state.keep(alias)
+
+    def is_alias(self, tensor: Tensor) -> bool:
+        """Whether the function made a tensor by detaching one from outside."""
+        return id(tensor) in self._sources
+
+    def take_over(self, tensor: Tensor) -> bool:
+        """Let the capture say how a detached tensor lies that the function made; False for a tensor that exists outside
+        of it.
+        """
+        if self.is_alias(tensor) and type(tensor._data) is np.ndarray:
+            tensor._data = self.payload_of(tensor)
+        return type(tensor._data) is not np.ndarray and id(tensor) not in self.stand_ins
+
+    # ---- what may not happen
+    def refuse_value(self, tensor: Tensor, what: str) -> None:
+        """The error for asking a tensor for what is only known when the program runs; also of state, whose value a
+        later call changes.
+        """
+        if type(tensor._data) is np.ndarray or type(tensor._data) is SymbolicPayload:
+            self.payload_of(tensor).materialize(what)
+
+    def refuse_reshaping(self, tensor: Tensor, what: str) -> None:
+        """Raises CaptureError where the method `what` would change the shape or strides of a tensor from outside."""
+        if not self.take_over(tensor):
+            raise CaptureError(
+                f"{what}: a compiled function changes the shape or strides of a tensor of shape {list(tensor.shape)} "
+                f"that exists outside of it; use the functional form ({what[:-1]}) and return its result"
+            )
+
+    def keeps_data(self, tensor: Tensor, value: Tensor) -> bool:
+        """Whether `tensor.data = value` leaves a tensor from outside the memory that it has, as `tensor.data -= x` does
+        (which wrote before it assigns).
+
+        Raises CaptureError if it would have other memory.
+        """
+        if type(tensor._data) is not np.ndarray and id(tensor) not in self.stand_ins:
+            return False
+        mine, other = self.payload_of(tensor), self.payload_of(value)
+        if other.storage is not mine.storage or other.path != mine.path:
+            raise refusal(
+                f"a compiled function gives a tensor of shape {list(tensor.shape)} that exists outside of it other "
+                "memory; write into it with tensor.copy_(value) within weft.no_grad()"
+            )
+        return True
+
+    def note_hooks(self, tensor: Tensor) -> None:
+        """A hook is about to be registered: one on a tensor from outside must be gone when the function ends.
+
+        Raises CaptureError within a block for a tensor made outside of it: whether there is a hook would hang on a
+        value.
+        """
+        if self.recorder.depth and self.payload_of(tensor).storage.depth < self.recorder.depth:
+            raise refusal(
+                "a branch or loop body registers a hook on a tensor that was made outside of it; register it outside, "
+                "or on a tensor made in the body"
+            )
+        if (type(tensor._data) is np.ndarray or id(tensor) in self.stand_ins) and id(tensor) not in self._hooked:
+            before = hooks_on(tensor)
+            self._hooked[id(tensor)] = (tensor, before, user_location(3))
+            self.writes.on_roll_back(lambda: keep_hooks(tensor, before))
+
+    def refuse_hooks(self) -> None:
+        """Raises CaptureError for a hook that the function leaves on a tensor from outside: later calls would not
+        register it.
+        """
+        for tensor, before, where in self._hooked.values():
+            if hooks_on(tensor) != before:
+                raise CaptureError(
+                    f"{where}: a compiled function registers a hook on a tensor of shape {list(tensor.shape)} that "
+                    "exists outside of it; later calls would not register it again. Register it outside, "
+                    "or remove it before the function ends."
+                )
+
+    # ---- writes that are not recorded
+    def note_write(self, storage: Any) -> None:
+        """A version counter is about to be raised by something that the function does not record."""
+        self.writes.note_write(storage)
+
+    def has_written(self, storage: Any, version: int = 0) -> bool:
+        """Whether the function itself wrote a storage since it had that version."""
+        return self.writes.has_written(storage, version)
+
+    # ---- wrappers
+    def note_wrapper(self, wrapper: Tensor) -> None:
+        """Guard what a wrapper from outside is made of: its class's code saw that, and will not look again."""
+        if id(wrapper) in self._wrappers or not is_traceable_wrapper_subclass(wrapper):
+            return
+        self._wrappers.add(id(wrapper))
+        self.python_state.keep(wrapper)
+        names, context = inner_tensors(wrapper)
+        inner = [getattr(wrapper, name) for name in names]
+        if not self.is_outside(wrapper):
+            return  # made inside of the function
+        wants = wrapper.requires_grad
+        self.python_state.keep(inner)
+
+        def holds() -> bool:
+            now, seen = inner_tensors(wrapper)
+            return (
+                now == names and seen == context
+                and all(getattr(wrapper, n) is t for n, t in zip(names, inner, strict=True))
+                and (wrapper.requires_grad is wants)
+            )
+
+        def change() -> str:
+            now, seen = inner_tensors(wrapper)
+            if wrapper.requires_grad is not wants:
+                return f"requires_grad of a {type(wrapper).__name__} was {wants}, is now {not wants}"
+            return (
+                f"a {type(wrapper).__name__} was made of {names} and {context!r}, "
+                f"is now made of {'other ' if now == names else ''}{now} and {seen!r}"
+            )
+
+        self.python_state.guard(("wrapper", id(wrapper)), change, holds)
+
+    def is_outside(self, tensor: Tensor) -> bool:
+        """Whether a tensor exists outside of the function: it has bytes, or its inner tensors have."""
+        if is_traceable_wrapper_subclass(tensor):
+            return all(self.is_outside(getattr(tensor, n)) for n in inner_tensors(tensor)[0])
+        return type(tensor._data) is np.ndarray

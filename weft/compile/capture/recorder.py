@@ -1,0 +1,125 @@
+"""Where nodes go: the builder of the innermost open block, the values of its blocks, and the user's line that a node or
+an error comes from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from weft.compile.blocks.memory import OpenBlock
+from weft.compile.miss_text import LOCATED
+from weft.ir.builder import Builder
+from weft.ir.graph import Operand, Value
+from weft.support.errors import CaptureError, WeftError
+from weft.support.locations import Location, is_internal, user_location
+from weft.tensor.modes import modes
+from weft.types import shape_env
+from weft.types.dims import Dim
+from weft.types.shape_env import ShapeEnv
+
+R = TypeVar("R")
+_LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python\d[\d.]*)[/\\]|^<frozen")
+
+
+def _raised_at(error: BaseException) -> Location | None:
+    """The user's line that led to an error: the innermost frame of its traceback that is neither weft's nor a
+    library's.
+    """
+    found, step = None, error.__traceback__
+    while step is not None:
+        file = step.tb_frame.f_code.co_filename
+        if not is_internal(file) and not _LIBRARY.search(file):
+            found = Location(file, step.tb_lineno)
+        step = step.tb_next
+    return found
+
+
+class GraphRecorder:
+    """The graph of a capture as it grows.
+
+    builder: of the innermost open block; root: the one that has the parameters; depth: how many blocks are open.
+    values: in the backward of a block, what stands for the values of the forward one. lengths: by the number of steps
+    of a loop, how many rows it stacks. run_time: symbols bound while the program runs, of which a 0-dim value is known.
+    by_memory: parameters that as_strided looks at, whose whole memory counts.
+    """
+
+    def __init__(self, name: str, env: ShapeEnv) -> None:
+        self.env = env
+        self.builder = self.root = Builder(name, env)
+        self.builder.track_locations = True
+        self.depth = 0
+        self.open: list[OpenBlock] = []
+        self.values: dict[Value, Operand] = {}
+        self.lengths: dict[Value, Dim] = {}
+        self.run_time: dict[str, Value] = {}
+        self.by_memory: set[int] = set()
+
+    @contextmanager
+    def inner(self, block: OpenBlock) -> Iterator[Builder]:
+        """Record into a nested block. What it writes of outer memory is undone where it ends."""
+        outer, values = self.builder, self.values
+        with outer.inner() as inner:
+            inner.track_locations = outer.track_locations
+            self.builder = inner
+            self.depth += 1
+            self.open.append(block)
+            try:
+                yield inner
+            finally:
+                self.open.pop().undo()
+                self.builder, self.values = outer, values
+                self.depth -= 1
+
+    def length_of(self, trip: Operand) -> Dim:
+        """How many rows a loop of so many steps stacks."""
+        if not isinstance(trip, Value):
+            return trip  # type: ignore[no-any-return]
+        found = self.lengths.get(trip)
+        if found is None:
+            found = self.lengths[trip] = self.env.fresh("u")
+        return found
+
+    # ---- lines
+    @contextmanager
+    def at_line(self, where: Location | None) -> Iterator[None]:
+        """Nodes made within the block come from this line, or from the one that was said before."""
+        builder = self.builder
+        before, builder.where = builder.where, builder.where or where
+        try:
+            yield
+        finally:
+            builder.where = before
+
+    def explain(self, error: WeftError, where: Location | None) -> None:
+        """Put the user's line before the text of an error, and what its symbols stand for behind it."""
+        text = str(error)
+        if where is None or not error.args or not isinstance(error.args[0], str) or LOCATED.match(text):
+            return
+        named = [f"{s} = {n}" for s, n in self.env.examples.items() if re.search(rf"\b{s}\b|{s}x|x{s}", text)]
+        meaning = f" (here {', '.join(named)})" if named else ""
+        error.args = (f"{where}: {text}{meaning}", *error.args[1:])
+
+    def explain_raised(self, error: WeftError) -> None:
+        """The same for an error that reached the end of the capture."""
+        self.explain(error, _raised_at(error))
+
+
+def refusal(what: str, depth: int = 2) -> CaptureError:
+    """The error for something that a compiled function may not do, with the user's line."""
+    where = user_location(depth)
+    return CaptureError(f"{where}: {what}" if where else what)
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Compute for real within a block (optimizer state is made this way)."""
+    previous = modes.capture
+    modes.capture = None
+    try:
+        with shape_env.using(None):
+            yield
+    finally:
+        modes.capture = previous

@@ -1,0 +1,79 @@
+"""State: the concrete storages that a captured function touches. Each is one graph parameter; every tensor over it is a
+geometry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from weft.compile.capture.symbolic import SymbolicStorage
+from weft.runtime.storage import Storage, root_of
+from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
+from weft.types.tensor_type import tensor_type
+
+Getter = Callable[[], "Tensor | None"]
+
+
+@dataclass(eq=False)
+class StateSlot:
+    """One storage as an input: the tensor that led to it first, the array that is passed, and its symbolic twin."""
+
+    storage: Storage
+    tensor: Tensor
+    array: np.ndarray[Any, Any]
+    symbolic: SymbolicStorage
+    param: int
+    is_flat: bool
+    written: bool = False
+    leaf: int | None = None  # the argument through which it came, if it came through one
+    own: set[int] = field(default_factory=set)  # ids of the arguments that show it
+    is_fixed: bool = True  # whether it must be this very storage at every call
+    # by id: the tensors from outside that led here, as they lay
+    members: dict[int, tuple[Tensor, np.ndarray[Any, Any]]] = field(default_factory=dict)
+    # of members that are a `.grad`: what gives the one of a call
+    gradients: dict[int, list[Getter]] = field(default_factory=dict)
+
+
+def choose_base(tensor: Tensor) -> tuple[np.ndarray[Any, Any], bool]:
+    """The array that stands for a whole storage, and whether it is flat: that of a contiguous tensor that covers it,
+    else all of it as one row.
+    """
+    storage: Storage = tensor.storage()
+    candidates = [tensor._data] if tensor._view is None else [tensor._view.base._data, tensor._data]
+    for data in candidates:
+        if (
+            type(data) is np.ndarray and data.flags.c_contiguous and data.nbytes == storage.nbytes
+            and root_of(data) is root_of(tensor._data)
+        ):
+            return data, False
+    dtype = tensor._data.dtype
+    row = storage.array.reshape(-1)
+    return row if row.dtype == dtype else row.view(dtype), True
+
+
+def base_like(tensor: Tensor, slot: StateSlot) -> np.ndarray[Any, Any] | None:
+    """The array that stands for the storage of another call's tensor, in the form that the slot has; None if it has
+    another.
+    """
+    data: np.ndarray[Any, Any] = tensor._data
+    known, memory = slot.array, tensor.storage().array
+    if (
+        data.shape == known.shape and data.dtype == known.dtype and data.flags.c_contiguous
+        and data.nbytes == memory.nbytes
+    ):
+        return data
+    if memory.nbytes != known.nbytes:
+        return None
+    row = memory.reshape(-1)
+    shaped: np.ndarray[Any, Any] = (row if row.dtype == known.dtype else row.view(known.dtype)).reshape(known.shape)
+    return shaped
+
+
+def type_of_array(array: np.ndarray[Any, Any]) -> Any:
+    """The TensorType of an array."""
+    return tensor_type(dt.from_numpy(array.dtype), array.shape)

@@ -1,0 +1,133 @@
+"""Symbolic tensors: a storage that holds the current graph value of its base, and views of it as paths that are
+replayed on reading.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft.functionalizer.storage import Order, Storage
+from weft.functionalizer.view import View
+from weft.functionalizer.writes import Path, replay
+from weft.ir.graph import Value, map_operand, values_in
+from weft.ops.geometry import Geometry, contiguous_strides
+from weft.support.errors import CaptureError
+from weft.support.locations import user_location
+from weft.tensor.payload import Payload
+from weft.types.shape_env import ShapeEnv, ShapeGuard
+from weft.types.tensor_type import TensorType
+
+if TYPE_CHECKING:
+    from weft.compile.capture.recorder import GraphRecorder
+    from weft.ir.builder import Builder
+    from weft.ops.op import Op
+
+
+class SymbolicStorage(Storage[Value]):
+    """A storage whose base is a value of a graph. builder, depth: the block that it belongs to. slot, param: the input
+    that it is, if it is one.
+    """
+
+    __slots__ = ("builder", "depth", "param", "recorder", "slot")
+
+    def __init__(
+        self, recorder: GraphRecorder, value: Value, type: TensorType, geometry: Geometry | None = None,
+        order: Order | None = None,
+    ) -> None:
+        super().__init__(value, type, geometry, order)
+        self.recorder = recorder
+        self.builder, self.depth = recorder.builder, recorder.depth
+        self.slot: Any = None
+        self.param: int | None = None
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether it is an argument whose elements do not lie side by side: the graph has a row-major copy."""
+        return (
+            self.param is not None and self.slot is None and self.geometry is not None
+            and self.geometry.strides != contiguous_strides(self.geometry.dims)
+        )
+
+    def keep(self, guard: ShapeGuard) -> None:
+        """The program is for calls with this answer."""
+        self.recorder.env.guards.setdefault(guard.relation, guard)
+
+
+class _Nodes:
+    """A recorder of nodes into a block."""
+
+    def __init__(self, builder: Builder, values: dict[Value, Any]) -> None:
+        self.builder, self.values = builder, values
+
+    def emit(self, op: Op, args: tuple[Any, ...]) -> tuple[Value, ...]:
+        """The results of a new node; `values` stand for arguments."""
+        return self.builder.emit(op, (args[0], *map_operand(args[1:], self.values))).outputs
+
+    def type_of(self, value: Value) -> TensorType:
+        """The type of a value."""
+        return value.tensor_type
+
+
+class SymbolicPayload(Payload, View[Value]):
+    """A view of a symbolic storage."""
+
+    __slots__ = View.SLOTS
+    storage: SymbolicStorage
+
+    def __init__(
+        self, storage: SymbolicStorage, path: Path, type: TensorType, geometry: Geometry | None = None
+    ) -> None:
+        View.__init__(self, storage, path, type, geometry)
+
+    @property
+    def env(self) -> ShapeEnv:
+        return self.storage.recorder.env
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the capture has ended."""
+        return self.env.is_over
+
+    def geometry(self) -> Geometry:
+        """Dims and strides as the user sees them."""
+        return View.geometry(self)
+
+    def offset(self) -> Any:
+        """The place of the first element in the storage: of an argument's, all of which matters then."""
+        if self.storage.param is not None and self.storage.slot is None:
+            self.storage.recorder.by_memory.add(self.storage.param)
+        return self.geometry().offset
+
+    def read(self) -> Value:
+        """The graph value now."""
+        storage = self.storage
+        again = storage.recorder.values
+        if again and (storage.value in again or any(v in again for _, args, _ in self.path for v in values_in(args))):
+            base: Any = map_operand(storage.value, again)
+            found: Value = replay(_Nodes(storage.recorder.builder, again), base, self.path)
+            return found
+        # replayed where the base lives, so that every block that sees the base sees it
+        return self.read_with(_Nodes(storage.builder, {}))
+
+    def item(self) -> Any:
+        """Refused: there is no value yet."""
+        raise CaptureError(self._text("its value (.item(), int(), float(), bool() or `if tensor`)"))
+
+    def materialize(self, what: str) -> Any:
+        """Refused: there are no bytes yet."""
+        raise CaptureError(self._text(what))
+
+    def _text(self, what: str) -> str:
+        where = user_location(3)
+        at = f"{where}: " if where else ""
+        if self.env.is_over:
+            return (
+                f"{at}a tensor of type {self.type} was made while {self.storage.recorder.root.name} was captured, "
+                "and something kept it beyond the call (a cache, a global that C code writes). "
+                "It stands for a value inside that program: return it from the compiled function, or make it outside"
+            )
+        return (
+            f"{at}a compiled function asks a tensor of type {self.type} for {what} while it is being captured. "
+            "The value is only known when the program runs: use weft.cond, weft.while_loop or weft.where, "
+            "or move this line out of the compiled function."
+        )

@@ -1,0 +1,256 @@
+"""Symbolic tensors: operators on them are recorded, views are paths from a base, writes give the base another value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.compile.capture.outside import GuardedState
+from weft.compile.capture.recorder import GraphRecorder, paused, refusal
+from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
+from weft.compile.capture.writes import Writes
+from weft.compile.numbers.specialize import specialized
+from weft.compile.numbers.sym_float import SymFloat, is_lifted, operand_of
+from weft.compile.restart import Restart
+from weft.functionalizer.memory_format import is_permuted, order_like, result_orders
+from weft.functionalizer.recorder import Calls
+from weft.functionalizer.storage import Order
+from weft.functionalizer.views import refuse_repeated, show
+from weft.functionalizer.writes import Path, write_path
+from weft.ir.builder import Handle
+from weft.ir.graph import Value
+from weft.ops.geometry import Geometry
+from weft.ops.layout import ordered
+from weft.ops.op import OPS, Op
+from weft.ops.packet import aten
+from weft.ops.route import call
+from weft.support.errors import ShapeError
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.tensor.views import view_of
+from weft.types import dtype as dt
+from weft.types.shape_env import ShapeGuard
+from weft.types.sym import SymInt, wrap
+from weft.types.tensor_type import TensorType, tensor_type
+
+ndarray = np.ndarray
+_SELECT_AT = OPS["aten::select_at"]
+
+
+class SymbolicTensors:
+    """The functionalizer of a capture: its values are those of the graph. What a concrete tensor is, `outside` says."""
+
+    def __init__(self, recorder: GraphRecorder, outside: GuardedState, writes: Writes) -> None:
+        self.recorder, self.outside, self.writes = recorder, outside, writes
+        self.payload_of = outside.payload_of
+
+    # ---- operators
+    def run(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """Record an operator; tensors out."""
+        if op.view is not None:
+            return self._view(op, args)
+        if op is _SELECT_AT:
+            return self._select_at(*args)
+        node = self.recorder.builder.emit(op, self.operand(args))
+        if node.outputs and not isinstance(node.outputs[0].type, TensorType):
+            raise refusal(
+                f"{op.base}() answers Python with {node.outputs[0].type}, which is only known when the program runs"
+            )
+        orders = self._orders(op, args) if is_permuted(args, self.recorder.env) else ()
+        if orders:
+            made = tuple(self.fresh(v, o) for v, o in zip(node.outputs, orders, strict=True))
+            return made if op.schema.returns_list or len(made) != 1 else made[0]
+        if op.schema.returns_list or len(node.outputs) != 1:
+            return tuple(self.fresh(v) for v in node.outputs)
+        return self.fresh(node.output)
+
+    def _orders(self, op: Op, args: tuple[Any, ...]) -> tuple[Order | None, ...]:
+        """The order of dims that each result has in eager."""
+        grad, modes.grad = modes.grad, False
+        try:
+            with paused():
+                return result_orders(op, args, self.recorder.env)
+        finally:
+            modes.grad = grad
+
+    def order_of(self, value: Any) -> Order | None:
+        """The order in memory of a dense tensor's dims; None for row-major, for gaps and for what is no tensor."""
+        return (
+            order_like(value, self.recorder.env) if isinstance(value, Tensor) and is_permuted(value, self.recorder.env)
+            else None
+        )
+
+    def lay_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+        """What a `*_like` factory made, in its source's order of dims."""
+        order = self.order_of(source)
+        return made if order is None else self.fresh(self.payload_of(made).read(), order)
+
+    def run_numbers(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """Record an operator whose only routable arguments are lifted numbers (a factory with a lifted value)."""
+        args = specialized(self.outside.python_state, op, args)
+        return self.run(op, args) if any(is_lifted(a) for a in args) else call(op, args)
+
+    # ---- tensors and operands
+    def fresh(self, value: Value, order: Order | None = None) -> Tensor:
+        """A tensor around a new graph value, with a storage of its own whose dims lie in this order
+        (None: row-major)."""
+        kind = value.tensor_type
+        storage = SymbolicStorage(
+            self.recorder, value, kind, None if order is None else ordered(kind.shape, order), order
+        )
+        return self._tensor(SymbolicPayload(storage, (), kind), storage)
+
+    def lift_fresh(self, tensor: Tensor) -> Tensor:
+        """A tensor made from Python data inside the function: a constant of the program, fresh at every call."""
+        return self.fresh(self.recorder.builder.constant(tensor._data.copy(order="C")))
+
+    def _tensor(self, payload: SymbolicPayload, storage: Any) -> Tensor:
+        out = Tensor(payload)
+        out._storage = storage
+        return out
+
+    def operand(self, value: Any) -> Any:
+        """The operand of a Python argument."""
+        if isinstance(value, Tensor):
+            return self.payload_of(value).read()
+        kind = type(value)
+        if kind is tuple or kind is list:
+            return tuple([self.operand(v) for v in value])
+        if kind is SymFloat or kind is SymInt:
+            return operand_of(value)
+        if kind is Handle:
+            return self.recorder.values.get(value.value, value.value)
+        if kind is ndarray:
+            return self.recorder.builder.constant(value)
+        return value
+
+    def symbolic_argument(
+        self, tensor: Tensor, name: str, dims: tuple[Any, ...], permutation: tuple[int, ...] | None,
+        geometry: Geometry | None = None, expanded: tuple[Any, ...] | None = None,
+    ) -> Tensor:
+        """The stand-in of a tensor argument: a parameter with these dims; `permutation` when the bytes lie in another
+        order of dims; `geometry` when the caller's memory has gaps (the program gets a row-major copy); `expanded`:
+        the dims that it shows of a parameter of size 1 there.
+        """
+        dtype = tensor.dtype
+        if permutation is None:
+            kind = tensor_type(dtype, dims)
+            storage = SymbolicStorage(self.recorder, self.recorder.builder.param(kind, name), kind, geometry)
+            storage.param = len(self.recorder.builder.params) - 1
+            out = self._tensor(SymbolicPayload(storage, (), kind), storage)
+        else:
+            order = tuple(sorted(range(len(dims)), key=permutation.__getitem__))
+            base_dims = tuple(dims[d] for d in order)
+            kind = tensor_type(dtype, base_dims)
+            storage = SymbolicStorage(self.recorder, self.recorder.builder.param(kind, name), kind)
+            storage.param = len(self.recorder.builder.params) - 1
+            base = self._tensor(SymbolicPayload(storage, (), kind), storage)
+            out = self.run(OPS["aten::permute"], (base, permutation))
+        if expanded is not None:
+            out = self.run(OPS["aten::expand"], (out, expanded, False))
+        out._view = None
+        self.outside.stand_ins[id(out)] = tensor
+        self.outside.python_state.keep(out)
+        return out
+
+    # ---- views
+    def _view(self, op: Op, args: tuple[Any, ...]) -> Any:
+        source: Tensor = args[0]
+        payload = self.payload_of(source)
+        storage = payload.storage
+        rest = tuple(operand_of(a) for a in args[1:])
+        is_free = op.view is not None and op.view.is_free
+        param = None if storage.slot is not None else storage.param
+        if is_free and param is not None:
+            self.recorder.by_memory.add(param)
+        try:
+            shown = show(op, payload, rest, self.recorder.env)
+        except ShapeError:
+            if param in self.outside.argument_keys and (is_free or op.type is not None):
+                # what it asks for may be so in the argument's memory
+                raise Restart(static={self.outside.argument_keys[param]}) from None
+            raise
+        if shown.results is None:
+            return self._copy_of_view(op, payload, rest, shown.questions)
+        views = [SymbolicPayload(storage, path, kind, g) for path, kind, g in shown.results]
+        made = [view_of(source, source.storage(), view, op, rest, i) for i, view in enumerate(views)]
+        storage.questions.extend(shown.questions)
+        return tuple(made) if op.schema.returns_list or len(op.schema.returns) > 1 else made[0]
+
+    def _select_at(self, source: Tensor, dim: int, index: Tensor) -> Tensor:
+        """The view of a slice at a place that is known when the program runs: a symbol for where it starts."""
+        # later writes to the index do not move the view
+        payload, place = self.payload_of(source), self.fresh(self.operand(index))
+        g = payload.geometry()
+        start = self.recorder.env.fresh("u")
+        size = wrap(g.dims[dim], self.recorder.env)
+        counted = place if place.dtype is dt.int64 else place.to(dt.int64)
+        self.recorder.run_time[str(start)] = self.operand(
+            aten.checked_index(aten.where(counted < 0, counted + size, counted), size)
+        )
+        shown = Geometry(
+            (*g.dims[:dim], *g.dims[dim + 1 :]), (*g.strides[:dim], *g.strides[dim + 1 :]),
+            g.offset + start * g.strides[dim],
+        )
+        kind = tensor_type(payload.type.dtype, shown.dims)
+        view = SymbolicPayload(
+            payload.storage, (*payload.path, (_SELECT_AT, (dim, self.operand(place)), 0)), kind, shown
+        )
+        return view_of(source, source.storage(), view, _SELECT_AT, (dim, place), 0)
+
+    def _copy_of_view(self, op: Op, payload: SymbolicPayload, rest: tuple[Any, ...], asked: list[ShapeGuard]) -> Tensor:
+        out = self.fresh(self.recorder.builder.emit(op, (payload.read(), *rest)).output)
+        if asked:
+            out._storage.questions.extend(asked)
+            out._storage.partner = payload.storage
+            payload.storage.questions.extend(asked)
+        return out
+
+    # ---- writes
+    def write(self, op: Op, args: tuple[Any, ...]) -> None:
+        """An in-place operator: its functional value goes into the base."""
+        target: Tensor = args[0]
+        payload = self.payload_of(target)
+        given = payload.storage.geometry
+        if payload.storage.has_gaps and given is not None and (payload.path or not op.is_splat):
+            refuse_repeated(given, True)
+        if payload.path and not op.is_splat:
+            refuse_repeated(payload.geometry())
+        # opened here: drawing moves the generator on, in Python's order
+        if op.effect == "random" and op.decompose is not None:
+            drawn: Value = self.operand(op.decompose(*args))
+            self.store(target, payload, drawn)
+            return
+        node = self.recorder.builder.emit(op, self.operand(args))
+        self.store(target, payload, node.output, op.is_splat)
+
+    def store(self, target: Tensor, payload: SymbolicPayload, value: Value, is_splat: bool = False) -> None:
+        """Put a value where a tensor lies. is_splat: all of its elements are equal (a splat)."""
+        storage = payload.storage
+        if self.recorder.open:
+            self.recorder.open[-1].note(target, payload)
+        if payload.path or value.tensor_type.dtype is not payload.type.dtype:
+            value = self._written(payload, value, is_splat)
+        storage.write(value)
+        if storage.slot is not None:
+            storage.slot.written = True
+        self.writes.note(target)
+
+    def _written(self, payload: SymbolicPayload, value: Value, is_splat: bool) -> Value:
+        """The value of a whole storage with another one where a view of it lies."""
+        with self.recorder.builder.active():
+            new = Handle(value, self.recorder.builder)
+            if value.tensor_type.dtype is not payload.type.dtype:
+                new = aten._to_copy(new, payload.type.dtype)
+            whole: Handle = write_path(
+                Calls(), Handle(payload.storage.value, self.recorder.builder),
+                self._handled(payload.path), new, is_splat)
+        return whole.value
+
+    def _handled(self, path: Path) -> Path:
+        """A path whose values are operators' arguments."""
+        return tuple([
+            (op, tuple([Handle(a, self.recorder.builder) if type(a) is Value else a for a in args]), index)
+            for op, args, index in path
+        ])

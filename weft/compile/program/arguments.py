@@ -1,0 +1,139 @@
+"""Arguments of a compiled function: what is guarded about each leaf, and the symbols of its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from weft.autograd.hooks import hooks_on
+from weft.compile.capture.capture import Capture
+from weft.guards.values import MISSING
+from weft.runtime.storage import root_of
+from weft.tensor.tensor import Tensor
+from weft.types.dims import Expr
+
+ndarray = np.ndarray
+NO_HOOKS: tuple[tuple[int, ...], ...] = ((),) * 4
+
+
+@dataclass(frozen=True)
+class TensorFacts:
+    """What a program depends on about a tensor argument, sizes aside."""
+
+    kind: type
+    dtype: np.dtype[Any]
+    ndim: int
+    requires_grad: bool
+    is_leaf: bool
+    permutation: tuple[int, ...] | None
+    is_strided: bool  # neither row-major nor a permutation of it: the strides are symbols of the program
+    layout: tuple[Any, ...] | None  # sizes, strides, offset and storage size, only where the sizes are not symbolic
+    hooks: tuple[tuple[int, ...], ...] = NO_HOOKS
+    # attributes that the user gave it and the function looks up, MISSING for those it has not
+    given: tuple[tuple[str, Any], ...] = ()
+    # dims that show one element again and again: the program takes it once, and the other facts are those of what
+    # it takes
+    expanded: tuple[int, ...] = ()
+
+    def describe(self) -> str:
+        wants = ", requires_grad" if self.requires_grad else ""
+        hooked = "" if self.hooks == NO_HOOKS else ", with hooks"
+        given = "".join([f", {name} = {value!r}" for name, value in self.given])
+        return f"{self.kind.__name__}[{self.dtype}, {self.ndim} dims{wants}{hooked}{self._order()}{given}]"
+
+    def _order(self) -> str:
+        expanded = f", expanded in dims {self.expanded}" if self.expanded else ""
+        if self.is_strided:
+            return f"{expanded}, with gaps"
+        return expanded if self.permutation is None else f"{expanded}, dims in order {self.permutation}"
+
+
+def facts_of(tensor: Tensor, is_static: bool) -> TensorFacts:
+    """The guarded facts of a tensor argument."""
+    expanded = expanded_dims(tensor._data)
+    data = shown_once(tensor._data, expanded)
+    permutation = None if data.flags.c_contiguous else dense_permutation(data)
+    is_strided = permutation is None and not data.flags.c_contiguous
+    layout = layout_of(tensor) if is_static else None
+    return TensorFacts(
+        type(tensor), data.dtype, data.ndim, tensor.requires_grad, tensor.is_leaf, permutation, is_strided, layout,
+        hooks_on(tensor), expanded=expanded,
+    )
+
+
+def expanded_dims(data: np.ndarray[Any, Any]) -> tuple[int, ...]:
+    """The dims of an array along which every element is the same place in memory."""
+    if data.flags.c_contiguous:
+        return ()
+    return tuple([i for i, stride in enumerate(data.strides) if not stride and data.shape[i] > 1])
+
+
+def shown_once(data: np.ndarray[Any, Any], expanded: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """An array without the repetitions: size 1 in its expanded dims."""
+    return data[tuple([slice(1) if i in expanded else slice(None) for i in range(data.ndim)])] if expanded else data
+
+
+def with_given(fact: TensorFacts, tensor: Tensor, names: Iterable[str]) -> TensorFacts:
+    """The facts of a tensor with the attributes of these names that the user gave it."""
+    return replace(fact, given=tuple((name, vars(tensor).get(name, MISSING)) for name in sorted(names)))
+
+
+def leaf_of(tensor: Tensor, leaves: Sequence[Any]) -> int | None:
+    """Which argument a tensor is; None if it is none."""
+    return next((i for i, leaf in enumerate(leaves) if leaf is tensor), None)
+
+
+def layout_of(tensor: Tensor) -> tuple[Any, ...]:
+    """How a tensor lies in its storage."""
+    data, storage = tensor._data, tensor.storage()
+    return (data.shape, data.strides, storage.offset_of(data), storage.nbytes)
+
+
+def sharing_pattern(leaves: Sequence[Any]) -> tuple[tuple[int, int], ...]:
+    """For each tensor argument: the first argument that is the same object, and the first that shows the same memory.
+    """
+    objects: dict[int, int] = {}
+    roots: dict[int, int] = {}
+    pattern = []
+    for i, leaf in enumerate(leaves):
+        if isinstance(leaf, Tensor) and type(leaf._data) is ndarray:
+            root = roots.setdefault(id(root_of(leaf._data)), i) if leaf._data.size else i
+            pattern.append((objects.setdefault(id(leaf), i), root))
+    return tuple(pattern)
+
+
+def dense_permutation(data: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
+    """For a row-major array seen with permuted dims: `permutation` with data == base.permute(permutation);
+    None if it is not one."""
+    order = sorted(range(data.ndim), key=lambda i: (-data.strides[i], i))
+    if data.transpose(order).flags.c_contiguous:
+        inverse = [0] * data.ndim
+        for position, axis in enumerate(order):
+            inverse[axis] = position
+        return tuple(inverse)
+    return None
+
+
+def contiguous_bytes(
+    data: np.ndarray[Any, Any], permutation: tuple[int, ...] | None, expanded: tuple[int, ...] = ()
+) -> np.ndarray[Any, Any]:
+    """The row-major array that a program takes for an argument."""
+    data = shown_once(data, expanded)
+    if permutation is not None:
+        order = sorted(range(len(permutation)), key=permutation.__getitem__)
+        array: np.ndarray[Any, Any] = data.transpose(order)
+        return array
+    return data if data.flags.c_contiguous and data.flags.aligned else np.ascontiguousarray(data)
+
+
+def strides_of(data: np.ndarray[Any, Any]) -> tuple[int, ...]:
+    """Strides in elements."""
+    return tuple(s // data.itemsize for s in data.strides)
+
+
+def symbolic_dims(capture: Capture, shape: Sequence[int]) -> tuple[Expr, ...]:
+    """A fresh symbol for each size."""
+    return tuple(capture.env.fresh("s", n) for n in shape)

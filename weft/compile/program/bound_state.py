@@ -1,0 +1,94 @@
+"""Bound state: places in Python state (an attribute, an item, a global) whose tensors a program takes anew at every
+call, like arguments.
+
+A call's leaves are those of its arguments and, behind them, those of what the bound places hold then.
+So whatever holds for arguments (sizes as symbols, guards on dtype and layout, sharing of memory, writes in place,
+gradients) holds for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from weft.compile.capture.wrappers import desugar
+from weft.guards.slots import Slot
+from weft.ops.overrides import override_classes
+from weft.support import pytree
+from weft.support.pytree import LEAF, TreeSpec
+from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import wrapper_classes
+
+
+@dataclass(frozen=True, eq=False)
+class BoundPlace:
+    """One place: the structure of what it held in the capture, and its leaves' range among those of a call."""
+
+    slot: Slot
+    spec: TreeSpec
+    start: int
+    stop: int
+
+
+class BoundState:
+    """The bound places of a program. given: how many leaves the arguments have."""
+
+    def __init__(self, slots: Iterable[Slot], leaves: list[Any]) -> None:
+        """The places among `slots` that hold tensors now; what they hold is added to `leaves`,
+        those of the arguments."""
+        self.given = len(leaves)
+        self.places: list[BoundPlace] = []
+        for slot in slots:
+            found, spec = pytree.flatten(_value(slot))
+            if any(isinstance(leaf, Tensor) for leaf in found):
+                self.places.append(BoundPlace(slot, spec, len(leaves), len(leaves) + len(found)))
+                leaves += found
+
+    def take(self, leaves: list[Any]) -> str | None:
+        """Put what the places hold now behind the leaves of the arguments. Returns what is wrong if it is of another
+        structure than in the capture."""
+        del leaves[self.given :]
+        for place in self.places:
+            value = _value(place.slot)
+            if place.spec is LEAF and isinstance(value, Tensor):
+                leaves.append(value)
+                continue
+            start = len(leaves)
+            _, spec = pytree.flatten(value, leaves)
+            if spec != place.spec:
+                return (
+                    f"{place.slot.text} was {_text(place.spec)}, "
+                    f"is now {_text(spec) if spec is not LEAF else repr(leaves[start])}"
+                )
+        return None
+
+    def key_of(self, leaf: int) -> Any:
+        """What a leaf goes by in every capture of a function: its number if it is an argument's, else its place."""
+        if leaf < self.given:
+            return leaf
+        place = self._place(leaf)
+        return (*place.slot.key, leaf - place.start)
+
+    def name_of(self, leaf: int) -> str | None:
+        """How the user's source would say it; None for an argument."""
+        if leaf < self.given:
+            return None
+        place = self._place(leaf)
+        return place.slot.text if place.spec is LEAF else f"a part of {place.slot.text}"
+
+    def _place(self, leaf: int) -> BoundPlace:
+        return next(p for p in self.places if p.start <= leaf < p.stop)
+
+    def values(self, stand_ins: list[Any]) -> list[tuple[Slot, Any]]:
+        """What each place holds while the function is captured."""
+        return [(p.slot, pytree.unflatten(stand_ins[p.start : p.stop], p.spec)) for p in self.places]
+
+
+def _value(slot: Slot) -> Any:
+    value = slot.get()
+    return desugar(value) if wrapper_classes or override_classes else value
+
+
+def _text(spec: TreeSpec) -> str:
+    return "a tensor" if spec is LEAF else f"{spec!r}"

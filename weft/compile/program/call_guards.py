@@ -1,0 +1,231 @@
+"""The guards of a program: whether a call fits, and the values of the program's symbols there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.autograd.hooks import hooks_on
+from weft.autograd.saved import default_hooks
+from weft.compile.capture.capture import Capture
+from weft.compile.numbers.random_state import RandomState
+from weft.compile.program.arguments import (
+    TensorFacts,
+    expanded_dims,
+    facts_of,
+    layout_of,
+    shown_once,
+    strides_of,
+    with_given,
+)
+from weft.compile.program.bound_state import BoundState
+from weft.compile.program.call_plan import Symbols
+from weft.compile.program.miss import Miss
+from weft.compile.program.program_io import (
+    ArgumentSource,
+)
+from weft.compile.program.quick_match import quick_match
+from weft.compile.program.state_guards import StateGuards
+from weft.guards.values import MISSING, same
+from weft.support import pytree
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
+from weft.types.dims import Expr
+from weft.types.shape_env import ShapeEnv
+
+
+class CallGuards:
+    """Everything that a call is asked. facts: of each leaf that is a tensor or a lifted number; constants: the other
+    leaves.
+    """
+
+    def __init__(
+        self, facts: list[Any], leaves: list[Any], spec: pytree.TreeSpec, python: Any, state: StateGuards,
+        bound: BoundState, sources: list[Any], random: list[RandomState], capture: Capture,
+    ) -> None:
+        self.facts, self.spec, self.python, self.state, self.bound = facts, spec, python, state, bound
+        self.constants = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        self.grad_mode, self.default_dtype, self.saving = modes.grad, dt.get_default(), default_hooks.stack
+        self.random, self.number_guards, self.env = random, capture.python_state.number_guards, capture.env
+        self.numbers = capture.python_state.numbers
+        self.shape_check, self.shape_names = shape_check(capture.env)
+        self.outer_numbers = [(n.key, n.getter) for n in capture.python_state.numbers if n.leaf is None]
+        self.leaf_numbers: list[tuple[str, int]] = [
+            (n.key, n.leaf) for n in capture.python_state.numbers if n.leaf is not None
+        ]
+        arguments = [source for source in sources if type(source) is ArgumentSource]
+        self.sizes = [(a.leaf, tuple((i, str(d)) for i, d in enumerate(a.dims) if type(d) is Expr)) for a in arguments]
+        self.strides = [(a.leaf, tuple(map(str, a.strides))) for a in arguments if a.strides is not None]
+        is_plain = (
+            not (state.by_argument or self.strides or self.leaf_numbers)
+            and state.sharing == tuple((i, i) for i in range(len(leaves)))
+        )
+        self.quick = quick_match(facts, self.sizes, state.memory.outside) if is_plain else None
+
+    def match(self, leaves: list[Any], spec: pytree.TreeSpec) -> Symbols | Miss:
+        """The values of the program's symbols for this call, or why it does not fit."""
+        if spec is not self.spec and spec != self.spec:
+            return Miss(f"the structure of the arguments was {self.spec!r}, is now {spec!r}", 0)
+        if modes.grad is not self.grad_mode:
+            return Miss(f"grad mode was {self.grad_mode}, is now {modes.grad}", 1)
+        if dt.get_default() is not self.default_dtype:
+            return Miss(f"the default dtype was {self.default_dtype}, is now {dt.get_default()}", 1)
+        if default_hooks.stack != self.saving:
+            return Miss(
+                f"{len(self.saving)} saved_tensors_hooks were in force, are now {len(default_hooks.stack)} (or others)",
+                1,
+            )
+        if self.bound.places:
+            problem = self.bound.take(leaves)
+            if problem is not None:
+                return Miss(problem, 4)
+        elif len(leaves) > self.bound.given:  # what another program looked for
+            del leaves[self.bound.given :]
+        sizes = self.quick(leaves) if self.quick is not None else None
+        if sizes is not None and self.python.check() and self.state.match(leaves) is None:
+            return self._bound(sizes)
+        missed = self._match_leaves(leaves)
+        if missed is not None:
+            return self._named(missed)
+        if not self.python.check():
+            return self._python_miss()
+        missed = self.state.match(leaves)
+        if missed is not None:
+            return missed
+        return self._bind(leaves)
+
+    def _named(self, miss: Miss) -> Miss:
+        """A miss about a leaf that is no argument, by the name of its place."""
+        name = None if miss.leaf is None else self.bound.name_of(miss.leaf)
+        return miss if name is None else Miss(f"{name} {miss.text}", 4, miss.lift)
+
+    def _match_leaves(self, leaves: list[Any]) -> Miss | None:
+        for i, (leaf, fact) in enumerate(zip(leaves, self.facts, strict=True)):
+            if type(fact) is TensorFacts:
+                if not isinstance(leaf, Tensor):
+                    return Miss(f"was a {fact.describe()}, is now {type(leaf).__name__}", 2, leaf=i)
+                if not fits(leaf, fact):
+                    return Miss(f"was a {fact.describe()}, is now a {_described(leaf, fact)}", 2, leaf=i)
+            elif fact is not None:
+                if type(leaf) is not fact:
+                    return Miss(f"was {fact.__name__}, is now {type(leaf).__name__}", 2, leaf=i)
+            elif not same_constant(leaf, self.constants[i]):
+                return Miss(f"was {self.constants[i]!r}, is now {leaf!r}", 3, self._changed_numbers(leaves), i)
+        return self.state.match_sharing(leaves)
+
+    def _python_miss(self) -> Miss:
+        found = self.python.first_miss()
+        if found is None:
+            return Miss("Python state changed", 4)
+        targets = (
+            [m.lift_target for m in self.python.misses() if m.lift_target is not None] if found.lift_target is not None
+            else []
+        )
+        return Miss(str(found), 4, tuple([(target.key, target) for target in targets]))
+
+    def _changed_numbers(self, leaves: list[Any]) -> tuple[tuple[Any, Any], ...]:
+        """The arguments that are other numbers of the same type than in the capture; () if anything else about the
+        first that differs changed.
+        """
+        pairs = [
+            (i, a, b) for i, (a, b, fact) in enumerate(zip(leaves, self.constants, self.facts, strict=True))
+            if fact is None and not same_constant(a, b)
+        ]
+        numbers = [
+            (("leaf", self.bound.key_of(i)), None)
+            for i, a, b in pairs if type(a) in (int, float) and type(a) is type(b)
+        ]
+        return tuple(numbers) if numbers and numbers[0][0][1] == self.bound.key_of(pairs[0][0]) else ()
+
+    def _bind(self, leaves: list[Any]) -> Symbols | Miss:
+        symbols: Symbols = {}
+        for leaf, names in self.sizes:
+            shape = leaves[leaf]._data.shape
+            for i, name in names:
+                symbols[name] = shape[i]
+        for leaf, strided in self.strides:
+            symbols.update(zip(strided, strides_of(leaves[leaf]._data), strict=False))
+        for key, leaf in self.leaf_numbers:
+            symbols[key] = leaves[leaf]
+        return self._bound(symbols)
+
+    def _bound(self, symbols: Symbols) -> Symbols | Miss:
+        """The sizes of a call with its other symbols; or a Miss, if the program does not hold for them."""
+        for key, getter in self.outer_numbers:
+            symbols[key] = getter()
+        for state in self.random:
+            state.bind(symbols)
+        if self.shape_names and not self.shape_check(*[symbols[n] for n in self.shape_names]):
+            return Miss(self._shape_miss(symbols), 6)
+        for number_guard in self.number_guards:
+            if not number_guard.holds(symbols):
+                return Miss(number_guard.miss(symbols), 6)
+        return symbols
+
+    def _shape_miss(self, symbols: Symbols) -> str:
+        for guard in self.env.guards.values():
+            if not guard.holds(symbols):
+                where = f"{guard.where}: " if guard.where else ""
+                names = {n.key: f"{n.name} ({n.key})" for n in self.numbers}
+                used = sorted(guard.relation.expr.symbols())
+                old, new = (", ".join(str(values[s]) for s in used) for values in (self.env.examples, symbols))
+                be = ("was", "is") if len(used) == 1 else ("were", "are")
+                return (
+                    f"{where}{', '.join(names.get(s, f'size {s}') for s in used)} {be[0]} {old}, {be[1]} now {new}; "
+                    f"the program needs {guard}"
+                )
+        return "sizes changed"
+
+
+def fits(leaf: Tensor, fact: TensorFacts) -> bool:
+    """Whether a tensor argument has the facts."""
+    data = leaf._data
+    if (
+        type(leaf) is not fact.kind or type(data) is not np.ndarray or data.dtype != fact.dtype
+        or data.ndim != fact.ndim
+    ):
+        return False
+    if leaf.requires_grad is not fact.requires_grad or (leaf._autograd is not None and hooks_on(leaf) != fact.hooks):
+        return False
+    if fact.layout is not None and layout_of(leaf) != fact.layout:
+        return False
+    if fact.given and not all(same(value, vars(leaf).get(name, MISSING)) for name, value in fact.given):
+        return False
+    if expanded_dims(data) != fact.expanded:
+        return False
+    if fact.is_strided or fact.layout is not None:
+        return True
+    data = shown_once(data, fact.expanded)
+    order = fact.permutation
+    if order is not None:
+        data = data.transpose(sorted(range(len(order)), key=order.__getitem__))
+    return bool(data.flags.c_contiguous)
+
+
+def _described(leaf: Tensor, fact: TensorFacts) -> str:
+    """A tensor argument in the words of the facts that the program knows of another."""
+    if not isinstance(leaf._data, np.ndarray):
+        return f"{leaf.type_} on the {leaf.device} device"
+    return with_given(facts_of(leaf, fact.layout is not None), leaf, [name for name, _ in fact.given]).describe()
+
+
+def same_constant(a: Any, b: Any) -> bool:
+    """Equality of argument leaves that are no tensors: type and value; objects by identity."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (int, float, str, bytes, bool, complex, dt.DType)):
+        return bool(a == b) or (a != a and b != b)
+    return False
+
+
+def shape_check(env: ShapeEnv) -> tuple[Callable[..., bool], tuple[str, ...]]:
+    """One Python function over the symbols that says whether every guard holds, and the symbols' names in its order."""
+    names = sorted({s for g in env.guards.values() for s in g.relation.expr.symbols() if s in env.examples})
+    tests = [f"{'' if g.answer else 'not '}({g.relation.expr} {g.relation.op} 0)" for g in env.guards.values()]
+    source = f"lambda {', '.join(names)}: {' and '.join(tests) or 'True'}"
+    return eval(source, {"max": max, "min": min}), tuple(names)  # text of our own expressions

@@ -1,0 +1,190 @@
+"""The plan of a call: everything about a program's inputs and effects that is the same at every call, prepared once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.compile.capture.gradients import present_grad
+from weft.compile.capture.state import StateSlot, base_like
+from weft.compile.numbers.random_state import RandomState
+from weft.compile.program.arguments import contiguous_bytes
+from weft.compile.program.memory import Memory, Place
+from weft.compile.program.program_io import (
+    ArgumentSource,
+    GradBuffer,
+    GradEffect,
+    GradFlag,
+    NumberSource,
+    NumberWrite,
+    ReturnGrad,
+    StateSource,
+)
+from weft.ir.graph import Graph
+from weft.support.counters import counters
+from weft.tensor.tensor import Tensor
+from weft.types import dims as dm
+from weft.types.dims import Dim, Expr
+
+Symbols = dict[str, Any]  # the values of a call's symbols (int) and lifted numbers
+Grads = dict[int, Tensor | None]
+_YES, _NO = np.array(True), np.array(False)
+
+
+class Inputs:
+    """Gathers a program's inputs: a template with the state that stays, and lists of what a call fills in."""
+
+    def __init__(self, sources: list[Any]) -> None:
+        self.template: list[Any] = [None] * len(sources)
+        self.arguments: list[tuple[int, int, Any, tuple[int, ...]]] = []
+        self.numbers: list[tuple[int, Any]] = []
+        self.flags: list[tuple[int, GradFlag]] = []
+        self.buffers: list[tuple[int, GradBuffer]] = []
+        self.state: list[tuple[int, StateSlot]] = []
+        self.moving: list[tuple[int, StateSlot]] = []
+        for at, source in enumerate(sources):
+            self._sort(at, source)
+        self.take_state()
+
+    def take_state(self) -> None:
+        """Take the state from where it lies now."""
+        template = self.template.copy()  # calls that run meanwhile keep theirs
+        for at, slot in self.state:
+            template[at] = slot.array
+        self.template = template
+
+    def _sort(self, at: int, source: Any) -> None:
+        kind = type(source)
+        if kind is ArgumentSource:
+            self.arguments.append((at, source.leaf, source.permutation, source.expanded))
+        elif kind is NumberSource:
+            self.numbers.append((at, source.number))
+        elif kind is GradFlag:
+            self.flags.append((at, source))
+        elif kind is GradBuffer:
+            self.buffers.append((at, source))
+        else:
+            assert kind is StateSource
+            (self.state if source.slot.leaf is None else self.moving).append((at, source.slot))
+
+    def gather(self, leaves: list[Any], symbols: Symbols) -> tuple[list[Any], Grads]:
+        """The inputs of one call, and the gradients that are there already by parameter position."""
+        inputs = self.template.copy()
+        grads: Grads = {}
+        for at, leaf, permutation, expanded in self.arguments:
+            data = leaves[leaf]._data
+            inputs[at] = (
+                data if permutation is None and data.flags.c_contiguous
+                else contiguous_bytes(data, permutation, expanded)
+            )
+        for at, number in self.numbers:
+            inputs[at] = float(symbols[number.key])
+        for at, flag in self.flags:
+            inputs[at] = _YES if present_grad(target_of(flag, leaves)) is not None else _NO
+        for at, slot in self.moving:
+            inputs[at] = base_like(leaves[slot.leaf], slot)  # type: ignore[index]
+        for at, source in self.buffers:
+            inputs[at] = _grad_buffer(at, source, target_of(source, leaves), grads)
+        return inputs, grads
+
+
+def target_of(source: GradFlag | GradBuffer | GradEffect | ReturnGrad, leaves: list[Any]) -> Tensor:
+    """The tensor of this call whose `.grad` is meant."""
+    return source.tensor if source.leaf is None else leaves[source.leaf]
+
+
+def _grad_buffer(at: int, source: GradBuffer, tensor: Tensor, grads: Grads) -> Any:
+    """Memory for a gradient: that of the present one if it is added to, or if neither the program nor anybody else can
+    see it; else fresh."""
+    present = present_grad(tensor)
+    is_optional = source.slot.has is not None
+    data = tensor._data
+    if (
+        present is not None and (is_optional or (not source.slot.present and tensor._state().owns_grad))
+        and _is_like(present._data, data)
+    ):
+        grads[at] = present
+        return present._data
+    counters.allocations += 1
+    fresh = np.empty(data.shape, data.dtype)
+    if is_optional and present is not None:
+        fresh[...] = present._data
+        grads[at] = present
+    else:
+        grads[at] = None
+    return fresh
+
+
+def _is_like(gradient: Any, data: Any) -> bool:
+    """Whether a program can write a gradient where it is: row-major, of its leaf's dtype (one of before `.double()`
+    keeps its own).
+    """
+    return bool(gradient.flags.c_contiguous and gradient.dtype == data.dtype)
+
+
+class Effects:
+    """What a call does besides the bytes: versions, .grad objects, copied arguments, numbers, the generator."""
+
+    def __init__(
+        self, graph: Graph, sources: list[Any], grad_effects: list[GradEffect], number_writes: list[NumberWrite],
+        random: list[RandomState], raised: dict[int, tuple[Any, int]], memory: Memory,
+    ) -> None:
+        moving = {
+            id(s.slot.storage): s.slot.leaf for s in sources if type(s) is StateSource and s.slot.leaf is not None
+        }
+        self.moving: list[tuple[int, int]] = [(leaf, raised[key][1]) for key, leaf in moving.items() if key in raised]
+        places = {id(place.storage): place for place in memory.places if id(place.storage) not in moving}
+        self.places: list[tuple[Place, int]] = [
+            (place, raised[key][1]) for key, place in places.items() if key in raised and raised[key][1]
+        ]
+        self.arguments: list[tuple[int, int, Any, int]] = []
+        for _, param in graph.writes:
+            source = sources[param]
+            if type(source) is ArgumentSource:
+                by = raised[source.counter][1] if source.counter in raised else 0
+                # (what is expanded is written with one value for all)
+                self.arguments.append((param, source.leaf, source.permutation, by))
+        self.grad_effects, self.number_writes = grad_effects, number_writes
+        self.random = [state for state in random if state.is_moved()]
+
+    def apply(self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: Grads) -> None:
+        """Make them visible."""
+        for place, by in self.places:
+            place.storage.version += by
+        for leaf, by in self.moving:
+            leaves[leaf].storage().version += by
+        for param, leaf, permutation, by in self.arguments:
+            tensor = leaves[leaf]
+            if permutation is None and inputs[param] is not tensor._data:
+                tensor._data[...] = inputs[param]
+            if by:
+                tensor.storage().version += by
+        for effect in self.grad_effects:
+            _apply_grad(effect, target_of(effect, leaves), inputs, grads)
+        for write in self.number_writes:
+            write.set(results[write.position] if write.position is not None else number_of(write.dim, symbols))
+        for state in self.random:
+            state.settle(symbols)
+
+
+def _apply_grad(effect: GradEffect, tensor: Tensor, inputs: list[Any], grads: Grads) -> None:
+    state = tensor._state()
+    if effect.param is None:
+        state.grad, state.owns_grad = effect.value, False
+        return
+    present = grads[effect.param]
+    array = inputs[effect.param]
+    if present is None:
+        state.grad, state.owns_grad = Tensor(array), True
+        return
+    if present._data is not array:
+        present._data[...] = array
+    if present._storage is not None:
+        present._storage.version += 1
+    state.grad = present
+
+
+def number_of(dim: Dim | None, symbols: Symbols) -> Any:
+    """The value of a symbolic integer at a call."""
+    return dm.evaluate(dim, symbols) if isinstance(dim, Expr) else dim

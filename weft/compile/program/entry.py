@@ -1,0 +1,88 @@
+"""Entry: one captured program with its guards. `match` says whether a call fits (and binds its symbols), `run` makes
+the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from weft.compile.capture.capture import Capture
+from weft.compile.program.call_guards import CallGuards
+from weft.compile.program.call_plan import Effects, Grads, Inputs, Symbols
+from weft.compile.program.executable import Compiled, Interpreted
+from weft.compile.program.joint import JointProgram
+from weft.compile.program.miss import Miss
+from weft.compile.program.outputs import Outputs
+from weft.guards import ObjectWrite
+from weft.ir.graph import Graph
+from weft.runtime.program import Interrupted
+from weft.support import pytree
+from weft.support.interrupts import to_the_end
+
+
+@dataclass(eq=False)
+class Entry:
+    """One program of a function: its guards, what it is given, what runs, what it does besides, and what its caller
+    gets.
+
+    seconds_total: of capture and compilation.
+    """
+
+    graph: Graph
+    capture: Capture
+    sources: list[Any]
+    guards: CallGuards
+    inputs: Inputs
+    executable: Interpreted | Compiled
+    effects: Effects
+    outputs: Outputs
+    seconds_compile: float = 0.0
+    seconds_total: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.match: Callable[[list[Any], pytree.TreeSpec], Symbols | Miss] = self.guards.match
+
+    @property
+    def joint(self) -> JointProgram | None:
+        """The backward of what the program returns, if it has one."""
+        return self.outputs.joint
+
+    def run(self, leaves: list[Any], symbols: Symbols) -> Any:
+        """Run the program on a call that fits."""
+        inputs, grads = self.inputs.gather(leaves, symbols)
+        interrupt: Interrupted | None = None
+        try:
+            results = self.executable.run(inputs, symbols)
+        except Interrupted as stop:
+            results, interrupt = stop.results, stop
+        kept_up: list[ObjectWrite] = []
+        try:
+            made = self._finish(leaves, inputs, results, symbols, grads, kept_up)
+        # the program has written its state: what belongs to that follows, and the step has been made
+        except KeyboardInterrupt:
+            to_the_end(lambda: self._finish(leaves, inputs, results, symbols, grads, kept_up))
+            raise
+        if interrupt is not None:
+            raise interrupt
+        return made
+
+    def _finish(
+        self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: Grads,
+        kept_up: list[ObjectWrite],
+    ) -> Any:
+        """Everything behind the program's run. It may be done twice, but for the assignments that are `kept_up`
+        already.
+        """
+        self.outputs.settle(results, inputs, symbols)
+        self.effects.apply(leaves, inputs, results, symbols, grads)
+        return self.outputs.make(leaves, inputs, results, symbols, kept_up)
+
+    def stages(self) -> dict[str, Any]:
+        """Every stage by name."""
+        found: dict[str, Any] = self.executable.stages()
+        program = getattr(self.executable, "program", None)
+        if program is not None and hasattr(program, "stages"):
+            found.update(program.stages())
+        return found

@@ -1,0 +1,353 @@
+"""A compiled forward used with an eager backward: one CompiledFunctionBackward node, whose gradients are a second
+program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from weft.autograd import engine
+from weft.autograd.accumulate import AccumulateGrad, accumulator_of
+from weft.autograd.node import InputMetadata, Node, OpNode
+from weft.autograd.record import gradient_edge
+from weft.autograd.saved import FREED, SavedTensor
+from weft.compile.capture.capture import Capture
+from weft.compile.capture.symbolic import SymbolicPayload
+from weft.compile.capture.wrappers import UnwrapBackward, desugar, resugar
+from weft.compile.program.arguments import leaf_of
+from weft.compile.program.executable import Compiled, Interpreted, make_executable
+from weft.compile.program.higher_order import Retrace, stamp, written_since
+from weft.compile.program.program_io import ArgumentSource, StateSource
+from weft.ir.graph import Graph
+from weft.ops.packet import aten
+from weft.passes.partition import Halves, partition
+from weft.support import pytree
+from weft.support.errors import StateError
+from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import wrapper_classes
+
+
+@dataclass(eq=False)
+class JointRecord:
+    """What the joint capture found: which results carry gradients, which tensors receive them, and how many tangents
+    there are.
+
+    start: how many nodes had been recorded before the backward. places: which argument a receiver is, where it took
+    part as itself (arguments that share memory have no stand-ins). returned: which result a receiver is, where the
+    function made it. A leaf that it makes and keeps to itself is no receiver: nobody can see its `.grad`. reach: for
+    each output the receivers that it depends on. freed_with: for each output those whose graph eager mode frees
+    together with its own.
+    """
+
+    outputs: list[Tensor]
+    primals: list[Tensor]
+    places: list[int | None]
+    returned: list[int | None]
+    tangents: int
+    reach: list[frozenset[int]]
+    freed_with: list[frozenset[int]]
+    spec: pytree.TreeSpec  # of the gradients: a list, in which those that are wrapper subclasses are taken apart
+    start: int
+
+
+def unfinished(capture: Capture, leaves: list[Any]) -> list[Tensor]:
+    """Returned tensors whose backward the function has not run itself, and that nothing keeps from being run."""
+    found: dict[int, Tensor] = {}
+    for leaf in leaves:
+        if isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload:
+            node = _node_of(leaf)
+            if (
+                node is not None and node not in capture.evaluator.ran
+                and not any(n.is_freed for n in _nodes_behind([node]))
+            ):
+                found[id(leaf)] = leaf
+    return list(found.values())
+
+
+def is_spent(capture: Capture, leaf: Any) -> bool:
+    """Whether a tensor has a history that the function has run backward through."""
+    return (
+        isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload and leaf.requires_grad
+        and _node_of(leaf) in capture.evaluator.ran
+    )
+
+
+def _node_of(leaf: Tensor) -> Any:
+    """The node of a returned tensor; None where autograd refuses to say (one of several views whose base
+    was written since)."""
+    try:
+        node = leaf.grad_fn
+    except StateError:
+        return None
+    while isinstance(node, UnwrapBackward):  # a part of a returned wrapper
+        edge: Any = node.edges[0]
+        node = edge[0]
+    return node
+
+
+def made_leaves(capture: Capture, results: list[Any]) -> list[int]:
+    """Which results are leaves that the function made and that require grad."""
+    return [
+        i for i, out in enumerate(results) if isinstance(out, Tensor) and _is_made(capture, out) and wants_own_grad(out)
+    ]
+
+
+def wants_own_grad(tensor: Tensor) -> bool:
+    """Whether a tensor is a leaf that requires grad."""
+    state = tensor._autograd
+    return state is not None and state.requires_grad and state.node is None
+
+
+def _is_made(capture: Capture, tensor: Tensor) -> bool:
+    """Whether the function made a tensor; others stand for what is there before it."""
+    return type(tensor._data) is SymbolicPayload and id(tensor) not in capture.outside.stand_ins
+
+
+def record_backward(
+    capture: Capture, outputs: list[Tensor], leaves: list[Any], results: list[Any]
+) -> tuple[JointRecord, list[Any]]:
+    """Record the backward of `outputs` for symbolic tangents. Returns the record and the gradients' operands
+    (None where there is none)."""
+    made = {id(results[i]): i for i in made_leaves(capture, results)}
+    primals = [p for p in _leaves_behind(outputs) if id(p) in made or not _is_made(capture, p)]
+    graphs = [_nodes_behind([out.grad_fn]) for out in outputs]  # taken before the run frees them
+    saving = [{n for n in nodes if _saves(n)} for nodes in graphs]
+    seeds, start = [], len(capture.recorder.builder.nodes)
+    for i, out in enumerate(outputs):
+        value = capture.recorder.builder.param(capture.tensors.payload_of(out).type, f"tangent{i}")
+        seeds.append(capture.tensors.fresh(value))
+    with _without_hooks(primals):
+        grads = engine.run_backward(outputs, seeds, False, False, primals, False) if primals else ()
+    kept = [(p, g) for p, g in zip(primals, grads, strict=True) if g is not None]
+    parts, spec = pytree.flatten(desugar([g for _, g in kept]))
+    receivers = [p for p, _ in kept]
+    variables = [{id(n.variable) for n in nodes if isinstance(n, AccumulateGrad)} for nodes in graphs]
+    reach = [frozenset(i for i, p in enumerate(receivers) if id(p) in found) for found in variables]
+    freed_with = [frozenset(j for j, other in enumerate(saving) if mine & other) for mine in saving]
+    places, returned = [leaf_of(p, leaves) for p in receivers], [made.get(id(p)) for p in receivers]
+    record = JointRecord(outputs, receivers, places, returned, len(seeds), reach, freed_with, spec, start)
+    return record, [capture.tensors.operand(g) for g in parts]
+
+
+@contextmanager
+def _without_hooks(leaves: list[Tensor]) -> Iterator[None]:
+    """Hooks of the leaves rest: they run at each call, when the eager engine hands them the gradients
+    of the compiled backward."""
+    nodes = [accumulator_of(leaf) for leaf in leaves]
+    hooks = [node.tensor_hooks for node in nodes]
+    for node in nodes:
+        node.tensor_hooks = None
+    try:
+        yield
+    finally:
+        for node, own in zip(nodes, hooks, strict=True):
+            node.tensor_hooks = own
+
+
+def _leaves_behind(outputs: list[Tensor]) -> list[Tensor]:
+    """The leaves that the outputs depend on, in a fixed order."""
+    found: dict[int, Tensor] = {}
+    for node in _nodes_behind([out.grad_fn for out in outputs]):
+        variable = node.variable if isinstance(node, AccumulateGrad) else None
+        if variable is not None:
+            found.setdefault(id(variable), variable)
+    return list(found.values())
+
+
+def _nodes_behind(roots: list[Any]) -> dict[Node, None]:
+    """The nodes of the graph behind some, in the order in which a walk comes upon them."""
+    found: dict[Node, None] = {}
+    stack = list(roots)
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        found[node] = None
+        for edge in node.edges:
+            if edge is not None and edge[0] not in seen:
+                seen.add(edge[0])
+                stack.append(edge[0])
+    return found
+
+
+def _saves(node: Node) -> bool:
+    """Whether a second backward through the node is an error in eager mode."""
+    if isinstance(node, OpNode):
+        return node.saves
+    return not isinstance(node, (AccumulateGrad, UnwrapBackward))
+
+
+@dataclass(eq=False)
+class JointProgram:
+    """The backward half of an entry, and how a call's tensors are tied to it."""
+
+    record: JointRecord
+    halves: Halves
+    backward: Interpreted | Compiled
+    results: int
+    outputs: list[int]
+    joint: Graph
+
+    @classmethod
+    def build(
+        cls, graph: Graph, record: JointRecord, results: int, outputs: list[int], backend: str | None
+    ) -> JointProgram:
+        """Cut the joint graph and compile its backward half."""
+        halves = partition(graph, results, record.tangents, record.start)
+        return cls(record, halves, make_executable(halves.backward, backend), results, outputs, graph)
+
+    @cached_property
+    def retrace(self) -> Retrace:
+        """The gradients as operators on tensors, for a backward that is differentiated again."""
+        return Retrace(self.joint, self.results, self.record.tangents)
+
+    def attach(
+        self, capture: Capture, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any],
+        symbols: dict[str, int], made: list[Any],
+    ) -> None:
+        """Give the returned tensors (some of what the call made) their common node."""
+        if not modes.grad:
+            return
+        edges = [
+            gradient_edge(self._receiver(i, capture, sources, leaves, made)) for i in range(len(self.record.primals))
+        ]
+        sizes = {name: symbols[found] for name, found in self.halves.sizes.items()}
+        node = CompiledFunctionBackward(
+            tuple(edges), self, self._saved(sources, leaves, inputs, results), {**symbols, **sizes}, sources, leaves
+        )
+        for i, tensor in enumerate([made[at] for at in self.outputs]):
+            node.metadata_of_inputs.append(InputMetadata(tensor.dims, tensor.dtype))
+            state = AutogradState(False, node, i)
+            state.version = tensor._version
+            tensor._autograd = state
+
+    def _receiver(self, i: int, capture: Capture, sources: list[Any], leaves: list[Any], made: list[Any]) -> Tensor:
+        """The tensor of this call that receives gradient number i."""
+        primal, place, returned = self.record.primals[i], self.record.places[i], self.record.returned[i]
+        if place is not None:
+            return leaves[place]  # type: ignore[no-any-return]
+        if returned is not None:
+            return made[returned]  # type: ignore[no-any-return]
+        return primal if id(primal) not in capture.outside.stand_ins else _argument(capture, sources, primal, leaves)
+
+    def _saved(self, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any]) -> list[Any]:
+        positions = {id(v): i for i, v in enumerate(self.halves.forward.params)}
+        saved: list[Any] = []
+        extra = self.results
+        for value in self.halves.saved:
+            at = positions.get(id(value))
+            if at is None:
+                saved.append(results[extra])
+                extra += 1
+                continue
+            tensor = _tensor_of(sources[at], leaves)
+            saved.append(inputs[at] if tensor is None else (SavedTensor(tensor), inputs[at]))
+        return saved
+
+
+def _argument(capture: Capture, sources: list[Any], stand_in: Tensor, leaves: list[Any]) -> Tensor:
+    param = stand_in._data.storage.param
+    leaf: Tensor = leaves[sources[param].leaf]
+    return leaf
+
+
+def _tensor_of(source: Any, leaves: list[Any]) -> Tensor | None:
+    if type(source) is ArgumentSource:
+        leaf: Tensor = leaves[source.leaf]
+        return leaf
+    if type(source) is not StateSource:
+        return None
+    return source.slot.tensor if source.slot.leaf is None else leaves[source.slot.leaf]
+
+
+class SpentBackward(Node):
+    """The history of a tensor through which the compiled function itself ran backward: that graph is freed."""
+
+    @classmethod
+    def mark(cls, tensor: Tensor) -> None:
+        """Give a tensor this history."""
+        node = cls(())
+        node.metadata_of_inputs.append(InputMetadata(tensor.dims, tensor.dtype))
+        tensor._autograd = AutogradState(False, node, 0)
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        raise StateError(FREED)
+
+
+class CompiledFunctionBackward(Node):
+    """The gradient of a compiled forward: its saved values, its tangents, one program."""
+
+    makes_gradients = True
+
+    def __init__(
+        self, edges: tuple[Any, ...], program: JointProgram, saved: list[Any], symbols: dict[str, int],
+        sources: list[Any], leaves: list[Any],
+    ) -> None:
+        super().__init__(edges)
+        self.program, self.symbols = program, symbols
+        self.saved: list[Any] | None = saved
+        self.sources, self.leaves, self.stamp = sources, leaves, stamp(sources, leaves)
+        self.freed: frozenset[int] = frozenset()  # outputs through which eager mode would refuse to go (again)
+        self.last: list[int] = []  # the outputs whose gradients came in the latest run
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        self.last = [i for i, g in enumerate(grads) if g is not None]
+        if self.saved is None or not self.freed.isdisjoint(self.last):
+            raise StateError(FREED)
+        gradients = self._with_history(grads) if modes.grad else self._natively(grads)
+        if wrapper_classes:
+            gradients = resugar(pytree.unflatten(gradients, self.program.record.spec))
+        reached = frozenset().union(*(self.program.record.reach[i] for i in self.last))
+        return tuple([g if i in reached else None for i, g in enumerate(gradients)])
+
+    def _with_history(self, grads: tuple[Any, ...]) -> list[Tensor]:
+        """The gradients by operators on the call's own tensors, to be differentiated again."""
+        if stamp(self.sources, self.leaves) != self.stamp:
+            raise written_since()
+        tangents = [self._zeros(i) if g is None else g for i, g in enumerate(grads)]
+        return self.program.retrace.run(self.sources, self.leaves, self.symbols, tangents)
+
+    def _zeros(self, i: int) -> Tensor:
+        metadata = self.metadata_of_inputs[i]
+        assert metadata is not None
+        return aten.zeros(metadata.dims, dtype=metadata.dtype)  # type: ignore[no-any-return]
+
+    def _natively(self, grads: tuple[Any, ...]) -> list[Tensor]:
+        """The gradients by the compiled backward half."""
+        assert self.saved is not None
+        inputs = [self._unpack(s) for s in self.saved] + [self._tangent(g, i) for i, g in enumerate(grads)]
+        return [Tensor(_owned(r, inputs)) for r in self.program.backward.run(inputs, self.symbols)]
+
+    def _unpack(self, saved: Any) -> Any:
+        if type(saved) is not tuple:
+            return saved
+        packed, array = saved
+        packed.unpack(self)  # checks the version
+        return array
+
+    def _tangent(self, gradient: Any, i: int) -> Any:
+        metadata = self.metadata_of_inputs[i]
+        assert metadata is not None
+        if gradient is None:
+            return np.zeros(metadata.dims, metadata.dtype.numpy)
+        return np.asarray(gradient._data, order="C")  # (ascontiguousarray makes a vector of a number)
+
+    def release(self) -> None:
+        """Free what was saved, unless outputs are left whose graph no run has freed."""
+        freed_with = self.program.record.freed_with
+        self.freed = self.freed.union(*(freed_with[i] for i in self.last))
+        if all(i in self.freed for i in range(len(freed_with))):
+            self.saved = None
+            self.leaves = []
+
+
+def _owned(result: Any, inputs: list[Any]) -> Any:
+    """A gradient that is a saved array or tangent itself is copied: accumulation may keep it."""
+    return result.copy() if any(result is x for x in inputs) else result

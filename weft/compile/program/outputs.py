@@ -1,0 +1,201 @@
+"""What a call gets back: the tensors, views and numbers that a program's results become, and the places that they are
+assigned to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.autograd.views import follow
+from weft.compile.capture.capture import Capture
+from weft.compile.capture.wrappers import resugar
+from weft.compile.program.call_plan import Symbols, number_of, target_of
+from weft.compile.program.joint import JointProgram, SpentBackward
+from weft.compile.program.program_io import (
+    Return,
+    ReturnArgument,
+    ReturnConstant,
+    ReturnFresh,
+    ReturnGrad,
+    ReturnNumber,
+    ReturnState,
+    ReturnView,
+    Shown,
+)
+from weft.guards import ObjectWrite
+from weft.ops.overrides import override_classes
+from weft.support import pytree
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import wrapper_classes
+from weft.types import dims as dm
+from weft.types.dims import Expr
+
+
+@dataclass(eq=False)
+class Outputs:
+    """The results of a program as its caller sees them.
+
+    returns: for each leaf what it is, and the first leaf that is the same tensor. settings: modes as the function
+    leaves them. assigned: places that get what the function assigned to them. spent: assigned tensors through which the
+    function ran backward. made_leaves: results that are leaves of the function's own making. late: symbols that the
+    program's run binds, and the results that hold them.
+    """
+
+    returns: list[tuple[Return, int]]
+    spec: pytree.TreeSpec
+    settings: Sequence[Callable[[], None]]
+    assigned: Sequence[ObjectWrite]
+    spent: Sequence[int]
+    late: Sequence[tuple[str, int]]
+    made_leaves: Sequence[int]
+    joint: JointProgram | None
+    capture: Capture
+    sources: list[Any]
+
+    def __post_init__(self) -> None:
+        self.shared: list[int] | None = None  # positions of results to copy, known once the program has run
+        self.spent = [i for i in self.spent if type(self.returns[i][0]) is ReturnFresh]
+        self.views = [(i, r, group) for i, (r, group) in enumerate(self.returns) if type(r) is ReturnView]
+        fresh = [
+            r.position for r, _ in self.returns if type(r) is ReturnFresh and r.shown is None and r.position is not None
+        ]
+        self.all_fresh = fresh if len(set(fresh)) == len(self.returns) else None
+
+    def names(self, tensors: Container[int]) -> bool:
+        """Whether a tensor from outside that is returned as it is has one of these ids."""
+        return any(type(r) is ReturnState and id(r.tensor) in tensors for r, _ in self.returns)
+
+    def settle(self, results: list[Any], inputs: list[Any], symbols: Symbols) -> None:
+        """Copy results that are memory of an input or of another one, and bind the symbols that the run has found."""
+        for position in self._shared(results, inputs) if self.shared is None else self.shared:
+            results[position] = results[position].copy(order="C")
+        for name, position in self.late:
+            symbols[name] = int(results[position])
+
+    def make(
+        self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, kept_up: list[ObjectWrite]
+    ) -> Any:
+        """The call's result. Assignments are made too, but for those that are `kept_up` already."""
+        fresh = self.all_fresh
+        made = self._rebuild(leaves, results, symbols) if fresh is None else [Tensor(results[i]) for i in fresh]
+        for settle in self.settings:
+            settle()
+        for i in self.made_leaves:
+            made[i]._state().requires_grad = True
+        if self.joint is not None:
+            self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, made)
+        if self.views:
+            self._follow(made, symbols)
+        if not self.assigned:
+            return pytree.unflatten(made, self.spec)
+        for i in self.spent:
+            SpentBackward.mark(made[i])
+        result, values = pytree.unflatten(made, self.spec)
+        values = resugar(values) if wrapper_classes or override_classes else values
+        for at in range(len(kept_up), len(self.assigned)):
+            self.assigned[at].target.put(values[at])
+            kept_up.append(self.assigned[at])
+        return result
+
+    def _follow(self, made: list[Any], symbols: Symbols) -> None:
+        """Make the returned views of what they are views of."""
+        for i, view, group in self.views:
+            if group < i:
+                made[i] = made[group]
+                continue
+            path = tuple((op, _numbers(args, symbols), index) for op, args, index in view.path)
+            grad, modes.grad = modes.grad, modes.grad and view.is_recorded
+            try:
+                made[i] = follow(made[view.root], path)
+            finally:
+                modes.grad = grad
+
+    def _shared(self, results: list[Any], inputs: list[Any]) -> list[int]:
+        """Results that the caller gets and that are an input's array or another result's (equal computations are made
+        once): they are copied.
+        """
+        taken = {id(x) for x in inputs}
+        found = []
+        for position in sorted({r.position for r, _ in self.returns if type(r) is ReturnFresh}):
+            if isinstance(results[position], np.ndarray) and id(results[position]) in taken:
+                found.append(position)
+            taken.add(id(results[position]))
+        self.shared = found
+        return found
+
+    def _rebuild(self, leaves: list[Any], results: list[Any], symbols: Symbols) -> list[Any]:
+        made: list[Any] = []
+        bases: dict[int, Tensor] = {}
+        for returned, group in self.returns:
+            made.append(made[group] if group < len(made) else self._returned(returned, leaves, results, symbols, bases))
+        return made  # (views, and tensors that only they show, follow once there is a history)
+
+    def _returned(
+        self, returned: Return, leaves: list[Any], results: list[Any], symbols: Symbols, bases: dict[int, Tensor]
+    ) -> Any:
+        kind = type(returned)
+        if kind is ReturnView:
+            return None
+        if kind is ReturnConstant:
+            return returned.value  # type: ignore[union-attr]
+        if kind is ReturnFresh:
+            base = bases.get(returned.position)  # type: ignore[union-attr, arg-type]
+            if base is None:
+                base = bases[returned.position] = Tensor(results[returned.position])  # type: ignore[union-attr, index]
+            elif returned.shown is None:  # type: ignore[union-attr]
+                return _same_memory(base)  # a detached tensor beside its source
+            return base if returned.shown is None else _seen_through(base, returned.shown, symbols)  # type: ignore[union-attr]
+        if kind is ReturnArgument:
+            leaf = leaves[returned.leaf]  # type: ignore[union-attr, index]
+            return leaf if returned.shown is None else _seen_through(leaf, returned.shown, symbols)  # type: ignore[union-attr]
+        if kind is ReturnGrad:
+            gradient = target_of(returned, leaves).grad  # type: ignore[arg-type]
+            if returned.shown is None or gradient is None:  # type: ignore[union-attr]
+                return gradient
+            return _seen_through(gradient, returned.shown, symbols)  # type: ignore[union-attr]
+        if kind is ReturnState:
+            if returned.tensor is not None:  # type: ignore[union-attr]
+                return returned.tensor  # type: ignore[union-attr]
+            slot = returned.slot  # type: ignore[union-attr]
+            owner = slot.tensor if slot.leaf is None else leaves[slot.leaf]  # type: ignore[union-attr]
+            return _seen_through(owner, returned.shown, symbols, from_storage=True)  # type: ignore[union-attr, arg-type]
+        assert isinstance(returned, ReturnNumber)
+        return results[returned.position] if returned.position is not None else number_of(returned.dim, symbols)
+
+
+def _same_memory(base: Tensor) -> Tensor:
+    """Another tensor over a tensor's memory."""
+    out = Tensor(base._data)
+    out._storage = base.storage()
+    return out
+
+
+def _numbers(value: Any, symbols: Symbols) -> Any:
+    """An argument with the call's numbers for its symbols."""
+    if type(value) is tuple:
+        return tuple([_numbers(v, symbols) for v in value])
+    return dm.evaluate(value, symbols) if type(value) is Expr else value
+
+
+def _seen_through(base: Tensor, shown: Shown, symbols: Symbols, from_storage: bool = False) -> Tensor:
+    """A tensor over base's storage that shows what the function's view did (from base's first element, or from the
+    storage's).
+    """
+    data, geometry = base._data, shown.geometry
+    storage = base.storage()
+    size = shown.dtype.itemsize
+    start = 0 if from_storage else storage.offset_of(data) * data.dtype.itemsize
+    dims = tuple(dm.evaluate(d, symbols) for d in geometry.dims)
+    strides = tuple(dm.evaluate(s, symbols) * size for s in geometry.strides)
+    if 0 in dims:  # there may be no memory that could be shown
+        out = Tensor(np.empty(dims, shown.dtype))
+    else:
+        place = start + dm.evaluate(geometry.offset, symbols) * size
+        out = Tensor(np.ndarray(dims, shown.dtype, storage.array, place, strides))
+    out._storage = storage
+    return out

@@ -1,0 +1,62 @@
+"""The check of the commonest calls, written out: distinct row-major tensors that want no gradient, in memory
+that nothing else shows.
+
+`Entry.match` asks the same questions of any call, one function per question; small steps spend more time there than
+in their kernels. What this check cannot answer with yes it leaves to that one, which also has the words for a miss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.compile.program.arguments import NO_HOOKS, TensorFacts
+from weft.runtime.storage import root_of
+from weft.tensor.tensor import Tensor
+
+Quick = Callable[[Sequence[Any]], "dict[str, int] | None"]
+MOST = 16  # leaves; each is compared with each
+
+
+def quick_match(
+    facts: Sequence[Any], sizes: Sequence[tuple[int, Sequence[tuple[int, str]]]], outside: set[int]
+) -> Quick | None:
+    """A function of the leaves: the sizes by symbol, or None for a call that must be looked at closely.
+    None where no call is that simple.
+
+    facts: what the program depends on about each leaf. sizes: (leaf, (axis, symbol) ...).
+    outside: ids of the roots of the program's state, and of the tensors that it knows.
+    """
+    if len(facts) > MOST or not all(type(f) is TensorFacts and _is_simple(f) for f in facts):
+        return None
+    lines = ["def quick(leaves):"]
+    for i, fact in enumerate(facts):
+        lines += [
+            f"    t{i} = leaves[{i}]",
+            f"    if type(t{i}) is not Tensor or t{i}._autograd is not None: return None",
+            f"    d{i} = t{i}._data",
+            f"    if type(d{i}) is not ndarray or d{i}.dtype is not dtype{i} or d{i}.ndim != {fact.ndim} or not "
+            f"d{i}.flags.c_contiguous: return None",
+            f"    r{i} = d{i} if d{i}.base is None else root_of(d{i})",
+            f"    if id(r{i}) in outside or id(t{i}) in outside: return None",
+        ]
+    pairs = [f"r{i} is r{j}" for i in range(len(facts)) for j in range(i)]
+    if pairs:
+        lines.append(f"    if {' or '.join(pairs)}: return None")
+    named = [f"{name!r}: d{leaf}.shape[{axis}]" for leaf, axes in sizes for axis, name in axes]
+    lines.append(f"    return {{{', '.join(named)}}}")
+    scope: dict[str, Any] = {"Tensor": Tensor, "ndarray": np.ndarray, "root_of": root_of, "outside": outside}
+    scope.update({f"dtype{i}": fact.dtype for i, fact in enumerate(facts)})
+    exec(compile("\n".join(lines), "<weft quick match>", "exec"), scope)
+    made: Quick = scope["quick"]
+    return made
+
+
+def _is_simple(fact: TensorFacts) -> bool:
+    return (
+        fact.kind is Tensor and not fact.requires_grad and fact.is_leaf and fact.permutation is None
+        and not fact.is_strided and not fact.expanded
+        and fact.layout is None and fact.hooks == NO_HOOKS and not fact.given
+    )

@@ -1,0 +1,180 @@
+"""What a program depends on beyond its arguments: which gradients there are, hooks, facts of Python state, and where
+its state lies.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft.autograd.hooks import hooks_on
+from weft.autograd.node import RemovableHandle
+from weft.compile.capture.capture import Capture
+from weft.compile.capture.gradients import present_grad
+from weft.compile.capture.state import base_like
+from weft.compile.numbers.lifted import StateGuard
+from weft.compile.program.arguments import (
+    leaf_of,
+    sharing_pattern,
+)
+from weft.compile.program.call_plan import Inputs
+from weft.compile.program.memory import Memory, Place, shows_a_gradient
+from weft.compile.program.miss import Miss
+from weft.compile.program.outputs import Outputs
+from weft.compile.program.program_io import (
+    GradBuffer,
+)
+from weft.runtime.storage import root_of
+from weft.support import registry
+from weft.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from weft.compile.driver import CompiledFunction
+
+
+class StateGuards:
+    """The guards on tensors from outside. They follow tensors that were given other memory, as long as the program
+    holds there.
+    """
+
+    def __init__(
+        self, owner: CompiledFunction, capture: Capture, sources: list[Any], memory: Memory, inputs: Inputs,
+        outputs: Outputs, leaves: list[Any],
+    ) -> None:
+        self.owner, self.capture, self.memory, self.inputs, self.outputs = owner, capture, memory, inputs, outputs
+        states = list(capture.outside.states.values())
+        self.by_argument: list[Any] = [s for s in states if s.leaf is not None]
+        self.accumulated = [(g.tensor, g.leaf) for g in sources if type(g) is GradBuffer and g.slot.has is not None]
+        reads = [
+            (capture.leaf_gradients.real(g.tensor), g.present)
+            for g in capture.leaf_gradients.slots.values() if g.present is not None
+        ]
+        self.presence = [(leaf_of(tensor, leaves), tensor, present) for tensor, present in reads]
+        arguments = {i for s in states for i in s.own}  # their hooks are checked with their other facts
+        self.hooks = [(t, hooks_on(t)) for i, (t, _, _) in capture.outside.wants_grad.items() if i not in arguments]
+        self.hooks_everywhere = _hooks_everywhere()
+        self.hook_changes = RemovableHandle.changes
+        self.sharing = sharing_pattern(leaves)
+
+    def match_sharing(self, leaves: list[Any]) -> Miss | None:
+        """Whether arguments share memory with each other, and with state, as in the capture."""
+        pattern = sharing_pattern(leaves)
+        if pattern != self.sharing:
+            return Miss("arguments share memory (or are the same object) in another way than before", 3)
+        for leaf in leaves:
+            if (
+                isinstance(leaf, Tensor)
+                and (id(root_of(leaf._data)) in self.memory.outside or id(leaf) in self.memory.outside)
+            ):
+                return Miss(
+                    (
+                        "an argument now shares memory with state of the function, "
+                        "or is a tensor that it reaches elsewhere"
+                    ),
+                    3,
+                )
+        for slot in self.by_argument:
+            leaf = leaves[slot.leaf]
+            if slot.is_fixed and leaf.storage() is not slot.storage:
+                return Miss(
+                    "is another tensor, and the function also reaches the first one from elsewhere", 3, leaf=slot.leaf
+                )
+            if base_like(leaf, slot) is None:
+                return Miss("lies in its memory in another way", 3, leaf=slot.leaf)
+        return None
+
+    def match(self, leaves: list[Any]) -> Miss | None:
+        """What does not fit a call, if anything does not."""
+        for at, tensor, present in self.presence:
+            if at is not None and leaves[at] is not tensor:
+                if present:
+                    return Miss("was a tensor whose .grad the function reads, is now another tensor", 5, leaf=at)
+                tensor = leaves[at]
+            if (present_grad(tensor) is not None) is not present:
+                was, now = ("there", None) if present else (None, "there")
+                return Miss(
+                    f"{self._where(tensor)}.grad of a tensor of shape {list(tensor.dims)} was {was}, is now {now}", 5
+                )
+        for tensor, wanted, where in self.capture.outside.wants_grad.values():
+            state = tensor._autograd
+            if (state is not None and state.requires_grad) is not wanted and tensor.requires_grad is not wanted:
+                return Miss(
+                    (
+                        f"{where}: requires_grad of a tensor of shape {list(tensor.dims)} was {wanted}, "
+                        f"is now {not wanted}"
+                    ),
+                    5,
+                )
+        if RemovableHandle.changes != self.hook_changes:
+            if _hooks_everywhere() != self.hooks_everywhere:
+                return Miss(
+                    f"the number of hooks on every module {_counted(self.hooks_everywhere, _hooks_everywhere())}", 5
+                )
+            for tensor, known in self.hooks:
+                found = hooks_on(tensor)
+                if found != known:
+                    return Miss(
+                        (
+                            f"{self._where(tensor)}the number of hooks of a tensor of shape {list(tensor.dims)} "
+                            f"{_counted(known, found)}"
+                        ),
+                        5,
+                    )
+            self.hook_changes = RemovableHandle.changes
+        for state_guard in self.capture.python_state.state_guards.values():
+            if not state_guard.check() and not self._renew(state_guard):
+                return Miss(state_guard.miss(), 5)
+        if self.accumulated and shows_a_gradient(self.accumulated, leaves, self.memory.outside):
+            self.owner.knows_gradients = True
+            return Miss("a .grad that is added to now shares memory with another tensor that the function uses", 5)
+        return None if self.memory.is_in_place() else self._go_along(leaves)
+
+    def _renew(self, guard: StateGuard) -> bool:
+        """Go with tensors that others took the places of (the state of an optimizer that was restored), if the program
+        holds for those.
+        """
+        renewed = None if guard.renewal is None else guard.renewal.renewed()
+        if guard.renewal is None or renewed is None or self.outputs.names(renewed):
+            return False
+        if not self.memory.replace(renewed):
+            return False
+        self.inputs.take_state()
+        wants = self.capture.outside.wants_grad
+        wants.update({id(new): (new, *wants.pop(old)[1:]) for old, new in renewed.items() if old in wants})
+        self.hooks = [(renewed.get(id(tensor), tensor), known) for tensor, known in self.hooks]
+        self.capture.python_state.release(renewed)
+        guard.renewal.settle()
+        return True
+
+    def _go_along(self, leaves: list[Any]) -> Miss | None:
+        """Go with tensors that were given other memory, if the program holds there."""
+        place = self.memory.follow()
+        if place is not None:
+            return Miss(self._where(place.tensor) + _moved(place), 5)
+        self.inputs.take_state()
+        return self.match_sharing(leaves)  # the arguments were compared with the memory before
+
+    def _where(self, tensor: Tensor) -> str:
+        """The line at which the function used a tensor, before a text."""
+        used = self.capture.outside.wants_grad.get(id(tensor))
+        return "" if used is None or used[2] is None else f"{used[2]}: "
+
+
+def _hooks_everywhere() -> list[list[int]]:
+    return [list(table) for table in registry.hook_tables]
+
+
+def _moved(place: Place) -> str:
+    """What is other memory now."""
+    tensor, what = place.now(), "the memory of a tensor" if place.getter is None else "a .grad"
+    return (
+        f"{what} was {_form(place.array)}, is now {None if tensor is None else f'other memory, {_form(tensor._data)}'}"
+    )
+
+
+def _form(array: Any) -> str:
+    return f"{array.dtype}{list(array.shape)}"
+
+
+def _counted(known: Any, found: Any) -> str:
+    was, now = sum(map(len, known)), sum(map(len, found))
+    return f"was {was}, is now {now}{' (others)' if was == now else ''}"

@@ -1,0 +1,162 @@
+"""Ordinary assignments as results of a program: what a function assigns to objects that existed before the call, and
+which of it a program can repeat.
+
+An assigned value is one more result: it goes the way of returned tensors, so that it may be an argument, a parameter, a
+view of one, another assigned value or the value that was there before. It is put in its place when the program has run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from weft import guards
+from weft.compile.capture.symbolic import SymbolicPayload
+from weft.compile.capture.wrappers import desugar
+from weft.compile.restart import Restart
+from weft.guards.kinds import Kind, Kinds
+from weft.ops.overrides import override_classes
+from weft.support import pytree
+from weft.support.errors import CaptureError
+from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import wrapper_classes
+
+if TYPE_CHECKING:
+    from weft.compile.driver import CompiledFunction
+
+# places in Python state, and what stands in for their values while the function is captured
+Bound = Sequence[tuple[guards.Slot, Any]]
+MOST_LENGTHS = 32  # of one container
+_PLAIN = frozenset({Kind.SCALAR, Kind.SYMBOL, Kind.CLASS, Kind.NAMESPACE})
+
+
+class Older:
+    """An object that existed before the call, assigned as it is."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def containers_in(tree: Any) -> Iterator[Any]:
+    """The containers that a tree is made of."""
+    pending = [tree]
+    while pending:
+        value = pending.pop()
+        children, spec = pytree.one_level(value)
+        if spec.kind is not None:
+            yield value
+            pending += children
+
+
+def assignments(
+    writes: Iterable[guards.NumberWrite | guards.ObjectWrite], owner: CompiledFunction, arguments: Any, bound: Bound
+) -> list[guards.ObjectWrite]:
+    """The writes that are results of the program; those of numbers have a way of their own.
+
+    Raises Restart where a place that the function writes must be an input first, CaptureError for a write into an
+    argument, and for a container that grows without end.
+    """
+    lifted = owner.lifted
+    own = set(map(id, containers_in(arguments)))
+    inside = {id(c): slot.key for slot, value in bound for c in containers_in(value)}
+    found, lift, identical = [], {}, set()
+    for write in writes:
+        target = write.target
+        if id(target.holder) in own:
+            what = "a number inside" if isinstance(write, guards.NumberWrite) else "a part"
+            raise CaptureError(
+                f"{write.where}: the compiled function changes {target.text}, {what} of an argument; "
+                "return the new value instead"
+            )
+        if id(target.holder) in inside:
+            identical.add(inside[id(target.holder)])
+        elif isinstance(write, guards.ObjectWrite):
+            lift.update({slot.key: slot for slot in write.inputs if slot.key not in lifted})
+            if type(target) is guards.ContentSlot and len(write.value) > len(write.old):
+                _note_growth(write, owner.grown.setdefault(target.key, {}))
+            found.append(write)
+        elif target.key not in lifted and type(write.old) in (int, float):
+            lift[target.key] = target
+    if lift or identical:
+        raise Restart(lift=lift, identical=identical)
+    return found
+
+
+def _note_growth(write: guards.ObjectWrite, lengths: dict[int, Any]) -> None:
+    """Each length of a container that the function reads and adds to is another program: refused where this has no end.
+    """
+    lengths[len(write.old)] = write.target.holder
+    if len(lengths) > MOST_LENGTHS:
+        kind = type(write.target.holder).__name__
+        raise CaptureError(
+            f"{write.where}: the compiled function adds to a {kind} at every call and reads it ({write.target.text}): "
+            f"each length is another program, and there were {len(lengths) - 1} already. Return the value and add it "
+            "outside, or keep the last few in a collections.deque(maxlen=...)"
+        )
+
+
+def assigned_values(
+    writes: Sequence[guards.ObjectWrite], others: Any, is_older: Callable[[object], bool], kinds: Kinds
+) -> list[Any]:
+    """The values of these writes as a tree of results. others: trees whose containers have another owner already.
+
+    Raises CaptureError for a value that a program cannot make anew at every call.
+    """
+    taken = {id(c) for c in containers_in(others) if not isinstance(c, tuple)}
+    values = [_Value(write, taken, is_older, kinds).made(write.value) for write in writes]
+    made: list[Any] = desugar(values) if wrapper_classes or override_classes else values
+    return made
+
+
+class _Value:
+    """One assigned value, looked at part by part."""
+
+    def __init__(
+        self, write: guards.ObjectWrite, taken: set[int], is_older: Callable[[object], bool], kinds: Kinds
+    ) -> None:
+        self.write, self.taken, self.is_older, self.kinds = write, taken, is_older, kinds
+
+    def made(self, value: Any) -> Any:
+        """The value as a result."""
+        if isinstance(value, Tensor):
+            return self._tensor(value)
+        children, spec = pytree.one_level(value)
+        if spec.kind is None:
+            return self._leaf(value)
+        if not isinstance(value, tuple):
+            if id(value) in self.taken:
+                raise self._refuse(
+                    f"a {type(value).__name__} that is also elsewhere",
+                    f"Assign a tuple, or a copy of the {type(value).__name__}.",
+                )
+            if self.is_older(value):
+                return Older(value)
+            self.taken.add(id(value))
+        return pytree.unflatten([self.made(child) for child in children], spec)
+
+    def _tensor(self, value: Tensor) -> Tensor:
+        if value._is_param and type(value._data) is SymbolicPayload:
+            raise self._refuse(
+                "a parameter made in this call", "Make it outside, or write into one with copy_() under weft.no_grad()."
+            )
+        return value
+
+    def _leaf(self, value: Any) -> Any:
+        if value is guards.MISSING or self.kinds.of(value) in _PLAIN:
+            return value
+        if not self.is_older(value):
+            raise self._refuse(
+                f"an object of type {type(value).__name__} made in this call",
+                "Make it outside of the compiled function, or assign tensors, numbers, or a tuple, list, "
+                "dict or dataclass of them.",
+            )
+        return Older(value)
+
+    def _refuse(self, what: str, remedy: str) -> CaptureError:
+        write = self.write
+        return CaptureError(
+            f"{write.where}: the compiled function assigns {what} to {write.target.text}, which later calls would not "
+            f"make anew. {remedy}"
+        )

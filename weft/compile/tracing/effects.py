@@ -1,0 +1,111 @@
+"""What a function leaves behind besides its result: state, arguments and gradients that it wrote, numbers that it
+changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from weft import guards
+from weft.compile.capture.capture import Capture
+from weft.compile.capture.gradients import GradSlot
+from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
+from weft.compile.numbers.sym_float import SymFloat, is_live, operand_of
+from weft.compile.program.program_io import (
+    ArgumentSource,
+    GradBuffer,
+    GradEffect,
+    GradFlag,
+    NumberSource,
+    NumberWrite,
+    StateSource,
+)
+from weft.compile.tracing.outcome import Outcome
+from weft.tensor.tensor import Tensor
+
+
+def number_writes_of(outcome: Outcome, recorded: guards.Observation) -> list[NumberWrite]:
+    found = []
+    for write in recorded.writes:
+        if isinstance(write, guards.ObjectWrite):
+            continue
+        value = write.value
+        position, dim = None, None
+        if isinstance(value, SymFloat) and is_live(value):
+            position = outcome.result(value.value)
+        else:
+            dim = operand_of(value)
+        found.append(NumberWrite(write.target.put, position, dim))
+    return found
+
+
+def state_writes(outcome: Outcome, stand_ins: list[Any]) -> None:
+    """Storages whose value changed are written back into their inputs."""
+    done: set[int] = set()
+    for slot in outcome.capture.outside.states.values():
+        if slot.written:
+            outcome.writes.append((outcome.result(slot.symbolic.value), slot.param))
+    for stand_in in stand_ins:
+        if not isinstance(stand_in, Tensor) or type(stand_in._data) is not SymbolicPayload:
+            continue
+        storage: SymbolicStorage = stand_in._data.storage
+        if storage.generation and id(storage) not in done:
+            done.add(id(storage))
+            outcome.writes.append((outcome.result(storage.value), _param_of(outcome, storage)))
+
+
+def _param_of(outcome: Outcome, storage: SymbolicStorage) -> int:
+    at = storage.param
+    assert at is not None
+    source = outcome.sources[at]
+    assert isinstance(source, ArgumentSource)
+    outcome.sources[at] = replace(source, written=True, counter=id(storage))
+    return at
+
+
+def gradient_effects(outcome: Outcome) -> list[GradEffect]:
+    capture = outcome.capture
+    effects = []
+    for slot in capture.leaf_gradients.slots.values():
+        real = capture.leaf_gradients.real(slot.tensor)
+        if not slot.touched:
+            continue
+        current, leaf = slot.current, outcome.leaf_of(real)
+        if current is None:
+            effects.append(GradEffect(slot, real, None, None, leaf))
+            continue
+        data = current._data
+        if type(data) is np.ndarray:
+            effects.append(GradEffect(slot, real, current, None, leaf))
+            continue
+        param = slot.param if slot.param is not None else _grad_buffer(capture, slot)
+        outcome.put_source(param, GradBuffer(slot, real, leaf))
+        if slot.has is not None:
+            outcome.put_source(slot.has, GradFlag(slot, real, leaf))
+        outcome.writes.append((outcome.result(data.read()), param))
+        effects.append(GradEffect(slot, real, None, param, leaf))
+    return effects
+
+
+def _grad_buffer(capture: Capture, slot: GradSlot) -> int:
+    capture.recorder.builder.param(slot.current._data.type, f"grad{len(capture.recorder.builder.params)}")
+    return len(capture.recorder.builder.params) - 1
+
+
+def fill_sources(outcome: Outcome) -> None:
+    capture = outcome.capture
+    for state in capture.outside.states.values():
+        outcome.put_source(state.param, StateSource(state))
+    for number in capture.python_state.numbers:
+        if number.param is not None:
+            outcome.put_source(number.param, NumberSource(number))
+    for slot in capture.leaf_gradients.slots.values():
+        real = capture.leaf_gradients.real(slot.tensor)
+        if slot.param is not None and outcome.sources[slot.param : slot.param + 1] in ([], [None]):
+            outcome.put_source(slot.param, GradBuffer(slot, real, outcome.leaf_of(real)))
+            assert slot.has is not None
+            outcome.put_source(slot.has, GradFlag(slot, real, outcome.leaf_of(real)))
+    assert None not in outcome.sources, "a parameter of the graph has no source"

@@ -1,0 +1,68 @@
+"""What a capture found, before it is a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft import guards
+from weft.compile.capture.capture import Capture
+from weft.compile.numbers.random_state import RandomState
+from weft.compile.program.arguments import leaf_of
+from weft.compile.program.bound_state import BoundState
+from weft.compile.program.joint import JointRecord
+from weft.compile.program.program_io import GradEffect, NumberWrite, Return, Source
+from weft.ir.graph import Operand
+from weft.support import pytree
+from weft.tensor.tensor import Tensor
+
+
+@dataclass(eq=False)
+class Outcome:
+    """One run of a function under a capture: what it was given, and what it did.
+
+    leaves, facts: of the call's arguments, and what the program depends on about each. sources: of the graph's
+    parameters; results, writes: of the graph. returns: for each leaf of the function's result (of structure `spec`)
+    what becomes of it; carriers: the tensors that have its history. named: ids of the tensors that guards know; met:
+    the tensors from outside that the function came upon.
+    """
+
+    capture: Capture
+    leaves: list[Any]
+    bound: BoundState
+    facts: list[Any] = field(default_factory=list)
+    stand_ins: list[Any] = field(default_factory=list)
+    sources: list[Source | None] = field(default_factory=list)
+    results: list[Operand] = field(default_factory=list)
+    writes: list[tuple[int, int]] = field(default_factory=list)
+    returns: list[tuple[Return, int]] = field(default_factory=list)
+    carriers: list[Any] = field(default_factory=list)
+    spec: pytree.TreeSpec = pytree.LEAF
+    joint: tuple[JointRecord, int, list[int]] | None = None
+    grad_effects: list[GradEffect] = field(default_factory=list)
+    number_writes: list[NumberWrite] = field(default_factory=list)
+    random: list[RandomState] = field(default_factory=list)
+    late: list[tuple[str, int]] = field(default_factory=list)
+    settings: list[Callable[[], None]] = field(default_factory=list)
+    assigned: list[guards.ObjectWrite] = field(default_factory=list)
+    spent: list[int] = field(default_factory=list)
+    raised: dict[int, tuple[Any, int]] = field(default_factory=dict)
+    made_leaves: list[int] = field(default_factory=list)
+    checks: Any = None
+    named: set[int] = field(default_factory=set)
+    met: list[Tensor] = field(default_factory=list)
+
+    def leaf_of(self, tensor: Tensor) -> int | None:
+        """Which argument a tensor is; None if the function reaches it otherwise."""
+        return leaf_of(tensor, self.leaves)
+
+    def result(self, operand: Operand) -> int:
+        """The position of a new result."""
+        self.results.append(operand)
+        return len(self.results) - 1
+
+    def put_source(self, at: int, source: Source) -> None:
+        """Say where a parameter comes from."""
+        self.sources.extend([None] * (at + 1 - len(self.sources)))
+        self.sources[at] = source

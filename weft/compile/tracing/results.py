@@ -1,0 +1,213 @@
+"""What becomes of the results: for each leaf of what the function returns, where a call finds it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import Any
+
+import numpy as np
+
+from weft.compile.capture.capture import Capture
+from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
+from weft.compile.capture.tracer_leaks import held_symbol
+from weft.compile.numbers.sym_float import SymFloat, is_live
+from weft.compile.program.joint import JointRecord, wants_own_grad
+from weft.compile.program.program_io import (
+    NumberWrite,
+    Return,
+    ReturnArgument,
+    ReturnConstant,
+    ReturnFresh,
+    ReturnGrad,
+    ReturnNumber,
+    ReturnState,
+    ReturnView,
+    Shown,
+)
+from weft.compile.tracing.assignments import Older
+from weft.compile.tracing.outcome import Outcome
+from weft.functionalizer.writes import Path
+from weft.ir.graph import Operand, Value
+from weft.ops.op import OPS
+from weft.ops.packet import aten
+from weft.passes.partition import partition
+from weft.support import pytree
+from weft.tensor.meta import is_meta
+from weft.tensor.tensor import Tensor
+from weft.types import dims
+from weft.types import dtype as dtypes
+from weft.types.dims import Dim, Expr
+from weft.types.sym import SymInt
+
+
+# ---- results
+def returns_of(
+    outcome: Outcome, result: Any, stand_ins: list[Any]
+) -> tuple[list[tuple[Return, int]], list[Any], pytree.TreeSpec]:
+    """What becomes of each leaf of the result, with the first leaf that is the same tensor; behind them, of the tensors
+    that returned views are views of.
+
+    Also, for each, the tensor that carries its history (None for views, whose history follows from their base).
+    """
+    leaves, spec = pytree.flatten(result)
+    positions: dict[int, int] = {}
+    groups: dict[int, int] = {}
+    returns: list[tuple[Return, int]] = []
+    carriers = [leaf for leaf in leaves]
+    for i, leaf in enumerate(leaves):
+        group = groups.setdefault(id(leaf), i) if isinstance(leaf, Tensor) else i
+        returns.append((_return(outcome, leaf, stand_ins, positions), group))
+    for i, leaf in enumerate(leaves):
+        path = _view_path(leaf)
+        if path is None:
+            continue
+        root = groups.setdefault(id(leaf._view.base), len(returns))
+        if root == len(returns):
+            returns.append((_return(outcome, leaf._view.base, stand_ins, positions), root))
+            carriers.append(leaf._view.base)
+        returns[i], carriers[i] = (
+            (ReturnView(root, path, leaf._view.creation not in ("no_grad", "inference")), returns[i][1]), None
+        )
+    return returns, carriers, spec
+
+
+def _view_path(leaf: Any) -> Path | None:
+    """The view operators that lead to a returned tensor from its base, where the base is one memory and no tensor says
+    where to look.
+    """
+    if (
+        not isinstance(leaf, Tensor) or leaf._view is None or type(leaf._data) is not SymbolicPayload
+        or wants_own_grad(leaf)
+    ):
+        return None
+    base, path = leaf._view.base, leaf._view.path
+    data = base._data
+    if type(data) is SymbolicPayload and (data.path or data.storage is not leaf._data.storage):
+        return None
+    if any(isinstance(a, (Tensor, Value)) for _, args, _ in path for a in args):
+        return None
+    return path
+
+
+def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[int, int]) -> Return:
+    if isinstance(leaf, SymInt):
+        return ReturnNumber(None, leaf.expr)
+    if isinstance(leaf, SymFloat):
+        return ReturnNumber(outcome.result(leaf.value), None) if is_live(leaf) else ReturnConstant(leaf.now())
+    if not isinstance(leaf, Tensor):
+        if isinstance(leaf, Older):
+            return ReturnConstant(leaf.value)
+        if isinstance(leaf, (Iterator, Coroutine, AsyncIterator)):
+            raise outcome.capture.refuse(
+                f"{outcome.capture.recorder.root.name} returns a {type(leaf).__name__}, which later calls would find "
+                "used up; return a list of its items instead"
+            )
+        if held_symbol(leaf) is not None:
+            raise outcome.capture.refuse(
+                f"{outcome.capture.recorder.root.name} returns an object of type {type(leaf).__name__} that holds "
+                "tensors made in this call; return them in a tuple, list, dict, named tuple or dataclass"
+            )
+        return ReturnConstant(leaf)
+    for i, stand_in in enumerate(stand_ins):
+        if stand_in is leaf:
+            return ReturnArgument(i, None)
+    returned = _return_grad(outcome, leaf)
+    if returned is not None:
+        return returned
+    data = outcome.capture.tensors.payload_of(leaf) if outcome.capture.outside.is_alias(leaf) else leaf._data
+    if type(data) is np.ndarray or is_meta(leaf):
+        return ReturnState(leaf, None, None)
+    assert isinstance(data, SymbolicPayload)
+    storage = data.storage
+    if data.path or storage.partner is not None:
+        storage.ask()  # the caller may write what it gets: whether that is an alias hangs on these questions
+    if storage.slot is not None:
+        return ReturnState(None, storage.slot, _shown(data))
+    for i, stand_in in enumerate(stand_ins):
+        if (
+            isinstance(stand_in, Tensor) and type(stand_in._data) is SymbolicPayload
+            and stand_in._data.storage is storage
+        ):
+            return ReturnArgument(i, _shown(data))
+    if id(storage) not in positions:
+        positions[id(storage)] = outcome.result(_in_memory_order(outcome.capture, storage))
+    return ReturnFresh(positions[id(storage)], _shown(data) if data.path or storage.order is not None else None)
+
+
+def _return_grad(outcome: Outcome, leaf: Tensor) -> Return | None:
+    """A returned tensor that is the `.grad` of a leaf, or shows its memory: the caller gets the object that the leaf
+    has then.
+    """
+    data = leaf._data
+    for slot in outcome.capture.leaf_gradients.slots.values():
+        current = slot.current
+        if not isinstance(current, Tensor) or current.requires_grad or leaf.requires_grad:
+            continue
+        if current is leaf:
+            shown = None
+        elif (
+            slot.touched and type(data) is type(current._data) is SymbolicPayload
+            and data.storage is current._data.storage and not current._data.path
+        ):
+            data.storage.ask()
+            shown = _shown(data)
+        else:
+            continue
+        real = outcome.capture.leaf_gradients.real(slot.tensor)
+        return ReturnGrad(real, outcome.leaf_of(real), shown)
+    return None
+
+
+def _shown(data: SymbolicPayload) -> Shown:
+    assert data.type.dtype is not None
+    return Shown(data.geometry(), data.type.dtype.numpy)
+
+
+def _in_memory_order(capture: Capture, storage: SymbolicStorage) -> Operand:
+    """A storage's value with its dims from the outermost in memory inwards: results lie row-major."""
+    if storage.order is None:
+        return storage.value
+    return capture.recorder.builder.emit(OPS["aten::permute"], (storage.value, storage.order)).output
+
+
+def bind_late(outcome: Outcome, returns: list[Return], writes: list[NumberWrite], offsets: list[Dim]) -> None:
+    """Numbers that outlive the program's run and hang on unbacked sizes: their symbols come out as results."""
+    found = [*offsets, *(w.dim for w in writes), *(r.dim for r in returns if isinstance(r, ReturnNumber))]
+    for r in returns:
+        if isinstance(r, (ReturnFresh, ReturnState, ReturnArgument, ReturnGrad)) and r.shown is not None:
+            found += [*r.shown.geometry.dims, *r.shown.geometry.strides, r.shown.geometry.offset]
+    found += [size for r in returns if isinstance(r, ReturnView) for _, args, _ in r.path for size in _sizes_in(args)]
+    capture = outcome.capture
+    for name in sorted({s for d in found if isinstance(d, Expr) for s in d.symbols() if s not in capture.env.examples}):
+        outcome.late.append((name, outcome.result(_size_value(capture, name))))
+
+
+def _sizes_in(value: Any) -> Iterator[Dim]:
+    """The symbolic numbers among a view's arguments."""
+    if type(value) is Expr:
+        yield value
+    elif type(value) is tuple:
+        for part in value:
+            yield from _sizes_in(part)
+
+
+def _size_value(capture: Capture, name: str) -> Operand:
+    """An unbacked size, as a number that it can return."""
+    value = capture.recorder.run_time.get(name)
+    return value if value is not None else capture.tensors.operand(aten.full(
+        (), SymInt(dims.symbol(name), capture.env), dtype=dtypes.int64
+    ))
+
+
+def bind_sizes(outcome: Outcome, fixed: int, record: JointRecord) -> int:
+    """Sizes that the forward finds and the backward goes by come out as results too, before the gradients. Returns how
+    many these are.
+    """
+    capture, known = outcome.capture, {name for name, _ in outcome.late}
+    halves = partition(
+        capture.recorder.builder.graph(outcome.results, outcome.writes), fixed, record.tangents, record.start
+    )
+    names = sorted(set(halves.sizes.values()) - known)
+    outcome.results[fixed:fixed] = [_size_value(capture, name) for name in names]
+    outcome.late += [(name, fixed + i) for i, name in enumerate(names)]
+    return len(names)

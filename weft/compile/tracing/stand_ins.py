@@ -1,0 +1,149 @@
+"""Stand-ins for the arguments of a call: a parameter for each tensor, or state where its memory is reached otherwise
+too.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.autograd.hooks import hooks_on
+from weft.compile.capture.capture import Capture
+from weft.compile.program.arguments import (
+    NO_HOOKS,
+    TensorFacts,
+    facts_of,
+    strides_of,
+    symbolic_dims,
+)
+from weft.compile.program.memory import shows_a_gradient
+from weft.compile.program.program_io import (
+    ArgumentSource,
+)
+from weft.compile.restart import Restart
+from weft.compile.tracing.outcome import Outcome
+from weft.ops.geometry import Geometry
+from weft.runtime.storage import root_of
+from weft.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from weft.compile.driver import CompiledFunction
+
+
+# ---- arguments
+def stand_ins_of(owner: CompiledFunction, outcome: Outcome, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
+    capture = outcome.capture
+    shared = _shared_storages(leaves)
+    facts: list[Any] = []
+    stand_ins: list[Any] = []
+    made: dict[int, Tensor] = {}
+    static = {id(leaf) for i, leaf in enumerate(leaves) if outcome.bound.key_of(i) in owner.static}
+    for i, leaf in enumerate(leaves):
+        if isinstance(leaf, Tensor):
+            is_static = (
+                leaf._is_param or id(leaf) in static or id(root_of(leaf._data)) in shared or hooks_on(leaf) != NO_HOOKS
+            )
+            facts.append(facts_of(leaf, is_static))
+            if is_static:
+                stand_ins.append(leaf)
+                _bind_argument_state(capture, leaf, i, outcome.bound.key_of(i) in owner.static)
+            else:
+                if id(leaf) not in made:
+                    made[id(leaf)] = _stand_in(outcome, leaf, i, facts[-1])
+                stand_ins.append(made[id(leaf)])
+        elif ("leaf", outcome.bound.key_of(i)) in owner.lifted and type(leaf) in (int, float):
+            facts.append(type(leaf))
+            stand_ins.append(capture.python_state.lift_number(
+                f"arg{i}", functools.partial(leaves.__getitem__, i), leaf, type(leaf) is float, i
+            ))
+        else:
+            facts.append(None)
+            stand_ins.append(leaf)
+    return stand_ins, facts
+
+
+def _bind_argument_state(capture: Capture, leaf: Tensor, i: int, is_fixed: bool) -> None:
+    """An argument whose memory is shared (with another argument, or with state) is an input by storage."""
+    fixed = {id(s): s.is_fixed for s in capture.outside.states.values()}
+    slot = capture.tensors.payload_of(leaf).storage.slot
+    slot.is_fixed = fixed.get(id(slot), slot.is_fixed)  # meeting another argument over the same storage fixes nothing
+    if slot.leaf is None:
+        slot.leaf, slot.is_fixed = i, is_fixed
+    slot.own.add(id(leaf))
+
+
+def _stand_in(outcome: Outcome, leaf: Tensor, i: int, fact: TensorFacts) -> Tensor:
+    capture = outcome.capture
+    dims = symbolic_dims(capture, leaf._data.shape)
+    taken = tuple([1 if axis in fact.expanded else d for axis, d in enumerate(dims)])
+    strides = symbolic_dims(capture, strides_of(leaf._data)) if fact.is_strided else None
+    geometry = None if strides is None else Geometry(taken, strides)
+    out = capture.tensors.symbolic_argument(
+        leaf, f"arg{i}", taken, fact.permutation, geometry, dims if fact.expanded else None
+    )
+    at = len(capture.recorder.builder.params) - 1
+    capture.outside.argument_keys[at] = outcome.bound.key_of(i)
+    outcome.put_source(at, ArgumentSource(i, dims, fact.permutation, strides, False, expanded=fact.expanded))
+    if fact.requires_grad:
+        out._state().requires_grad = True
+    vars(out).update(vars(leaf))
+    return out
+
+
+def _shared_storages(leaves: list[Any]) -> set[int]:
+    """Roots that several different tensor arguments show."""
+    seen: dict[int, int] = {}
+    shared: set[int] = set()
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor) or type(leaf._data) is not np.ndarray or leaf._data.size == 0:
+            continue
+        root = id(root_of(leaf._data))
+        if seen.setdefault(root, id(leaf)) != id(leaf):
+            shared.add(root)
+    return shared
+
+
+def restart_for_sharing(owner: CompiledFunction, outcome: Outcome, leaves: list[Any], named: set[int]) -> None:
+    """State that turned out to be an argument's memory, or memory that as_strided looks at: capture again with that
+    argument as the state it is.
+
+    named: ids of what the function reaches elsewhere. An argument that is one of these is the same thing to the
+    function by both names.
+    """
+    roots = {
+        id(root_of(leaf._data)): i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and leaf._data.size
+    }
+    found = {
+        roots[id(s.storage.array)]
+        for s in outcome.capture.outside.states.values() if id(s.storage.array) in roots and s.leaf is None
+    }
+    found |= {
+        source.leaf for source in map(outcome.sources.__getitem__, outcome.capture.recorder.by_memory)
+        if isinstance(source, ArgumentSource)
+    }
+    found |= {i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and id(leaf) in named}
+    keys = {outcome.bound.key_of(leaf) for leaf in found} - owner.static
+    if keys:
+        raise Restart(static=keys)
+    added_to = [(real, outcome.leaf_of(real)) for real in (
+        outcome.capture.leaf_gradients.real(g.tensor)
+        for g in outcome.capture.leaf_gradients.slots.values() if g.has is not None
+    )]
+    if shows_a_gradient(
+        added_to, leaves, {id(root_of(slot.array)) for slot in outcome.capture.outside.states.values()}
+    ):
+        raise Restart(knows_gradients=True)
+
+
+def tensors_in(values: Iterable[Any]) -> set[int]:
+    """The ids of the tensors among these values, and in tuples among them."""
+    found: set[int] = set()
+    for value in values:
+        if isinstance(value, Tensor):
+            found.add(id(value))
+        elif isinstance(value, tuple):
+            found |= tensors_in(value)
+    return found

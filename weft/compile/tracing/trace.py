@@ -1,0 +1,138 @@
+"""From a call to a program: stand-ins in, the function run once under a capture, a graph with its sources and effects
+out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft import guards
+from weft.compile.caches import empty_caches
+from weft.compile.capture.capture import Capture
+from weft.compile.capture.wrappers import desugar, resugar
+from weft.compile.numbers.lifted_math import lifted_math
+from weft.compile.numbers.random_state import symbolic_generators
+from weft.compile.program.arguments import TensorFacts, with_given
+from weft.compile.program.bound_state import BoundState
+from weft.compile.program.entry import Entry
+from weft.compile.program.joint import JointRecord, is_spent, made_leaves, record_backward, unfinished
+from weft.compile.tracing.assemble import assemble
+from weft.compile.tracing.assignments import assigned_values, assignments, containers_in
+from weft.compile.tracing.effects import fill_sources, gradient_effects, number_writes_of, state_writes
+from weft.compile.tracing.outcome import Outcome
+from weft.compile.tracing.python_state import (
+    kinds,
+    optimizer_groups,
+    refuse_changed_groups,
+    settings_kept,
+    substitution_of,
+)
+from weft.compile.tracing.results import bind_late, bind_sizes, returns_of
+from weft.compile.tracing.stand_ins import restart_for_sharing, stand_ins_of, tensors_in
+from weft.ops.overrides import override_classes
+from weft.support import pytree
+from weft.support.interrupts import to_the_end
+from weft.support.progress import progress
+from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import wrapper_classes
+
+if TYPE_CHECKING:
+    from weft.compile.driver import CompiledFunction
+
+Bound = list[tuple[guards.Slot, Any]]  # places in Python state, and what stands for their values
+
+
+def trace_program(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry:
+    """Capture `owner.function` on the leaves of its arguments.
+
+    Raises Restart when it must be tried again with something lifted.
+    """
+    capture = Capture(owner.name)
+    capture.leaf_gradients.knows_gradients = owner.knows_gradients
+    progress().stage("recording", growing=capture.recorder.builder.nodes)
+    del leaves[spec.size :]
+    outcome = Outcome(capture, leaves, BoundState(owner.bound_slots(), leaves))
+    outcome.stand_ins, outcome.facts = stand_ins_of(owner, outcome, leaves)
+    with capture.active(), settings_kept(outcome), symbolic_generators(capture) as outcome.random:
+        _run(owner, outcome, spec)
+    outcome.raised = capture.writes.raised()
+    capture.restore()
+    fill_sources(outcome)
+    return assemble(owner, outcome, spec, backend)
+
+
+def _run(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec) -> None:
+    """Run the function, and note what it did before Python's state is put back."""
+    args, kwargs = pytree.unflatten(outcome.stand_ins[: spec.size], spec)
+    bound = outcome.bound.values(outcome.stand_ins)
+    has_wrappers = bool(wrapper_classes or override_classes)
+    if has_wrappers:
+        args, kwargs = resugar((args, kwargs))
+        bound = [(slot, resugar(value)) for slot, value in bound]
+    # while Python's state is put back too: it holds the stand-ins
+    with lifted_math(), substitution_of(owner, outcome.capture, bound) as substitution, optimizer_groups() as groups:
+        result, seen = guards.observe(
+            owner.function, args, kwargs, kinds=kinds(outcome.leaves), substitution=substitution, at_end=empty_caches,
+        )
+        try:
+            result = desugar(result) if has_wrappers else result
+            _take_guards(owner, outcome, seen, bound)
+            outcome.assigned = assignments(seen.writes, owner, (args, kwargs), bound)
+            outcome.capture.writes.refuse_histories()
+            outcome.capture.outside.refuse_hooks()
+            refuse_changed_groups(outcome.capture, groups)
+            outcome.number_writes = number_writes_of(outcome, seen)
+            _note_results(outcome, seen, result, (args, kwargs, [value for _, value in bound]))
+        finally:
+            to_the_end(seen.rollback)
+    outcome.met = [leaf for leaf in seen.leaves if isinstance(leaf, Tensor)]
+    if seen.names_of_leaves:
+        pairs = zip(outcome.facts, outcome.leaves, strict=True)
+        outcome.facts = [with_given(f, v, seen.names_of_leaves) if type(f) is TensorFacts else f for f, v in pairs]
+
+
+def _take_guards(owner: CompiledFunction, outcome: Outcome, seen: guards.Observation, bound: Bound) -> None:
+    """The guards on Python state. Raises Restart where an argument turns out to be reached otherwise too."""
+    outcome.capture.leaf_gradients.settle_grads()
+    outcome.checks = seen.guards
+    if bound:
+        containers = [c for _, value in bound for c in containers_in(value)]
+        outcome.checks = seen.guards.without([slot for slot, _ in bound], containers)
+    outcome.named = tensors_in(outcome.checks.holds_on_to())
+    restart_for_sharing(owner, outcome, outcome.leaves, outcome.named)
+
+
+def _note_results(outcome: Outcome, seen: guards.Observation, result: Any, given: tuple[Any, ...]) -> None:
+    """What becomes of the result and of what was assigned, the memory that was written, gradients, and the backward
+    that callers may run.
+    """
+    capture, tree = outcome.capture, result
+    if outcome.assigned:
+        tree = (result, assigned_values(outcome.assigned, (result, *given), seen.is_older, kinds()))
+    outcome.returns, outcome.carriers, outcome.spec = returns_of(outcome, tree, outcome.stand_ins)
+    if outcome.assigned:
+        first, last = outcome.spec.children[0].size, outcome.spec.size
+        outcome.spent = [i for i, leaf in enumerate(outcome.carriers) if first <= i < last and is_spent(capture, leaf)]
+    state_writes(outcome, outcome.stand_ins)
+    outcome.grad_effects = gradient_effects(outcome)
+    offsets = [state.stream.offset for state in outcome.random]
+    bind_late(outcome, [r for r, _ in outcome.returns], outcome.number_writes, offsets)
+    outcome.made_leaves = made_leaves(capture, outcome.carriers)
+    outcome.joint = _joint(outcome, outcome.carriers)
+
+
+def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, list[int]] | None:
+    """The backward of returned tensors (or of what they are views of) that require grad, recorded behind the forward.
+
+    None when there are none.
+    """
+    outputs = unfinished(outcome.capture, carriers)
+    if not outputs:
+        return None
+    fixed = len(outcome.results)
+    record, gradients = record_backward(outcome.capture, outputs, outcome.leaves, carriers)
+    outcome.results.extend(gradients)
+    if outcome.capture.env.has_unbacked:
+        fixed += bind_sizes(outcome, fixed, record)
+    positions = [next(i for i, carrier in enumerate(carriers) if carrier is out) for out in outputs]
+    return record, fixed, positions

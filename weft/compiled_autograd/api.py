@@ -1,0 +1,80 @@
+"""weft.compiled_autograd: backward calls of eager graphs, captured once for each structure and compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from weft.autograd.engine import run_by
+from weft.compiled_autograd.cache import Compiler, cache, run, trap
+from weft.compiled_autograd.captured import CapturedGraph
+from weft.compiled_autograd.program import Program
+from weft.ir.graph import Graph
+from weft.support.errors import ArgumentError, StateError
+
+
+def interpret(graph: CapturedGraph | Graph) -> Program:
+    """A callable that runs a captured graph node by node: `fn(inputs)` takes the list of the graph's inputs in order
+    and gives its outputs."""
+    return Program(graph.graph if isinstance(graph, CapturedGraph) else graph)
+
+
+def native(graph: CapturedGraph | Graph) -> Program:
+    """A callable that runs a captured graph as native programs, one for each run of calls without
+    Python between them."""
+    captured = graph if isinstance(graph, CapturedGraph) else CapturedGraph(graph)
+    return captured.__weft_compile__(None)
+
+
+@contextmanager
+def enable(compiler: Callable[..., Any] | None = None) -> Iterator[None]:
+    """Within the block, `backward()` and `autograd.grad()` of this thread are captured by structure,
+    compiled by `compiler`, cached and run.
+
+    compiler: takes the captured graph and returns a callable of its inputs. Default: native code; `weft.compile`
+    is the same, `interpret` runs node by node. Blocks nest, and what was in force before is in force again after each,
+    exceptions included. Raises ArgumentError for what cannot be called.
+    """
+    if compiler is not None and not callable(compiler):
+        raise ArgumentError(
+            f"enable(compiler): expected a callable that takes a captured graph, got {type(compiler).__name__}"
+        )
+    chosen: Compiler = native if compiler is None else compiler
+    with run_by(lambda walk: run(walk, chosen)):
+        yield
+
+
+@contextmanager
+def trap_metadata() -> Iterator[None]:
+    """Within the block, captures of this thread see placeholders that raise StateError on any read,
+    in place of tensors, sizes, numbers and hooks."""
+    previous, trap.is_set = trap.is_set, True
+    try:
+        yield
+    finally:
+        trap.is_set = previous
+
+
+@contextmanager
+def disable() -> Iterator[None]:
+    """Within the block, backward calls of this thread are the engine's own again."""
+    with run_by(None):
+        yield
+
+
+def last_graph() -> CapturedGraph:
+    """The graph of the latest captured backward. Raises StateError if there is none."""
+    if cache.last is None:
+        raise StateError("no backward has been captured; run one within `with weft.compiled_autograd.enable():`")
+    return cache.last
+
+
+def reset() -> None:
+    """Forget every captured graph and its programs."""
+    cache.clear()
+
+
+def miss_log() -> list[str]:
+    """Why backward calls were captured, one line each: what was new about them, and the user's line."""
+    return list(cache.misses)

@@ -1,0 +1,56 @@
+"""CapturedGraph: a captured backward as its user sees it: text, inputs, file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from weft.compiled_autograd.program import Program
+from weft.ir.graph import Graph, Value
+from weft.ir.printer import name_values, print_graph
+from weft.types.tensor_type import TENSOR
+
+
+class CapturedGraph:
+    """A backward call as a graph of opaque calls. `graph` is the program in weft's notation, without a size,
+    dtype or number of any call."""
+
+    def __init__(self, graph: Graph, origins: Sequence[str] = ()) -> None:
+        self.graph = graph
+        self.origins = tuple([f"{name} (NodeCall {i})" for i, name in enumerate(_runs(origins))])
+
+    @property
+    def tensor_inputs(self) -> tuple[Value, ...]:
+        """The tensors that the graph takes and reads, in order: seeds and saved tensors, each once."""
+        read = {v for node in self.graph.walk() for v in node.reads()}
+        return tuple([p for p in self.graph.params if p.type is TENSOR and p in read])
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of all inputs: tensors `t*`, sizes `s*`, integers `i*`, floats `f*`, and hooks,
+        nodes and leaves `o*`."""
+        names = name_values(self.graph)
+        return tuple([names[p] for p in self.graph.params])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the graph as text; `weft.ir.load(path)` reads it back. Raises OSError."""
+        Path(path).write_text(print_graph(self.graph), encoding="utf-8")
+
+    def __weft_compile__(self, backend: str | None) -> Program:
+        """What `weft.compile(graph)` gives: a callable of the list of inputs."""
+        from weft.compiled_autograd.specialize import NativePart  # deferred: brings in the compiler
+
+        return Program(self.graph, partial(NativePart, backend=backend))
+
+    def __str__(self) -> str:
+        return print_graph(self.graph)
+
+    def __repr__(self) -> str:
+        return f"<captured backward of {len(self.graph.nodes)} calls>"
+
+
+def _runs(origins: Sequence[str]) -> list[str]:
+    """The names of nodes in the order in which they run, each once for its steps in a row."""
+    return [name for i, name in enumerate(origins) if not i or origins[i - 1] != name]

@@ -1,0 +1,125 @@
+"""One node of a captured backward, on whatever its operands are: tensors (program.py) or values of a graph
+that is being typed (specialize.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import weft.ir.graph as ir
+from weft.autograd.engine import wrong_count
+from weft.autograd.node import InputMetadata, Node
+from weft.autograd.run_hooks import call_post_hook, call_pre_hook, call_tensor_hook
+from weft.autograd.saved import SavedTensor
+from weft.autograd.validate import validate
+from weft.autograd.views import gradient_of_view, write_path
+from weft.compile.program.on_tensors import evaluate_op
+from weft.functionalizer.writes import Path
+from weft.ir.backward_calls import (
+    ACCUMULATE_LEAF,
+    CALL_BACKWARD,
+    CHECK_GRADIENT,
+    EPILOGUE,
+    POST_HOOK_CALL,
+    PRE_HOOK_CALL,
+    PROLOGUE,
+    RETAIN_GRAD,
+    TENSOR_HOOK_CALL,
+    UNPACK_HOOK,
+)
+from weft.ops.op import OPS, Op
+from weft.ops.packet import aten
+from weft.support.errors import WeftError
+from weft.types.tensor_type import NONE
+
+Results = tuple[Any, ...]
+
+
+def evaluate(op: Op, args: tuple[Any, ...]) -> Results:
+    """The results of a node: what only a captured backward holds by the functions below, all else as in any graph."""
+    found = _CALLS.get(op)
+    return evaluate_op(op, args) if found is None else found(*args)
+
+
+# Formulas that give no gradient where one is wanted, because those that they read are not there: which ones,
+# by what they were given. Found by running them.
+_UNDEFINED: dict[Op, dict[Any, tuple[bool, ...]]] = {}
+
+
+class Undefined(WeftError):
+    """A formula gave fewer gradients than the captured graph goes by; from now on it is known which."""
+
+
+def undefined(op: Op, grads: Any, needs: Any, packed: Any) -> tuple[bool, ...] | None:
+    """Which results of an opaque call are there, where it is known that not all are.
+    The operands' structure decides."""
+    known = _UNDEFINED.get(op)
+    return None if known is None else known.get((_absent(grads), needs, _absent(packed)))
+
+
+def evaluate_as(node: ir.Node, args: tuple[Any, ...]) -> Results:
+    """The results of a pure node of a graph. Raises Undefined where others are there than the graph goes by."""
+    results = evaluate(node.op, args)
+    if any(r is None and v.type is not NONE for r, v in zip(results, node.outputs, strict=True)):
+        grads, needs, packed = node.args
+        _UNDEFINED.setdefault(node.op, {})[_absent(grads), needs, _absent(packed)] = tuple(
+            [r is not None for r in results]
+        )
+        raise Undefined(f"{node.op.name}: no gradient where one was expected")
+    return results
+
+
+def _absent(operand: Any) -> Any:
+    """Where an operand is None."""
+    return tuple([_absent(o) for o in operand]) if type(operand) is tuple else operand is None
+
+
+def _path(path: Any) -> Path:
+    return tuple([(OPS[name], args, index) for name, args, index in path])
+
+
+def _prologue(grad: Any, path: Any) -> Results:
+    return (gradient_of_view(grad, _path(path)),)
+
+
+def _epilogue(grad: Any, shown: Any, into_self: Any, path: Any) -> Results:
+    return (write_path(grad, _path(path), aten.zeros_like(shown) if into_self is None else into_self),)
+
+
+def _call_backward(node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Results:
+    out = node.apply(grads, needs)
+    if len(out) != len(node.edges):
+        raise wrong_count(node, out)
+    return out
+
+
+def _check(node: Node, index: int, grad: Any, dims: tuple[int, ...], dtype: Any) -> Results:
+    return (validate(node.name(), index, grad, InputMetadata(dims, dtype)),)
+
+
+def _accumulate(node: Node, grad: Any, calls_hooks: bool) -> Results:
+    node.apply((grad,), ())
+    return ()
+
+
+def _retain(hook: Callable[[Any], Any], grad: Any) -> Results:
+    hook(grad)
+    return ()
+
+
+def _unpack(saved: SavedTensor, node: Node) -> Results:
+    return (saved.unpack(node),)
+
+
+_CALLS: dict[Op, Callable[..., Results]] = {
+    PROLOGUE: _prologue,
+    EPILOGUE: _epilogue,
+    CALL_BACKWARD: _call_backward,
+    CHECK_GRADIENT: _check,
+    TENSOR_HOOK_CALL: lambda hook, grad: (call_tensor_hook(hook, grad),),
+    RETAIN_GRAD: _retain,
+    PRE_HOOK_CALL: lambda hook, grads: call_pre_hook(hook, grads),
+    POST_HOOK_CALL: lambda hook, gradients, grads: call_post_hook(hook, gradients, grads),
+    ACCUMULATE_LEAF: _accumulate,
+    UNPACK_HOOK: _unpack,
+}

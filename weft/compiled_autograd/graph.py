@@ -1,0 +1,157 @@
+"""The captured graph, built from the steps of a schedule and from nothing else: no tensor is at hand,
+so none of its sizes can get in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.compiled_autograd.steps import (
+    ACCUMULATE,
+    ADD,
+    CALL,
+    CHECK,
+    FLOAT,
+    INT,
+    INTO_BASE,
+    OP,
+    POST_HOOK,
+    PRE_HOOK,
+    RETAIN,
+    SIZE,
+    SLICE,
+    TENSOR_HOOK,
+    UNPACK,
+    VALIDATE,
+    Constant,
+    Pattern,
+    Ref,
+    Schedule,
+    Step,
+)
+from weft.ir.backward_calls import (
+    ACCUMULATE_LEAF,
+    CALL_BACKWARD,
+    CHECK_GRADIENT,
+    EPILOGUE,
+    POST_HOOK_CALL,
+    PRE_HOOK_CALL,
+    PROLOGUE,
+    RETAIN_GRAD,
+    TENSOR_HOOK_CALL,
+    UNPACK_HOOK,
+)
+from weft.ir.builder import Builder
+from weft.ir.graph import Graph, Operand, Value
+from weft.ir.opaque import VALIDATE as VALIDATE_OP
+from weft.ir.opaque import opaque_op
+from weft.ops.op import OPS, Op
+from weft.types.tensor_type import FLOAT as FLOAT_TYPE
+from weft.types.tensor_type import INT as INT_TYPE
+from weft.types.tensor_type import NONE, OBJECT, TENSOR, Type
+
+_ADD = OPS["aten::add.Tensor"]
+# by the first letter of a parameter's name
+_KINDS: dict[str, Type] = {"t": TENSOR, "s": INT_TYPE, "i": INT_TYPE, "f": FLOAT_TYPE, "o": OBJECT}
+
+
+def build(plan: Schedule, name: str = "backward") -> Graph:
+    """The graph of a schedule. Its parameters: tensors `t*`, sizes `s*` (never negative), other integers `i*`,
+    floats `f*`, then hooks, nodes and leaves `o*`. One node for each step, in order."""
+    return _Build(name, plan).graph()
+
+
+class _Build:
+    """One building. Parameters of a kind are numbered in the order in which the steps take them."""
+
+    def __init__(self, name: str, plan: Schedule) -> None:
+        self.builder = Builder(name)
+        self.plan = plan
+        counts = {
+            "t": len(plan.tensors), "s": len(plan.sizes), "i": len(plan.ints), "f": len(plan.floats),
+            "o": len(plan.objects),
+        }
+        self.params = {
+            kind: [self.builder.param(_KINDS[kind], f"{kind}{i}") for i in range(n)] for kind, n in counts.items()
+        }
+        self.taken = dict.fromkeys(counts, 0)
+        self.values: list[Value] = []
+
+    def graph(self) -> Graph:
+        plan = self.plan
+        origin, where = None, None
+        for step, whose in zip(plan.steps, plan.origins, strict=True):
+            op, args, results = self._call(step)
+            if whose is not origin:
+                origin, where = whose, whose.forward_line
+            types = (TENSOR,) * results if isinstance(results, int) else tuple([TENSOR if r else NONE for r in results])
+            node = self.builder.emit_raw(op, args, types, where=where)
+            self.values.extend(node.outputs)
+        return self.builder.graph(tuple([self._ref(r) for r in plan.outputs]))
+
+    def _call(self, step: Step) -> tuple[Op, tuple[Operand, ...], int | Pattern]:
+        """The operator of a step, its operands, and how many results it has (for Python's: which of them are there)."""
+        kind = step[0]
+        if kind == OP:
+            _, op, grads, wanted, packed, counts, there = step
+            made = there or sum(c for c, n in zip(counts, wanted, strict=True) if n)
+            return opaque_op(op), (self._refs(grads), wanted, tuple([self._saved(p) for p in packed])), made
+        if kind == ADD:
+            return _ADD, (self._ref(step[1]), self._ref(step[2]), 1), 1
+        if kind == VALIDATE:
+            return VALIDATE_OP, (self._ref(step[1]), self._sizes(step[2]), step[3]), 1
+        if kind == SLICE:
+            return PROLOGUE, (self._ref(step[1]), self._path(step[2])), 1
+        if kind == INTO_BASE:
+            return EPILOGUE, (self._ref(step[1]), self._ref(step[2]), self._ref(step[3]), self._path(step[4])), 1
+        return self._python(kind, step)
+
+    def _python(self, kind: str, step: Step) -> tuple[Op, tuple[Operand, ...], int | Pattern]:
+        if kind == CALL:
+            return CALL_BACKWARD, (self._take("o"), self._refs(step[1]), step[2]), step[3]
+        if kind == CHECK:
+            return (
+                CHECK_GRADIENT, (self._take("o"), self._take("i"), self._ref(step[1]), self._sizes(step[2]), step[3]), 1
+            )
+        if kind == TENSOR_HOOK:
+            return TENSOR_HOOK_CALL, (self._take("o"), self._ref(step[1])), step[2]
+        if kind == RETAIN:
+            return RETAIN_GRAD, (self._take("o"), self._ref(step[1])), 0
+        if kind == PRE_HOOK:
+            return PRE_HOOK_CALL, (self._take("o"), self._refs(step[1])), step[2]
+        if kind == POST_HOOK:
+            return POST_HOOK_CALL, (self._take("o"), self._refs(step[1]), self._refs(step[2])), step[3]
+        if kind == ACCUMULATE:
+            return ACCUMULATE_LEAF, (self._take("o"), self._ref(step[1]), step[2]), 0
+        assert kind == UNPACK, kind
+        return UNPACK_HOOK, (self._take("o"), self._take("o")), 1
+
+    def _take(self, kind: str) -> Value:
+        at = self.taken[kind]
+        self.taken[kind] = at + 1
+        return self.params[kind][at]
+
+    def _sizes(self, count: int) -> tuple[Value, ...]:
+        return tuple([self._take("s") for _ in range(count)])
+
+    def _ref(self, ref: Ref | None) -> Operand:
+        if ref is None:
+            return None
+        return self.values[ref] if ref >= 0 else self.params["t"][~ref]
+
+    def _refs(self, refs: Sequence[Ref | None]) -> tuple[Operand, ...]:
+        return tuple([self._ref(r) for r in refs])
+
+    def _saved(self, value: Any) -> Operand:
+        """A saved value's operand."""
+        kind = type(value)
+        if kind is int:
+            return self._ref(value)
+        if kind is str:
+            return self._take({SIZE: "s", INT: "i", FLOAT: "f"}[value])
+        if kind is Constant:
+            return value.value
+        return tuple([self._saved(v) for v in value]) if kind is tuple else value
+
+    def _path(self, path: tuple[tuple[Op, Any, int], ...]) -> tuple[Operand, ...]:
+        return tuple([(op.name, self._saved(args), index) for op, args, index in path])

@@ -1,0 +1,186 @@
+"""Running a captured backward: parts of pure nodes, each followed by the calls of Python that come behind it.
+
+A call that accumulates into a leaf without hooks gives nothing to anybody: it waits for the end of its part
+instead of cutting it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast, runtime_checkable
+
+from weft.compiled_autograd.evaluate import Undefined, evaluate, evaluate_as
+from weft.ir.backward_calls import ACCUMULATE_LEAF
+from weft.ir.graph import Graph, Node, Value, map_operand, values_in
+from weft.support.errors import WeftError
+from weft.types.tensor_type import NONE, TENSOR
+
+Values = dict[Value, Any]
+Places = dict[tuple[int, int], Any]  # results by the number of their node and of the result
+Run = Callable[[Values], None]  # computes the pure nodes of a part
+Before = Callable[[int, "tuple[int, ...]"], None]
+
+
+class Diverged(WeftError):
+    """A node gave other results than the captured graph goes by; a call of Python: `pattern` says which are there.
+    `results` is what is known of the nodes up to that one, `inputs` what is left of the graph's inputs
+    by parameter name."""
+
+    def __init__(self, node: int, pattern: tuple[bool, ...] | None, results: Places, inputs: dict[str, Any]) -> None:
+        super().__init__("a call in a captured backward gave other gradients than when it was captured")
+        self.node, self.pattern, self.results, self.inputs = node, pattern, results, inputs
+
+
+@dataclass
+class Part:
+    """Pure nodes, then calls of Python, in order; `last` is the number of nodes of the graph that are done with it."""
+
+    nodes: list[Node] = field(default_factory=list)
+    calls: list[tuple[int, Node]] = field(default_factory=list)
+    first: int = 0  # the number of its first node in the graph
+    last: int = 0
+    outputs: tuple[Value, ...] = ()  # of the pure nodes: what is read after them
+    tensors: tuple[int, ...] = ()  # parameters of the graph that are first read here, by place
+    inner: list[Value] = field(default_factory=list)  # what nobody reads once its pure nodes are done
+    dead: list[Value] = field(default_factory=list)  # what nobody reads once the part is done
+
+
+def parts_of(graph: Graph) -> list[Part]:
+    """The parts of a captured backward."""
+    parts = [Part()]
+    for i, node in enumerate(graph.nodes):
+        if node.op.effect == "python":
+            parts[-1].calls.append((i, node))
+        else:
+            if any(_cuts(call) for _, call in parts[-1].calls):
+                parts.append(Part(first=i))
+            parts[-1].nodes.append(node)
+        parts[-1].last = i + 1
+    _find_uses(graph, parts)
+    return parts
+
+
+def _cuts(call: Node) -> bool:
+    return call.op is not ACCUMULATE_LEAF or bool(call.arg("calls_hooks"))
+
+
+def _find_uses(graph: Graph, parts: list[Part]) -> None:
+    """What is read after the pure nodes of each part, and what is dead after the part."""
+    wanted = {v for r in graph.results for v in values_in(r)}
+    last: dict[Value, Part] = dict.fromkeys(graph.params, parts[-1])
+    for part in parts:
+        for node in (*part.nodes, *(call for _, call in part.calls)):
+            last.update(dict.fromkeys((*node.inputs(), *node.outputs), part))
+    places = {v: i for i, v in enumerate(graph.params) if v.type is TENSOR}
+    for part in parts:
+        read = {v for node in (*part.nodes, *(call for _, call in part.calls)) for v in node.inputs()}
+        part.tensors = tuple(sorted(places.pop(v) for v in read if v in places))
+        called = {v for _, call in part.calls for v in call.inputs()}
+        part.outputs = tuple(
+            [v for node in part.nodes for v in node.outputs if v in called or v in wanted or last[v] is not part]
+        )
+    by_calls = {v for node in graph.nodes if node.op.effect == "python" for v in (*node.inputs(), *node.outputs)}
+    for value, part in last.items():
+        if value not in wanted:
+            (part.dead if value in by_calls else part.inner).append(value)
+
+
+@runtime_checkable
+class Staged(Protocol):
+    """A run that keeps what the compiler made of it."""
+
+    @property
+    def has_run(self) -> bool: ...
+
+    def stages(self) -> dict[str, Any]: ...
+
+
+class Program:
+    """A captured graph that can be called with its inputs, in the order of its parameters. Gives its outputs.
+
+    The list of inputs is emptied: what only the program needs is let go as soon as nobody reads it any more.
+    """
+
+    def __init__(self, graph: Graph, compile_part: Callable[[Part], Run] | None = None) -> None:
+        self.graph = graph
+        self.parts = parts_of(graph)
+        self._runs = [
+            None if not part.nodes else (interpret_part(part) if compile_part is None else compile_part(part))
+            for part in self.parts
+        ]
+        self._names = {p.name: p for p in graph.params}
+
+    def stages(self) -> list[dict[str, Any]]:
+        """For each part that has run natively: its latest program at each stage of the compiler, from `captured`
+        (opened, with symbols for sizes) to `llvm`."""
+        staged = [cast(Staged, run) for run in self._runs if isinstance(run, Staged)]
+        return [run.stages() for run in staged if run.has_run]
+
+    def __call__(self, inputs: list[Any], before: Before | None = None, resumed: Diverged | None = None) -> list[Any]:
+        """Run. before(n, tensors): the first n nodes are done, and what follows reads these parameters for the first
+        time. resumed: go on where another graph of the same call diverged, whose nodes are the same up to there."""
+        values: Values = dict(zip(self.graph.params, inputs, strict=True))
+        inputs.clear()
+        start = 0
+        if resumed is not None:
+            start = resumed.node + 1
+            values.update((self._names[name], value) for name, value in resumed.inputs.items())
+            for (i, j), value in resumed.results.items():
+                values[self.graph.nodes[i].outputs[j]] = value
+        done = 0
+        for part, run in zip(self.parts, self._runs, strict=True):
+            if part.last > start:
+                if before is not None:
+                    before(done, part.tensors)
+                if run is not None and part.first >= start:
+                    try:
+                        run(values)
+                    except Undefined:
+                        raise self._diverged(part.first - 1, None, values) from None
+                for value in part.inner:
+                    values.pop(value, None)
+                for i, call in part.calls:
+                    if i >= start:
+                        if before is not None and _cuts(call):
+                            before(i, ())
+                        self._call(i, call, values)
+                for value in part.dead:
+                    values.pop(value, None)
+            done = part.last
+        return [map_operand(r, values) for r in self.graph.results]
+
+    def _call(self, i: int, call: Node, values: Values) -> None:
+        results = evaluate(call.op, tuple([map_operand(a, values) for a in call.args]))
+        pattern = tuple([r is not None for r in results])
+        values.update(zip(call.outputs, results, strict=True))
+        if pattern != tuple([v.type is not NONE for v in call.outputs]):
+            raise self._diverged(i, pattern, values)
+
+    def _diverged(self, last: int, pattern: tuple[bool, ...] | None, values: Values) -> Diverged:
+        """The end of this graph's run, after node number `last`."""
+        places = {
+            (n, j): values[v] for n, node in enumerate(self.graph.nodes[: last + 1])
+            for j, v in enumerate(node.outputs) if v in values
+        }
+        return Diverged(
+            last, pattern, places, {p.name: values[p] for p in self.graph.params if p.type is TENSOR and p in values}
+        )
+
+
+def interpret_part(part: Part) -> Run:
+    """Run the pure nodes of a part one by one, with tensors. A value is let go after its last use."""
+    last = {v: node for node in part.nodes for v in (*node.inputs(), *node.outputs)}
+    inner = {v for node in part.nodes for v in node.outputs} - set(part.outputs)
+    finished: dict[Node, list[Value]] = {}
+    for value in inner:
+        finished.setdefault(last[value], []).append(value)
+
+    def run(values: Values) -> None:
+        for node in part.nodes:
+            results = evaluate_as(node, tuple([map_operand(a, values) for a in node.args]))
+            values.update(zip(node.outputs, results, strict=True))
+            for value in finished.get(node, ()):
+                del values[value]
+
+    return run

@@ -1,0 +1,216 @@
+"""A part of a captured backward made for tensors of certain dtypes and ranks: the opaque calls opened,
+sizes and numbers as symbols, one native program.
+
+Every dim is a symbol of its own, 0 and 1 included; what formulas ask about sizes becomes guards. Integers that are no
+sizes (dims, steps, counts) are taken as they are at first, and as symbols once a call brings others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from weft.compile.program.arguments import contiguous_bytes, dense_permutation, expanded_dims, shown_once
+from weft.compile.program.call_guards import shape_check
+from weft.compile.program.executable import Compiled, Interpreted, make_executable
+from weft.compiled_autograd.evaluate import evaluate_as
+from weft.compiled_autograd.program import Part, Run, Values, interpret_part
+from weft.ir.builder import Builder
+from weft.ir.graph import Value
+from weft.ops.op import OPS
+from weft.support.errors import WeftError
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
+from weft.types.dims import Dim
+from weft.types.shape_env import ShapeEnv
+from weft.types.tensor_type import FLOAT, TENSOR, tensor_type
+
+ndarray = np.ndarray
+Array = np.ndarray[Any, Any]
+# of an input: dtype, rank, and for what is not row-major the order of its dims and those that show one element again
+# and again
+Layout = tuple[Any, ...]
+
+
+@dataclass
+class Specialization:
+    """One native program of a part."""
+
+    executable: Compiled | Interpreted
+    names: tuple[str | None, ...]  # symbols of the call's sizes and integers, None for an integer that is what it was
+    fixed: tuple[tuple[int, int], ...]  # of those, where they stand and what they were
+    check: Callable[..., bool]
+    checked: Callable[[Sequence[int]], Any] | None  # the sizes and integers that `check` takes
+    owned: tuple[bool, ...]  # results that nobody else has
+
+    def fits(self, numbers: list[int]) -> bool:
+        """Whether a call's sizes and integers are such as the program was made for."""
+        if any([numbers[i] != value for i, value in self.fixed]):
+            return False
+        return self.checked is None or self.check(*self.checked(numbers))
+
+    def run(self, arrays: list[Any], numbers: list[int]) -> list[Any]:
+        """One call."""
+        symbols = {name: n for name, n in zip(self.names, numbers, strict=True) if name is not None}
+        return self.executable.run(arrays, symbols)
+
+
+class NativePart:
+    """The native programs of a part, by what they were made for."""
+
+    def __init__(self, part: Part, backend: str | None = None) -> None:
+        self.part, self.backend = part, backend
+        made = {v for node in part.nodes for v in node.outputs}
+        read = dict.fromkeys(v for node in part.nodes for v in node.inputs() if v not in made)
+        self.tensors = [v for v in read if v.type is TENSOR]
+        self.floats = [v for v in read if v.type is FLOAT]
+        self.integers = [v for v in read if v.type is not TENSOR and v.type is not FLOAT]
+        self.found: dict[tuple[Layout, ...], list[Specialization]] = {}
+        self.unlifted: set[tuple[Layout, ...]] = set()  # where integers that change make another program
+        self._interpret: Run | None = None
+
+    def __call__(self, values: Values) -> None:
+        """Compute the part's results: natively, or with tensors where there are others than dense ones
+        or a history is wanted."""
+        inputs = [values[v]._data for v in self.tensors]
+        if self._is_for_tensors(values, inputs):
+            if self._interpret is None:
+                self._interpret = interpret_part(self.part)
+            self._interpret(values)
+            return
+        layouts, arrays = [], []
+        numbers: list[int] = []
+        for x in inputs:
+            if x.flags.c_contiguous:
+                layouts.append((x.dtype, x.ndim))
+            else:
+                layout = _layout(x)
+                layouts.append(layout)
+                numbers.extend([x.shape[i] for i in layout[3]])
+                x = contiguous_bytes(x, layout[2], layout[3])
+            arrays.append(x)
+            numbers.extend(x.shape)
+        numbers.extend([values[v] for v in self.integers])
+        arrays.extend([values[v] for v in self.floats])
+        program = self._program(tuple(layouts), numbers)
+        results = program.run(arrays, numbers)
+        for value, result, is_owned in zip(self.part.outputs, results, program.owned, strict=True):
+            values[value] = Tensor(result if is_owned else result.copy())
+
+    @property
+    def has_run(self) -> bool:
+        """Whether there is a program."""
+        return bool(self.found)
+
+    def stages(self) -> dict[str, Any]:
+        """The latest program at each stage of the compiler."""
+        return next(reversed(self.found.values()))[0].executable.stages()
+
+    def _is_for_tensors(self, values: Values, inputs: list[Any]) -> bool:
+        """Whether a history is wanted, or some tensor holds no array."""
+        if modes.special is not None or not all([type(x) is ndarray for x in inputs]):
+            return True
+        return modes.grad and any([values[v].requires_grad for v in self.tensors])
+
+    def _program(self, layouts: tuple[Layout, ...], numbers: list[int]) -> Specialization:
+        known = self.found.setdefault(layouts, [])
+        for program in known:
+            if program.fits(numbers):
+                return program
+        lifted = set() if layouts in self.unlifted else self._changed(known, numbers)
+        try:
+            made = self._make(layouts, numbers, lifted)
+        except (TypeError, WeftError):
+            if not lifted:
+                raise
+            self.unlifted.add(layouts)  # a formula or a kernel takes one of these integers as a number alone
+            made = self._make(layouts, numbers, set())
+        known.insert(0, made)
+        return made
+
+    def _changed(self, known: list[Specialization], numbers: list[int]) -> set[int]:
+        """Which integers, by place, are others than in some earlier program: symbols from now on."""
+        lifted = {i for program in known for i, value in program.fixed if numbers[i] != value}
+        return lifted | {i for program in known for i in self._integer_places(numbers) if program.names[i] is not None}
+
+    def _integer_places(self, numbers: list[int]) -> range:
+        return range(len(numbers) - len(self.integers), len(numbers))
+
+    def _make(self, layouts: tuple[Layout, ...], numbers: list[int], lifted: set[int]) -> Specialization:
+        env = ShapeEnv()
+        builder = Builder("backward", env)
+        names: list[str | None] = []
+        values: dict[Value, Any] = {}
+        with builder.active():
+            for value, layout in zip(self.tensors, layouts, strict=True):
+                repeated = len(layout[3]) if len(layout) > 2 else 0
+                dims = [env.fresh("s", n) for n in numbers[len(names) : len(names) + repeated + layout[1]]]
+                names += [str(d) for d in dims]
+                values[value] = _parameter(builder, layout, dims[repeated:], dims[:repeated], value.name)
+            for value in self.integers:
+                at = len(names)
+                is_size = value.name[:1] == "s"
+                if is_size or at in lifted:
+                    symbol = env.fresh("s" if is_size else "i", numbers[at])
+                    values[value] = symbol
+                    names.append(str(symbol))
+                else:
+                    values[value] = numbers[at]
+                    names.append(None)
+            for value in self.floats:
+                values[value] = builder.handle(builder.param(FLOAT, value.name))
+            for node in self.part.nodes:
+                builder.where = node.where
+                values.update(zip(node.outputs, evaluate_as(node, _mapped(node.args, values)), strict=True))
+            results = [builder.operand(values[v]) for v in self.part.outputs]
+        executable = make_executable(builder.graph(results), self.backend)
+        check, asked = shape_check(env)
+        places = [names.index(name) for name in asked]
+        checked = None if not places else itemgetter(*places) if len(places) > 1 else lambda n: (n[places[0]],)
+        fixed = tuple([(i, numbers[i]) for i in self._integer_places(numbers) if names[i] is None])
+        return Specialization(executable, tuple(names), fixed, check, checked, _owned(results, builder))
+
+
+def _mapped(operand: Any, values: dict[Value, Any]) -> Any:
+    if type(operand) is Value:
+        return values[operand]
+    return tuple([_mapped(o, values) for o in operand]) if type(operand) is tuple else operand
+
+
+def _layout(x: Array) -> Layout:
+    """What a program depends on about an array that is not row-major: how it lies, but for what has gaps,
+    which is copied."""
+    expanded = expanded_dims(x)
+    return (x.dtype, x.ndim, dense_permutation(shown_once(x, expanded)), expanded)
+
+
+def _parameter(builder: Builder, layout: Layout, dims: Sequence[Dim], repeats: Sequence[Dim], name: str) -> Any:
+    """A tensor input as formulas see it: a row-major parameter of these dims, its dims in the caller's order,
+    repeated where the caller repeats it."""
+    dtype = dt.from_numpy(layout[0])
+    if len(layout) == 2:
+        return builder.handle(builder.param(tensor_type(dtype, tuple(dims)), name))
+    _, rank, permutation, expanded = layout
+    order = range(rank) if permutation is None else permutation
+    ones = {order[i] for i in expanded}
+    base = tuple([1 if i in ones else d for i, d in enumerate(dims)])
+    handle = builder.handle(builder.param(tensor_type(dtype, base), name))
+    if permutation is not None:
+        handle = builder.call(OPS["aten::permute"], (handle, permutation))
+    if expanded:
+        shown = dict(zip(expanded, repeats, strict=True))
+        handle = builder.call(
+            OPS["aten::expand"], (handle, tuple([shown.get(i, base[order[i]]) for i in range(rank)]), False)
+        )
+    return handle
+
+
+def _owned(results: list[Any], builder: Builder) -> tuple[bool, ...]:
+    """Which results are arrays of their own: no input, and given once."""
+    inputs = set(builder.params)
+    return tuple([r not in inputs and results.count(r) == 1 for r in results])

@@ -1,0 +1,159 @@
+"""The order in memory that eager gives an operator's results, found by running it on a few bytes that lie as its
+operands do.
+
+Graph values have no strides, but what is a view and what a copy hangs on those that the user sees. So a captured result
+remembers its order wherever an operand is not row-major: eager computes on a stand-in of each operand, with the same
+order of dims and at most two elements along each.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from weft.functionalizer.storage import Order
+from weft.functionalizer.view import View
+from weft.ops.geometry import Geometry, contiguous_strides
+from weft.ops.layout import like_strides
+from weft.ops.op import Op
+from weft.ops.route import call
+from weft.support.errors import CaptureError, WeftError
+from weft.tensor.tensor import Tensor
+from weft.types.dims import Expr, evaluate
+from weft.types.shape_env import ShapeEnv
+from weft.types.sym import SymInt
+
+ndarray = np.ndarray
+# dtype, sizes up to 2, dims from the outermost, which of them have stride 0
+Form = tuple[np.dtype[Any], tuple[int, ...], Order, tuple[bool, ...]]
+_FOUND: dict[Any, tuple[Order | None, ...]] = {}
+_LIMIT = 4096
+
+
+def result_orders(op: Op, args: tuple[Any, ...], env: ShapeEnv | None) -> tuple[Order | None, ...]:
+    """For each result its dims from the outermost inwards, None where it is row-major; () when all are. Runs the
+    operator: no capture may be active.
+    """
+    try:
+        forms = tuple([_form(a, env) for a in args])
+        key = (op, forms, tuple(map(type, forms)))
+        found = _FOUND.get(key)
+    except (TypeError, KeyError, CaptureError):
+        return ()  # something without a form: a number of another kind, a size known only while running
+    if found is None:
+        if len(_FOUND) >= _LIMIT:
+            _FOUND.clear()
+        found = _FOUND[key] = _probe(op, forms)
+    return found
+
+
+def is_permuted(value: Any, env: ShapeEnv | None) -> bool:
+    """Whether a tensor's dims lie in another order than row-major; gaps do not count, dims of stride 0 do."""
+    if type(value) is tuple or type(value) is list:
+        return any(is_permuted(v, env) for v in value)
+    if not isinstance(value, Tensor):
+        return False
+    data = value._data
+    if type(data) is ndarray:
+        return not data.flags.c_contiguous and not _descend(data.shape, data.strides)
+    if not isinstance(data, View):
+        return False
+    if data.permuted is None:
+        data.permuted = _is_view_permuted(data, env)
+    return data.permuted
+
+
+def _is_view_permuted(data: View[Any], env: ShapeEnv | None) -> bool:
+    if not data.has_geometry or (not data.path and data.storage.is_row_major):
+        return False
+    try:
+        return not _descend(*_examples(data.geometry(), env))
+    except KeyError:
+        return False
+
+
+def _examples(g: Geometry, env: ShapeEnv | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Sizes and strides where every symbol is at least 2: the order must be that of any call, and a size of 1 tells
+    nothing.
+    """
+    values = {} if env is None else {name: max(example, 2) for name, example in env.examples.items()}
+    sizes = [
+        1 if type(d) is Expr and env is not None and env.proves_equal(d, 1) else evaluate(d, values) for d in g.dims
+    ]
+    return tuple(sizes), tuple([evaluate(s, values) for s in g.strides])
+
+
+def _descend(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    real = [s for s, d in zip(strides, sizes, strict=True) if d != 1]
+    return 0 not in real and all(a >= b for a, b in itertools.pairwise(real))
+
+
+def order_like(source: Tensor, env: ShapeEnv | None) -> Order | None:
+    """The order of what a `*_like` factory makes; None where it is row-major."""
+    try:
+        stand_in = _stand_in(_form(source, env))
+    except (TypeError, KeyError, CaptureError):
+        return None
+    strides = like_strides(stand_in.geometry())
+    order = _form_of(None, stand_in.dims, strides)[2]
+    return None if strides == contiguous_strides(stand_in.dims) else order
+
+
+# ---- stand-ins
+def _form(value: Any, env: ShapeEnv | None) -> Any:
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return tuple([_form(v, env) for v in value])
+    if isinstance(value, Tensor):
+        data = value._data
+        if type(data) is ndarray:
+            return _form_of(data.dtype, data.shape, data.strides)
+        if not (isinstance(data, View) and data.has_geometry):
+            raise TypeError("a value whose dims are not known")
+        return _form_of(value.dtype.numpy, *_examples(data.geometry(), env))
+    if (kind is SymInt or kind is Expr) and env is not None:
+        return min(env.hint(value.expr if kind is SymInt else value), 2)
+    if kind is ndarray:
+        return _form_of(value.dtype, value.shape, value.strides)
+    hash(value)
+    return value
+
+
+def _form_of(dtype: Any, sizes: tuple[Any, ...], strides: tuple[Any, ...]) -> Form:
+    order = tuple(sorted(range(len(sizes)), key=lambda i: (-strides[i] if sizes[i] != 1 else 0, i)))
+    repeated = tuple([s == 0 and d != 1 for s, d in zip(strides, sizes, strict=True)])
+    return dtype, tuple([1 if d == 1 else 2 for d in sizes]), order, repeated
+
+
+def _is_form(value: Any) -> bool:
+    return type(value) is tuple and len(value) == 4 and isinstance(value[0], np.dtype)
+
+
+def _stand_in(value: Any) -> Any:
+    if type(value) is not tuple:
+        return value
+    if not _is_form(value):
+        return tuple([_stand_in(v) for v in value])
+    dtype, sizes, order, repeats = value
+    packed = np.zeros([1 if repeats[i] else sizes[i] for i in order], dtype)
+    array = packed.transpose([order.index(i) for i in range(len(order))])
+    return Tensor(np.broadcast_to(array, sizes) if any(repeats) else array)
+
+
+def _probe(op: Op, forms: tuple[Any, ...]) -> tuple[Order | None, ...]:
+    try:
+        out = call(op, tuple([_stand_in(f) for f in forms]))
+    except (WeftError, ValueError, TypeError, IndexError, ArithmeticError, RuntimeError):
+        return ()  # it needs other sizes than 2: row-major is as good a guess as any
+    orders = tuple([_order_of(t) for t in (out if isinstance(out, (tuple, list)) else (out,))])
+    return orders if any(o is not None for o in orders) else ()
+
+
+def _order_of(out: Any) -> Order | None:
+    data = out._data if isinstance(out, Tensor) else None
+    if type(data) is not ndarray or data.flags.c_contiguous:
+        return None
+    found = _form_of(data.dtype, data.shape, data.strides)[2]
+    return None if found == tuple(range(data.ndim)) else found

@@ -1,0 +1,87 @@
+"""What a family of aliases shares: the value of its base now, and how many writes there were."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from weft.ops.geometry import Geometry, contiguous
+from weft.types.shape_env import ShapeGuard
+from weft.types.tensor_type import TensorType
+
+V = TypeVar("V")
+Order = tuple[int, ...]  # dims from the outermost in memory to the innermost
+
+
+class Storage(Generic[V]):
+    """The base of a family of aliases: its value now. A write makes a new value; `generation` tells readers to look
+    again.
+
+    The value may also be replaced by an equal one (what was deferred is computed): aliases read the new one from then
+    on.
+
+    `geometry` is how the base lies in memory as the user sees it: dense in the order `order` of its dims (None:
+    row-major), or with a caller's gaps. `questions` are guards that matter only if an alias is written; `partner` is
+    the storage that this one was copied from under such questions. `version` counts the writes that autograd must know
+    of.
+    """
+
+    __slots__ = (
+        "__weakref__", "generation", "geometry", "is_row_major", "order", "partner", "questions", "type", "value",
+        "version", "written",
+    )
+    address = 0
+    nbytes = 0
+
+    def __init__(
+        self, value: V, type: TensorType, geometry: Geometry | None = None, order: Order | None = None
+    ) -> None:
+        self.value, self.type, self.order = value, type, order
+        self.is_row_major = geometry is None and order is None  # (not asked of its dims, which takes longer)
+        self.geometry = geometry if geometry is not None or not type.is_complete else contiguous(type.shape)
+        self.version = 0
+        self.generation = 0
+        self.questions: list[ShapeGuard] = []
+        self.partner: Storage[V] | None = None
+        self.written: Any = None
+
+    def write(self, value: V) -> None:
+        """Give the base another value."""
+        self.replace(value)
+        self.ask()
+
+    def replace(self, value: V) -> None:
+        """Let another value stand for the same one; readers look again."""
+        self.value = value
+        self.generation += 1
+
+    def ask(self) -> None:
+        """Make the open questions about aliasing (of this storage and of the one it was copied from) into guards."""
+        for storage in (self, self.partner):
+            if storage is not None:
+                for guard in storage.questions:
+                    storage.keep(guard)
+                storage.questions.clear()
+
+    def keep(self, guard: ShapeGuard) -> None:
+        """From now on the answer matters (where there are questions, there is somebody to ask)."""
+        raise NotImplementedError
+
+    def silent_alias(self) -> SilentStorage:
+        """The same bytes under a version counter of their own (Tensor.data)."""
+        return SilentStorage(self)
+
+
+class SilentStorage:
+    """What `.data` holds: writes reach the base's value, the version counter of the others stays."""
+
+    __slots__ = ("__weakref__", "target", "version", "written")
+    address = 0
+    nbytes = 0
+
+    def __init__(self, target: Storage[Any]) -> None:
+        self.target, self.version = target, 0
+        self.written: Any = None
+
+    def silent_alias(self) -> SilentStorage:
+        """An alias of an alias."""
+        return SilentStorage(self.target)

@@ -1,0 +1,151 @@
+"""Writes through views: the base with another value where a path of views looks, by the inverse of every step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from weft.functionalizer.operators import (
+    AS_STRIDED,
+    RESHAPE,
+    SELECT,
+    VIEW_AS_COMPLEX,
+    VIEW_AS_REAL,
+    VIEW_BITS,
+    scatter_of,
+)
+from weft.functionalizer.recorder import Recorder
+from weft.ops.geometry import Geometry, contiguous
+from weft.ops.op import Op
+from weft.ops.packet import aten
+from weft.support.errors import Unsupported
+from weft.types import dims as dm
+from weft.types import shape_env
+from weft.types.dims import Dim
+from weft.types.dtype import DType
+
+V = TypeVar("V")
+Step = tuple[Op, tuple[Any, ...], int]  # a view operator, its arguments behind the first, and which of its results
+Path = tuple[Step, ...]
+
+
+def replay(recorder: Recorder[V], base: V, path: Sequence[Step]) -> V:
+    """What the view at the end of a path shows of a base."""
+    for op, args, index in path:
+        base = recorder.emit(op, (base, *args))[index]
+    return base
+
+
+def write_path(recorder: Recorder[V], base: V, path: Path, new: V, is_splat: bool = False) -> V:
+    """The base with `new` in place of what the view at the end of the path shows. is_splat: all elements of `new` are
+    equal.
+
+    Raises Unsupported where no order of strides tells which elements a write reaches.
+    """
+    start = _where_elements_repeat(path, is_splat)
+    if start is None:
+        return _write_steps(recorder, base, path, new)
+    written = _write_elements(recorder, replay(recorder, base, path[:start]), path[start:], new, is_splat)
+    return write_path(recorder, base, path[:start], written) if start else written
+
+
+def _write_steps(recorder: Recorder[V], base: V, path: Path, new: V) -> V:
+    along = [base]
+    for step in path[:-1]:
+        along.append(replay(recorder, along[-1], (step,)))
+    for (op, args, index), whole in zip(reversed(path), reversed(along), strict=False):
+        picked = (index,) if op.schema.returns_list or len(op.schema.returns) > 1 else ()
+        new = recorder.emit(scatter_of(op), (whole, new, *picked, *args))[0]
+    return new
+
+
+def _where_elements_repeat(path: Path, is_splat: bool) -> int | None:
+    """From which step on the path must be written by elements, for a step shows an element several times; None where
+    each step has its inverse.
+
+    A write to a part of what such a step shows reaches all of its copies.
+    """
+    last = len(path) - 1
+    for i, (op, args, _) in enumerate(path):
+        if op.view is None or not (_may_repeat(args[0], args[1]) if op.view.is_free else op.view.overlaps):
+            continue
+        if i == last and not (is_splat or op.view.repeats):
+            continue
+        picked = max((j + 1 for j, (step, _, _) in enumerate(path) if step.view is None), default=0)
+        if picked > i:
+            raise Unsupported(
+                "a write into one of several overlapping windows that a tensor picks; "
+                "write into a clone, or pick with a number"
+            )
+        free = [j for j, (step, _, _) in enumerate(path) if step.view is not None and step.view.is_free]
+        return max(picked, *free, 0)
+    return None
+
+
+def _may_repeat(dims: Sequence[Dim], strides: Sequence[Dim]) -> bool:
+    """Whether two elements may lie at one place: exact for strides that nest, else (and for symbols) a safe guess."""
+    if any(type(d) is int and d == 0 for d in dims):
+        return False
+    if not all(type(n) is int for n in (*dims, *strides)):
+        return True
+    reach = 0
+    for stride, size in sorted((s, d) for s, d in zip(strides, dims, strict=True) if d != 1):
+        if stride <= reach:  # type: ignore[operator]
+            return True
+        reach += stride * (size - 1)  # type: ignore[assignment]
+    return False
+
+
+def _write_elements(recorder: Recorder[V], base: V, path: Path, new: V, is_splat: bool) -> V:
+    """The base with `new` where the view's elements lie: the steps joined into one geometry of its memory."""
+    kind, target = recorder.type_of(base), recorder.type_of(new)
+    geometry: Any = contiguous(kind.shape)
+    for op, args, index in path:
+        assert op.view is not None
+        geometry = op.view.geometry(geometry, *args)
+        geometry = geometry[index] if type(geometry) is tuple else geometry
+    if any(type(d) is int and d == 0 for d in geometry.dims):
+        return base
+    assert kind.dtype is not None and target.dtype is not None
+    steps = memory_as(kind.dtype, target.dtype, dm.product(kind.shape))
+    memory = replay(recorder, base, steps)
+    kept = [i for i, stride in enumerate(geometry.strides) if type(stride) is not int or stride != 0]
+    for i in reversed(range(geometry.ndim)):
+        if i not in kept:  # what may be written to elements shown several times is the same for all of them
+            new = recorder.emit(SELECT, (new, i, 0))[0]
+    shown = Geometry(tuple(geometry.dims[i] for i in kept), tuple(geometry.strides[i] for i in kept), geometry.offset)
+    if is_splat and _may_repeat(shown.dims, shown.strides):
+        if any(shape_env.is_zero(d) for d in shown.dims):
+            return base
+        memory = _filled(recorder, memory, shown, new)
+    else:
+        memory = recorder.emit(scatter_of(AS_STRIDED), (memory, new, shown.dims, shown.strides, shown.offset))[0]
+    return write_path(recorder, base, steps, memory) if steps else memory
+
+
+def _filled(recorder: Recorder[Any], memory: Any, shown: Geometry, new: Any) -> Any:
+    """The memory with one value wherever a geometry looks, which may look at an element several times."""
+    kind = recorder.type_of(memory)
+    reached = aten.as_strided_backward(aten.ones_like(new), kind.shape, shown.dims, shown.strides, shown.offset)
+    for i in reversed(range(shown.ndim)):
+        new = recorder.emit(SELECT, (new, i, 0))[0]
+    return aten.where(aten.ne(reached, 0), new, memory)
+
+
+def memory_as(dtype: DType, shown: DType, count: Dim) -> Path:
+    """The path from a row-major value of `count` elements of a dtype to the same memory as elements of another dtype,
+    in a row.
+    """
+    if dtype is shown:
+        return ()
+    steps: list[Step] = [(RESHAPE, ((count,),), 0)]
+    if dtype.is_complex:
+        steps += [(VIEW_AS_REAL, (), 0), (RESHAPE, ((count * 2,),), 0)]
+        dtype, count = dtype.to_real(), count * 2
+    wanted = shown.to_real() if shown.is_complex else shown
+    if wanted is not dtype:
+        steps.append((VIEW_BITS, (wanted, dtype.itemsize), 0))
+        count = dm.floordiv(count * dtype.itemsize, wanted.itemsize)
+    if shown.is_complex:
+        steps += [(RESHAPE, ((dm.floordiv(count, 2), 2),), 0), (VIEW_AS_COMPLEX, (), 0)]
+    return tuple(steps)

@@ -1,0 +1,372 @@
+"""The profile hook: sees every Python frame and builtin call of the capturing thread while the function runs once."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import CodeType, FrameType
+from typing import Any, Final
+
+from weft.guards.analyse import library_plan, plan_of
+from weft.guards.effects import MOVE_OUT, SUSPECTS, SideEffectError, builtin_deed, container_deed, stdlib_deed
+from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds
+from weft.guards.origin import INTERNAL, STDLIB, USER
+from weft.guards.plan import Plan
+from weft.guards.reads import Reads
+from weft.guards.slots import GlobalSlot, ItemSlot, Key, instance_dict
+from weft.guards.visit import Visitor
+from weft.support.locations import Location
+
+Deed = tuple[str, str]
+_TRANSPARENT: Final = frozenset({Kind.TUPLE, Kind.LIST, Kind.DICT})
+_UNSEEN: Final = ("", "")
+_IMPORT: Final = ("imports", "")
+_ENVIRONMENT: Final = type(os.environ).__getitem__.__code__  # get(), getenv() and `in` end here too
+# what it stores is the attribute that the user's code reads
+_CACHED_PROPERTY: Final = functools.cached_property.__get__.__code__
+PASS_ITEM: Final = "Draw the item outside and pass it in as an argument."
+
+
+Hook = Callable[[FrameType, str, Any], None]
+
+
+class FrameWatcher:
+    """A context manager; while it is active, what the user's code of this thread reads goes to `reads`.
+
+    A profile function of the user's sees all events, as without a watcher. A profiler written in C (cProfile before
+    Python 3.12) cannot be called from Python: it misses the call that is recorded, and goes on behind it.
+
+    `paused` switches it off around machinery that runs no user code, such as one operator.
+    """
+
+    def __init__(self, kinds: Kinds | None = None, lifted: Mapping[Key, Any] | None = None) -> None:
+        self.kinds = kinds or Kinds()
+        self.reads = Reads(self.kinds, lifted or {})
+        self.visitor = Visitor(self.reads)
+        self.refusal: SideEffectError | None = None
+        self._table: dict[
+            int, Plan | Deed | bool | None
+        ] = {}  # by id(code); False for weft's own, None for harmless library code, True for reading os.environ
+        self._codes: list[CodeType] = []  # keeps the ids in _table alive
+        self._own: set[int] = set()
+        # of ours, called in place of Python's own
+        self._between = {f.__code__ for f in self.kinds.stands_for if hasattr(f, "__code__")}
+        self._importing: FrameType | None = None
+        self._seen: set[Any] = set()
+        self._stored: set[Any] = set()
+        self._previous: Any = None
+        self._collects = True
+
+    def __enter__(self) -> FrameWatcher:
+        self._previous = sys.getprofile()
+        self._collects = gc.isenabled()
+        gc.disable()  # a collection would call finalizers and gc.callbacks, whose frames are nobody's reads
+        if not _is_function(self._previous):
+            self._previous.disable()
+        sys.setprofile(self._make_hook())  # kept nowhere else: what was read must not live on in a cycle
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        sys.setprofile(self._beneath)
+        if not _is_function(self._previous):
+            self._previous.enable()
+        if self._collects:  # only now: what waits to be collected may be collected at once
+            gc.enable()
+
+    @property
+    def _beneath(self) -> Hook | None:
+        """The profile function of the user's."""
+        return self._previous if _is_function(self._previous) else None
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Run something unseen."""
+        hook = sys.getprofile()
+        sys.setprofile(self._beneath)
+        try:
+            yield
+        finally:
+            sys.setprofile(hook)
+
+    def start(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Make the function and its arguments known; the code of `fn` counts as the user's wherever its file lies."""
+        where = _place_of(fn)
+        code = getattr(getattr(fn, "__func__", fn), "__code__", None)
+        if code is not None:
+            self._own.add(id(code))
+        self.reads.note(fn, getattr(fn, "__qualname__", type(fn).__name__), where)
+        self._take_in([*args, *kwargs.values()], "an argument", where)
+
+    def exempt(self, stand_ins: Iterable[Any]) -> None:
+        """Make stand-ins known: containers among them are the caller's to guard, like those of the arguments."""
+        self._take_in(list(stand_ins), "an input", Location("<compiled function>", 0))
+
+    def _take_in(self, values: list[Any], text: str, where: Location) -> None:
+        for value in self._taken_apart(values):
+            self.reads.note(value, text, where)
+            if id(value) in self.reads.exempt and self.kinds.of(value) in CONTAINERS:
+                self.reads.structure(value, text, where)
+
+    def _taken_apart(self, pending: list[Any]) -> list[Any]:
+        """The arguments and what their containers hold; the containers are exempt from guards, as the caller takes
+        them apart itself."""
+        found: list[Any] = []
+        while pending:
+            value = pending.pop()
+            kind = self.kinds.of(value)
+            if kind in CONTAINERS:
+                if id(value) in self.reads.exempt:
+                    continue
+                self.reads.exempt.add(id(value))
+            if kind in CONTAINERS or kind is Kind.TUPLE:
+                pending.extend(value.values() if kind is Kind.DICT else value)
+            elif kind is Kind.ARRAY:
+                self.reads.exempt.add(id(value))
+            found.append(value)
+        return found
+
+    def _make_hook(self) -> Hook:
+        """Ours, which calls the user's first; `beneath` is the user's alone, for code that need not be
+        watched (watching.py)."""
+        watch, beneath = self._watch(), self._beneath
+
+        def both(frame: FrameType, event: str, arg: Any) -> None:
+            beneath(frame, event, arg)  # type: ignore[misc]
+            watch(frame, event, arg)
+
+        hook: Any = watch if beneath is None else both
+        hook.beneath = beneath
+        return hook  # type: ignore[no-any-return]
+
+    def _watch(self) -> Hook:
+        boring_of, codes = self.kinds.of, self._table.get
+
+        def hook(frame: FrameType, event: str, arg: Any) -> None:
+            if self._importing is not None:  # what an import runs is nobody's reads
+                if event == "return" and frame is self._importing:
+                    self._importing = None
+            elif event == "call":
+                plan = codes(id(frame.f_code), _UNSEEN)
+                if not plan:
+                    return
+                if plan is _UNSEEN:
+                    plan = self._admit(frame)
+                if isinstance(plan, Plan):
+                    if plan.is_library and not self._is_for_user(frame):
+                        return
+                    self._enter(frame, plan)
+                elif plan is _IMPORT:
+                    self._importing = frame
+                elif isinstance(plan, tuple):
+                    self._called_stdlib(frame, plan)
+                elif plan:
+                    self._environment(frame)
+            elif event == "c_call":
+                if codes(id(frame.f_code)) is not False and arg.__name__ in SUSPECTS:
+                    self._suspect(frame, arg)
+            elif event == "return":
+                own = codes(id(frame.f_code))
+                if (
+                    own and isinstance(own, Plan) and own.store_names and not own.is_library
+                    and own.code.co_name != "__init__"
+                ):
+                    self._stored_by(own, frame.f_back)
+                if arg is None or (back := frame.f_back) is None:
+                    return
+                caller = codes(id(back.f_code))
+                if caller and isinstance(caller, Plan) and caller.names and boring_of(arg) not in BORING:
+                    self._returned(arg, caller, frame.f_code)
+
+        return hook
+
+    # calls
+    def _admit(self, frame: FrameType) -> Plan | Deed | bool | None:
+        code = frame.f_code
+        self._codes.append(code)
+        found: Plan | Deed | bool | None = None
+        origin = self.kinds.origins.of_file(code.co_filename)
+        if origin == USER and code.co_filename.startswith("<"):  # generated source belongs to the module it runs in
+            origin = self.kinds.origins.of_module(frame.f_globals.get("__name__"))
+        if code.co_name == "<module>":
+            found = None  # an import runs once in eager too
+        elif origin == USER or id(code) in self._own:
+            found = plan_of(code)
+            self._own.update(map(id, found.nested) if id(code) in self._own else ())
+            self._stored |= found.store_names
+        elif code.co_name == "_find_and_load" and "importlib" in code.co_filename:
+            found = _IMPORT
+        elif origin == INTERNAL:
+            found = False
+            if (frame.f_globals.get("__name__") or "").startswith(self.kinds.open_packages):
+                self._replaceable(frame)
+        elif code is _ENVIRONMENT:
+            found = True
+        elif code is _CACHED_PROPERTY:
+            found = None
+        elif origin == STDLIB:
+            found = stdlib_deed(frame.f_globals.get("__name__") or "", code.co_name)
+            if found is None and not code.co_filename.startswith("<"):
+                found = library_plan(code)
+        self._table[id(code)] = found
+        return found
+
+    def _replaceable(self, frame: FrameType) -> None:
+        """Code of weft's own that calls functions by names which users replace, as nn.Linear calls F.linear:
+        they still are what they were."""
+        code, scope = frame.f_code, frame.f_globals
+        user: FrameType | None = frame
+        while user is not None and not isinstance(self._table.get(id(user.f_code)), Plan):
+            user = user.f_back
+        where = (
+            Location(code.co_filename, code.co_firstlineno) if user is None
+            else Location(user.f_code.co_filename, user.f_lineno)
+        )
+        for (root, name), link in plan_of(code).roots.items():
+            value = scope.get(name) if root == "global" else None
+            if self.kinds.of(value) is Kind.FUNCTION:
+                self.reads.entry(GlobalSlot(scope, name, f"{scope['__name__']}.{name}"), where)
+            elif value is not None and self.kinds.of(value) is Kind.NAMESPACE:
+                for op, key in link.steps:
+                    if op == "." and self.kinds.of(vars(value).get(key)) is Kind.FUNCTION:
+                        self.reads.foreign(value, key, f"{value.__name__}.{key}", where)
+
+    def _is_for_user(self, frame: FrameType) -> bool:
+        """Whether a function of the standard library runs since the user's code called it:
+        what it reads of its arguments the user's code has read."""
+        caller = frame.f_back
+        while caller is not None:
+            plan = self._table.get(id(caller.f_code))
+            if isinstance(plan, Plan) and not plan.is_library:
+                return True
+            if not isinstance(plan, Plan) and caller.f_code not in self._between:
+                return False
+            caller = caller.f_back
+        return False
+
+    def _enter(self, frame: FrameType, plan: Plan) -> None:
+        """Visit a frame, unless one with the same code and the same objects at its roots was visited."""
+        key: list[Any] = [id(plan)]
+        values: Mapping[str, Any] = {}
+        if not plan.bound and not plan.loose and not plan.everything:
+            key.append(id(frame.f_globals))
+        else:
+            values = frame.f_locals
+            if plan.code.co_name == "__init__":
+                self._made(values.get(plan.code.co_varnames[0]) if plan.code.co_argcount else None)
+            for name in values if plan.loose or plan.everything else plan.bound:
+                key.append(self._identity(values.get(name)))
+        seen = tuple(key)
+        if seen in self._seen and self._stored.isdisjoint(plan.path_names):
+            return
+        self._seen.add(seen)
+        self.visitor.frame(frame, plan, values or frame.f_locals)
+
+    def _made(self, obj: Any) -> None:
+        """An object is being initialised: unless a chain of reads led to it, the call makes it."""
+        if not self.reads.is_known(obj):
+            self.reads.fresh[id(obj)] = obj
+
+    def _identity(self, value: Any, depth: int = 0) -> Any:
+        """What a visit depends on: nothing for plain values and tensors, what it holds for something small
+        that the call made, else itself."""
+        kind = self.kinds.of(value)
+        if kind in BORING:
+            return 0
+        if depth < 3 and kind in _TRANSPARENT and id(value) not in self.reads.known and len(value) <= 16:
+            return tuple([self._identity(v, depth + 1) for v in (value.values() if kind is Kind.DICT else value)])
+        if depth < 3 and id(value) in self.reads.fresh and len(held := instance_dict(value)) <= 16:
+            return (id(type(value)), *[self._identity(v, depth + 1) for v in held.values()])
+        self.reads.meet(value)
+        return id(value)
+
+    def _returned(self, value: Any, caller: Plan, code: CodeType) -> None:
+        """A call gave the user's code an object: cover the attributes that the code may read from it."""
+        if self.reads.is_known(value):
+            self.visitor.reach([(value, f"{code.co_name}()")], caller, caller.names)
+        elif isinstance(value, (tuple, list)):
+            for i, item in enumerate(value):
+                if self.reads.is_known(item):
+                    self.visitor.reach([(item, f"{code.co_name}()[{i}]")], caller, caller.names)
+
+    def _stored_by(self, callee: Plan, frame: FrameType | None) -> None:
+        """The callee rebound names: callers whose chains pass through one of them may find other objects there now."""
+        while frame is not None:
+            plan = self._table.get(id(frame.f_code))
+            if isinstance(plan, Plan) and not plan.path_names.isdisjoint(callee.store_names):
+                self.visitor.frame(frame, plan, frame.f_locals)
+            frame = frame.f_back
+
+    # refusals
+    def _suspect(self, frame: FrameType, function: Any) -> None:
+        user = self._user_frame(frame)
+        if user is None:
+            return
+        if user is frame:
+            owner = function.__self__
+            what = container_deed(function)
+            if what is not None and self.reads.is_known(owner):
+                self._changes(user, function, what)
+            if function.__name__ == "next" and (id(frame.f_code), frame.f_lineno) in self.visitor.drawing:
+                self.refuse(user, "draws from an iterator that existed before the call", PASS_ITEM)
+        deed = builtin_deed(function)
+        if deed is not None:
+            self.refuse(user, *deed)
+
+    def _changes(self, user: FrameType, function: Any, what: str) -> None:
+        """A method is about to change a container that existed before the call."""
+        owner, where = function.__self__, Location(user.f_code.co_filename, user.f_lineno)
+        if self.kinds.of(owner) not in CONTAINERS:
+            self.refuse(user, f"{what} that existed before the call", MOVE_OUT)
+        known = self.reads.containers.get(id(owner))
+        text = f"a {type(owner).__name__}" if known is None else known.text
+        self.reads.mutations.setdefault(id(owner), []).append(where)
+        if function.__name__ == "append":
+            self.reads.grown(owner, text, where).appended += 1
+        else:
+            self.reads.structure(owner, text, where)
+
+    def _called_stdlib(self, frame: FrameType, deed: Deed) -> None:
+        user = self._user_frame(frame.f_back)
+        if user is not None:
+            self.refuse(user, *deed)
+
+    def _environment(self, frame: FrameType) -> None:
+        """A variable of the environment is read: guard it where the user's code asks."""
+        user, name = self._user_frame(frame.f_back), frame.f_locals.get("key")
+        if user is not None and isinstance(name, str):
+            where = Location(user.f_code.co_filename, user.f_lineno)
+            self.reads.entry(ItemSlot(os.environ, name, f"os.environ[{name!r}]"), where)
+
+    def refuse(self, frame: FrameType, deed: str, remedy: str) -> None:
+        """Raise at the user's line; kept in case the user's code swallows it."""
+        self.refusal = SideEffectError(Location(frame.f_code.co_filename, frame.f_lineno), deed, remedy)
+        raise self.refusal
+
+    def _user_frame(self, frame: FrameType | None) -> FrameType | None:
+        """The nearest frame that is not the standard library's, if it is the user's and no import is under way."""
+        while frame is not None:
+            code = frame.f_code
+            origin = USER if id(code) in self._own else self.kinds.origins.of_file(code.co_filename)
+            if origin == USER:
+                return frame if isinstance(self._table.get(id(code)), Plan) else None
+            if origin == INTERNAL or "importlib" in code.co_filename:
+                return None
+            frame = frame.f_back
+        return None
+
+
+def _is_function(profile: Any) -> bool:
+    """Whether what sys.getprofile() gave can be set again: a function, or nothing; not a profiler written in C,
+    which starts and stops itself."""
+    return profile is None or callable(profile)
+
+
+def _place_of(fn: Any) -> Location:
+    inner = getattr(fn, "__func__", fn)
+    inner = inner if hasattr(inner, "__code__") else type(inner).__call__
+    code = getattr(inner, "__code__", None)
+    return Location(code.co_filename, code.co_firstlineno) if code is not None else Location("<compiled function>", 0)

@@ -1,0 +1,159 @@
+"""Observing one call: run it under the profile hook, then turn what was read into guards and what was
+written into writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from weft.guards.content_guard import ArrayGuard, BufferGuard, ContainerGuard
+from weft.guards.frame_watcher import FrameWatcher
+from weft.guards.guard import AbsentGuard, AbsentNamesGuard, Guard, ShadowGuard, SlotGuard
+from weft.guards.guard_set import GuardSet
+from weft.guards.hidden_guard import CacheGuard, ReferenceGuard, RegistrationGuard
+from weft.guards.kinds import Kind, Kinds
+from weft.guards.lifting import Substitution
+from weft.guards.reads import Reads
+from weft.guards.slots import AttributeSlot, Key, Slot, WeakAttributeSlot
+from weft.guards.snapshots import BufferContent
+from weft.guards.values import MISSING
+from weft.guards.writes import Write, drop_fresh, writes_of
+from weft.support.interrupts import to_the_end
+
+
+class Observation:
+    """One recorded call. guards: what the program relies on; writes: what it must write back;
+    rollback(): undo the call's writes.
+
+    The guards are on the values before the call, also of what was written: a counter that the step changes misses next
+    time and is lifted, a flag that it sets is seen set. State that the caller takes over (a rebound tensor) is taken
+    out with `guards.without(slots=...)`.
+    is_older(x): whether an object existed before the call, for certain.
+    """
+
+    def __init__(self, reads: Reads, writes: list[Write], epoch_source: Callable[[], int] | None) -> None:
+        self._reads = reads
+        self.writes = writes
+        self.guards = GuardSet(_guards(reads, {w.target.key for w in writes}), epoch_source)
+
+    def rollback(self) -> None:
+        """Put every slot and container that was seen back to its value before the call."""
+        _rollback(self._reads)
+
+    def is_older(self, value: object) -> bool:
+        """Whether a chain of reads led to the object."""
+        return self._reads.is_known(value)
+
+    @property
+    def leaves(self) -> list[Any]:
+        """The objects of kind LEAF that were read from older state, or stand in it."""
+        return list(self._reads.leaves.values())
+
+    @property
+    def names_of_leaves(self) -> set[str]:
+        """The attributes that were looked up on tensors of the call's own."""
+        return self._reads.names_of_leaves
+
+    @property
+    def lifted(self) -> list[Slot]:
+        """The slots that held stand-ins and were read."""
+        return [e.slot for e in self._reads.entries.values() if e.lifted]
+
+    def substitute(self, stand_ins: Iterable[tuple[Slot, Any]]) -> Substitution:
+        """Stand-ins for numbers, for the next observation; see Substitution."""
+        return Substitution(stand_ins)
+
+
+def observe(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    kinds: Kinds | None = None,
+    substitution: Substitution | None = None,
+    epoch_source: Callable[[], int] | None = None,
+    at_end: Callable[[Iterable[object]], None] | None = None,
+) -> tuple[Any, Observation]:
+    """Call `fn` once and record it. An exception of `fn`, or SideEffectError, leaves the Python state
+    as it was before the call.
+
+    at_end: called with the objects that the code which ran has met, however the call ends.
+    """
+    watcher = FrameWatcher(kinds, substitution.real if substitution else None)
+    named = dict(kwargs or {})
+    watcher.start(fn, args, named)
+    if substitution is not None:
+        watcher.exempt(substitution.stand_ins)
+    def end() -> None:
+        if at_end is not None:
+            at_end([*watcher.reads.known.values(), *(guard.raw for guard in watcher.reads.classes.values())])
+
+    try:
+        with watcher:
+            result = fn(*args, **named)
+        if watcher.refusal is not None:
+            raise watcher.refusal
+        drop_fresh(watcher.reads, result, watcher.kinds)
+        writes = writes_of(watcher.reads, watcher.visitor, watcher.kinds)
+        end()
+        observation = Observation(watcher.reads, writes, epoch_source)  # (within: an interrupt may come here too)
+    except BaseException:
+        to_the_end(lambda: _rollback(watcher.reads))
+        end()
+        raise
+    return result, observation
+
+
+def _rollback(reads: Reads) -> None:
+    for group in (reads.containers, reads.entries, reads.arrays, reads.randoms):
+        for snapshot in group.values():
+            snapshot.restore()
+
+
+def _weakened(slot: Slot, reads: Reads) -> Slot:
+    """A slot whose holder only a weak reference led to, seen through that reference."""
+    reference = reads.weak.get(id(slot.holder))
+    return (
+        WeakAttributeSlot(reference, slot.name, slot.text) if reference is not None and type(slot) is AttributeSlot
+        else slot
+    )
+
+
+def _guards(reads: Reads, written: set[Key]) -> list[Guard]:
+    kinds = reads.kinds
+    found: list[Guard] = []
+    for entry in reads.entries.values():
+        # a write of what was there already
+        is_kept = bool(entry.stores) and entry.before is not MISSING and entry.slot.key not in written
+        if not (entry.read or is_kept):
+            continue
+        slot = _weakened(entry.slot, reads)
+        if entry.before is MISSING:
+            found.append(AbsentGuard(slot, entry.where, kinds))
+        elif entry.lifted:
+            found.append(SlotGuard(slot, entry.real, entry.where, kinds, lifted=True))
+        elif kinds.of(entry.before) is not Kind.SYMBOL:
+            found.append(SlotGuard(slot, entry.before, entry.where, kinds))
+    found += [
+        *reads.types.values(), *reads.classes.values(), *reads.functions.values(), *reads.said.values(),
+        *reads.orders.values(),
+    ]
+    found += [AbsentNamesGuard(cls, names) for cls, names in reads.absent.items()]
+    found += [CacheGuard(cache, where, text) for cache, where, text in reads.caches.values()]
+    found += [ReferenceGuard(*each) for each in reads.references.values()]
+    found += [RegistrationGuard(*each) for each in reads.registries.values()]
+    found += reads.keys.values()
+    found += [ShadowGuard(scope, names) for scope, names in reads.shadows.values()]
+    for held in reads.containers.values():
+        if held.guarded:
+            guard = ContainerGuard(held.container, held.before, held.where, held.text, kinds, reads.lifted)
+            guard.is_module_dict = held.owner is not None
+            guard.tracked = isinstance(held.owner, kinds.tracked)
+            found.append(guard)
+    for held_array in reads.arrays.values():
+        if id(held_array.array) not in reads.exempt:
+            if isinstance(held_array, BufferContent):
+                found.append(BufferGuard(held_array.array, held_array.before, held_array.where, held_array.text))
+                continue
+            found.append(ArrayGuard(held_array.array, held_array.before, held_array.where, held_array.text))
+    return found

@@ -1,0 +1,52 @@
+"""The graph JIT: functions of Python compiled to graphs with control flow (TorchScript's programming model).
+
+frontend/ goes from Python's syntax to a graph; program.py is a compiled function, interpreter.py runs it, functions.py
+is what users call.
+"""
+
+from typing import Any
+
+from weft.jit.errors import CompileError, Error
+from weft.jit.from_text import create_function_from_graph, parse_ir
+from weft.jit.functions import CompilationUnit, ScriptFunction
+from weft.jit.graph import Graph
+from weft.jit.marks import Final, annotate, export, ignore, unused
+from weft.jit.matching import OperatorSet, schemas
+from weft.jit.module import RecursiveScriptModule, ScriptMethod, ScriptModule, script_method
+from weft.jit.script import script
+from weft.jit.serialization import load, save
+from weft.jit.symbol import Symbol
+from weft.jit.trace import trace
+from weft.jit.tracing import TracerWarning
+from weft.support.absent import refuse
+
+__all__ = [
+    "CompilationUnit",
+    "CompileError",
+    "Error",
+    "Final",
+    "Graph",
+    "OperatorSet",
+    "RecursiveScriptModule",
+    "ScriptFunction",
+    "ScriptMethod",
+    "ScriptModule",
+    "Symbol",
+    "TracerWarning",
+    "annotate",
+    "create_function_from_graph",
+    "export",
+    "ignore",
+    "load",
+    "parse_ir",
+    "save",
+    "schemas",
+    "script",
+    "script_method",
+    "trace",
+    "unused",
+]
+
+
+def __getattr__(name: str) -> Any:
+    refuse("module 'weft.jit'", name)

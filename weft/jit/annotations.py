@@ -1,0 +1,127 @@
+"""Types from Python's annotations."""
+
+from __future__ import annotations
+
+import types
+import typing
+from typing import Any, Final, get_args, get_origin
+
+from weft.tensor.device import Device
+from weft.tensor.tensor import Tensor
+from weft.types import tensor_type as tt
+from weft.types.dtype import DType
+from weft.types.tensor_type import Type, dict_of, list_of, named_tuple_of, optional, tuple_of
+
+_PLAIN: dict[Any, Type] = {
+    int: tt.INT,
+    float: tt.FLOAT,
+    bool: tt.BOOL,
+    complex: tt.COMPLEX,
+    str: tt.STR,
+    None: tt.NONE,
+    type(None): tt.NONE,
+    DType: tt.DTYPE,
+    Device: tt.DEVICE,
+    Any: tt.ANY,
+    object: tt.ANY,
+}
+NAMES = {
+    "List": list,
+    "Dict": dict,
+    "Tuple": tuple,
+    "Optional": typing.Optional,
+    "Union": typing.Union,
+    "Any": Any,
+    "Final": Final,
+    "Tensor": Tensor,
+    "NoneType": type(None),
+}
+
+
+class UnknownType(Exception):
+    """An annotation that names no type of the language."""
+
+
+def type_of_annotation(annotation: Any) -> Type:
+    """The type that an annotation means. Raises UnknownType with the reason."""
+    plain = _plain(annotation)
+    if plain is not None:
+        return plain
+    if isinstance(annotation, type) and issubclass(annotation, Tensor):
+        return tt.TENSOR
+    if is_named_tuple(annotation):
+        return type_of_named_tuple(annotation)
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is not None:
+        return _compound(annotation, origin, arguments)
+    if annotation in (list, dict, tuple):
+        raise UnknownType(
+            f"{annotation.__name__} needs the types of its elements: List[int], Dict[str, Tensor], Tuple[int, Tensor]"
+        )
+    raise UnknownType(
+        f"{getattr(annotation, '__name__', annotation)!r} is no type of a scripted program; there are Tensor, int, "
+        f"float, bool, complex, str, "
+        "None, Any, dtypes, devices, List, Dict, Tuple, Optional and named tuples"
+    )
+
+
+def _plain(annotation: Any) -> Type | None:
+    try:
+        return _PLAIN.get(annotation)
+    except TypeError:  # not hashable
+        return None
+
+
+def _compound(annotation: Any, origin: Any, arguments: tuple[Any, ...]) -> Type:
+    if origin is Final and arguments:
+        return type_of_annotation(arguments[0])
+    if origin is list:
+        return list_of(type_of_annotation(arguments[0]))
+    if origin is dict:
+        key, value = map(type_of_annotation, arguments)
+        if key not in (tt.STR, tt.INT, tt.FLOAT, tt.BOOL, tt.COMPLEX, tt.TENSOR):
+            raise UnknownType(f"a dict's keys are texts or numbers, not {key}")
+        return dict_of(key, value)
+    if origin is tuple:
+        if Ellipsis in arguments:
+            raise UnknownType(
+                "a tuple has a fixed number of elements: Tuple[int, int]; a list has any number: List[int]"
+            )
+        return tuple_of(*(type_of_annotation(a) for a in arguments if a != ()))
+    if origin in (typing.Union, types.UnionType):
+        return _union([type_of_annotation(a) for a in arguments])
+    raise UnknownType(f"{annotation} is no type of a scripted program")
+
+
+def _union(members: list[Type]) -> Type:
+    others = [m for m in members if m is not tt.NONE]
+    if len(others) == 1:
+        return optional(others[0]) if len(members) > 1 else others[0]
+    if set(others) <= {tt.INT, tt.FLOAT, tt.BOOL, tt.COMPLEX}:
+        return optional(tt.NUMBER) if tt.NONE in members else tt.NUMBER
+    raise UnknownType("of unions there is only Optional[T]")
+
+
+def written(kind: Type) -> str:
+    """A type as people write it: `List[int]`, `Optional[Tensor]`."""
+    if isinstance(kind, tt.OptionalType):
+        return f"Optional[{written(kind.inner)}]"
+    if isinstance(kind, tt.ListType):
+        return f"List[{written(kind.element)}]"
+    if isinstance(kind, tt.DictType):
+        return f"Dict[{written(kind.key)}, {written(kind.value)}]"
+    if isinstance(kind, tt.TupleType):
+        return kind.name or f"Tuple[{', '.join(map(written, kind.elements))}]"
+    return kind.name if isinstance(kind, tt.ClassType) else "number" if kind is tt.NUMBER else str(kind)
+
+
+def is_named_tuple(value: Any) -> bool:
+    """Whether a class is a named tuple."""
+    return isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")
+
+
+def type_of_named_tuple(cls: Any) -> Type:
+    """The type of a class of named tuples; a field without annotation is a tensor."""
+    hints = typing.get_type_hints(cls)
+    name = "".join(c if c.isalnum() or c == "_" else "_" for c in cls.__name__)
+    return named_tuple_of(name, {field: type_of_annotation(hints.get(field, Tensor)) for field in cls._fields})

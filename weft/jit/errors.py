@@ -1,0 +1,57 @@
+"""The errors of scripted programs: what cannot be compiled, with the place in the source; what a running program
+raises, with the lines that led there.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from weft.support.errors import WeftError
+from weft.support.locations import Location
+
+
+class CompileError(WeftError, RuntimeError):
+    """A function that weft.jit.script cannot compile as it is written. The text shows the place, and says what to write
+    instead.
+    """
+
+
+class Error(WeftError, RuntimeError):
+    """An exception that a scripted program raised. It also is the exception that Python would have raised there."""
+
+
+@cache
+def _error_class(kind: type[Exception]) -> type[Error]:
+    """The class that is both an Error and `kind`; Error alone where the two cannot be one."""
+    if issubclass(kind, Error):
+        return kind
+    try:
+        return type(
+            f"Script{kind.__name__}",
+            (Error, kind),
+            {"__str__": lambda self: str(self.args[0]) if self.args else "", "__doc__": kind.__doc__},
+        )
+    except TypeError:  # their layouts in memory differ
+        return Error
+
+
+def located(error: Exception, where: Location | None) -> Exception:
+    """The error with one more line of the program in its text: the call, or the operation, at `where`."""
+    if where is None:
+        return error
+    line = f"\n  at {where.file}, line {where.line}" + (f", column {where.column}" if where.column else "")
+    if isinstance(error, Error):
+        error.args = (f"{error.args[0]}{line}", *error.args[1:])
+        return error
+    return made(type(error), f"{type(error).__name__}: {error}{line}", error)
+
+
+def made(kind: type[Exception], text: str, cause: Exception | None) -> Error:
+    """An Error that also is a `kind`, with this text."""
+    try:
+        found: Any = _error_class(kind)(text)  # type: ignore[arg-type]  # (classes are hashable)
+    except TypeError:  # it wants other arguments
+        found = Error(text)
+    found.__cause__ = cause
+    return found  # type: ignore[no-any-return]

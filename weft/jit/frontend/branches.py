@@ -1,0 +1,229 @@
+"""Branches: two blocks, of which one runs, and the names that both leave."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from weft.ir.builder import Builder, memo_key
+from weft.ir.graph import Block, Node, Operand, Value
+from weft.jit.annotations import written
+from weft.jit.frontend.conditions import Condition, refine
+from weft.jit.frontend.context import Context
+from weft.jit.frontend.scope import Scope
+from weft.jit.frontend.values import Simple, SugaredValue, TupleValue, Undefined, constant
+from weft.types.tensor_type import ANY, INT, Type, unify
+
+EXIT, RESULT = "$exit", "$result"  # names that no program has: how the block is left, and with what
+STAYS, CONTINUES, BREAKS, RETURNS = range(4)
+
+
+@dataclass
+class Branch:
+    """A block that has been compiled: its builder, its names, and whether the code behind it is reached from it."""
+
+    builder: Builder
+    scope: Scope
+    left_before: int = STAYS  # it stands for having left in this way before
+
+    def exit(self) -> Operand:
+        """How it is left: one of the four numbers, or a value of the graph that is one."""
+        found = self.scope.find(EXIT)
+        return found.operand if isinstance(found, Simple) else STAYS
+
+    @property
+    def leaves(self) -> int:
+        """How it surely leaves, or STAYS."""
+        found = self.exit()
+        return self.left_before or (STAYS if isinstance(found, Value) else int(found))
+
+
+def choose(
+    ctx: Context, node: ast.AST, asked: Condition, first: Callable[[], SugaredValue], second: Callable[[], SugaredValue]
+) -> SugaredValue:
+    """The value of one of two expressions. Raises CompileError if their types have nothing in common."""
+    if asked.known is not None:
+        with _refined(ctx, asked.holds if asked.known else asked.fails):
+            return (first if asked.known else second)()
+    outer = ctx.scope
+    values: list[Simple] = []
+    branches: list[Branch] = []
+    for names, expression in ((asked.holds, first), (asked.fails, second)):
+        with ctx.block() as inner:
+            refine(ctx, names)
+            values.append(expression().as_value(ctx, node))
+            branches.append(Branch(inner, ctx.scope))
+    kind = joined(values[0].type, values[1].type)
+    if kind is None:
+        ctx.fail(
+            node,
+            f"the two values of a choice must be of one type, are {written(values[0].type)} and "
+            f"{written(values[1].type)}",
+        )
+    made = _append(ctx, node, asked.value.operand, branches, [(kind, values[0].operand, values[1].operand)])
+    assert ctx.scope is outer
+    return Simple(made.output, kind)
+
+
+@contextmanager
+def _refined(ctx: Context, names: dict[str, Type]) -> Iterator[None]:
+    before = dict(ctx.scope.refined)
+    refine(ctx, names)
+    try:
+        yield
+    finally:
+        ctx.scope.refined = before
+
+
+def joined(a: Type, b: Type) -> Type | None:
+    """The type of a value that is of one type or the other; None where they have nothing in common. A number stays what
+    it is: int and float differ.
+    """
+    if a is b:
+        return a
+    found = unify(a, b)
+    if found is ANY and ANY not in (a, b):
+        return None
+    return (
+        None
+        if str(found).startswith("Number") and "Number" not in (str(a), str(b), str(a) + "?", str(b) + "?")
+        else found
+    )
+
+
+def branch(ctx: Context, names: dict[str, Type], body: Callable[[], None]) -> Branch:
+    """Compile statements into a block of their own."""
+    with ctx.block() as inner:
+        refine(ctx, names)
+        body()
+        return Branch(inner, ctx.scope)
+
+
+def join(ctx: Context, node: ast.AST, asked: Operand, branches: list[Branch]) -> None:
+    """Append prim::If over the branches, and give the names that they assign what the branches leave."""
+    names = dict.fromkeys(name for b in branches for name in b.scope.assigned)
+    results: list[tuple[Type, Operand, Operand]] = []
+    places: dict[str, int] = {}
+    kept: dict[str, SugaredValue] = {}
+    for name in names:
+        one = _joined_name(ctx, node, name, branches)
+        if isinstance(one, SugaredValue):
+            kept[name] = one
+        else:
+            places[name] = len(results)
+            results.append(one)
+    made = _append(ctx, node, asked, branches, results)
+    for name, place in places.items():
+        kind = results[place][0]
+        made.outputs[place].name = name if not name.startswith("$") else ""
+        kept[name] = Simple(made.outputs[place], kind)
+        if name == RESULT:
+            ctx.pending.append(made.outputs[place])
+    for name, value in kept.items():
+        ctx.scope.assign(name, value)
+
+
+def _append(
+    ctx: Context, node: ast.AST, asked: Operand, branches: list[Branch], results: list[tuple[Type, Operand, Operand]]
+) -> Node:
+    blocks: list[Block] = [b.builder.block([r[1 + i] for r in results]) for i, b in enumerate(branches)]
+    return ctx.append(ctx.op("prim::If"), (asked,), tuple(r[0] for r in results), node, (blocks[0], blocks[1]))
+
+
+def _joined_name(
+    ctx: Context, node: ast.AST, name: str, branches: list[Branch]
+) -> SugaredValue | tuple[Type, Operand, Operand]:
+    """What a name stands for behind the branches: one object, or a result of the node with its two operands."""
+    if name == RESULT:
+        operands = [_result_operand(ctx, b) for b in branches]
+        return (ANY, operands[0], operands[1])
+    if name == EXIT:
+        first, second = (b.exit() for b in branches)
+        return constant(first, INT) if not isinstance(first, Value) and first is second else (INT, first, second)
+    found = [b.scope.find(name) for b in branches]
+    for i, b in enumerate(branches):
+        if b.leaves == RETURNS or (
+            b.leaves != STAYS and found[i] is None
+        ):  # nobody behind asks what that branch leaves
+            return (
+                _only(ctx, node, name, branches, 1 - i)
+                if branches[1 - i].leaves != RETURNS
+                else Undefined(f"{name} is not defined here")
+            )
+    return _both(ctx, node, name, branches, found)
+
+
+def _result_operand(ctx: Context, b: Branch) -> Operand:
+    found = b.scope.find(RESULT)
+    return found.operand if isinstance(found, Simple) else blank(ctx)
+
+
+def blank(ctx: Context) -> Value:
+    """A value that stands for the function's result where there is none yet. Its type is known at the end."""
+    if ctx.blank is None:
+        made = Node(ctx.op("prim::Uninitialized"), ("Any",), (ANY,))
+        ctx.top.nodes.insert(0, made)
+        ctx.blank = made
+        ctx.pending.append(made.output)
+    return ctx.blank.output
+
+
+def _only(
+    ctx: Context, node: ast.AST, name: str, branches: list[Branch], side: int
+) -> SugaredValue | tuple[Type, Operand, Operand]:
+    found = branches[side].scope.find(name)
+    if found is None:
+        return Undefined(f"{name} is not defined here")
+    if not isinstance(found, (Simple, TupleValue)):
+        return found
+    value = _within(ctx, branches[side], node, found)
+    if not isinstance(value.operand, (Value, tuple)):
+        return value
+    other = branches[1 - side]
+    stands = other.builder.emit_raw(ctx.op("prim::Uninitialized"), (str(value.type),), (value.type,)).output
+    return (value.type, value.operand, stands) if side == 0 else (value.type, stands, value.operand)
+
+
+def _within(ctx: Context, b: Branch, node: ast.AST, value: SugaredValue) -> Simple:
+    """A value of the graph, made in the branch if it has to be made."""
+    builder, scope = ctx.builder, ctx.scope
+    ctx.builder, ctx.scope = b.builder, b.scope
+    try:
+        return value.as_value(ctx, node)
+    finally:
+        ctx.builder, ctx.scope = builder, scope
+
+
+def _both(
+    ctx: Context, node: ast.AST, name: str, branches: list[Branch], found: list[SugaredValue | None]
+) -> SugaredValue | tuple[Type, Operand, Operand]:
+    first, second = found
+    if first is second and first is not None:
+        return first
+    for side, value in enumerate(found):
+        if value is None or isinstance(value, Undefined):
+            return value or Undefined(
+                f"{name} is not defined in the {('first', 'second')[side]} branch of this `if`, and is used behind it"
+            )
+    if not all(isinstance(v, (Simple, TupleValue)) for v in found):
+        return Undefined(f"{name} stands for different objects in the two branches, and is used behind them")
+    values = [_within(ctx, b, node, v) for b, v in zip(branches, found, strict=True) if v is not None]
+    kinds = [v.type for v in values]
+    declared = ctx.scope.declared.get(name)
+    kind = joined(*kinds)
+    if kind is None and declared is not None and all(k.is_subtype_of(declared) for k in kinds):
+        kind = declared
+    if kind is None:
+        return Undefined(
+            f"Type mismatch: {name} is set to type {written(kinds[0])} in the first branch and type "
+            f"{written(kinds[1])} in the second one; it is used behind them. "
+            "Give the two values different names, or convert one of them"
+        )
+    one, two = (v.operand for v in values)
+    if not isinstance(one, (Value, tuple)) and memo_key(one) == memo_key(two):
+        return constant(one, kind)
+    if one is two:
+        return Simple(one, kind)
+    return (kind, one, two)

@@ -1,0 +1,379 @@
+"""Modules while programs are compiled: what `self.name` is, and how methods are compiled when they are called."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from weft.ir.builder import Builder
+from weft.jit.annotations import UnknownType, type_of_annotation
+from weft.jit.errors import CompileError
+from weft.jit.frontend.compile import UNDERWAY, Linker, compile_definition, compile_python, names_of
+from weft.jit.frontend.context import Context
+from weft.jit.frontend.functions import Builtin, PythonFunction, bound_operands, spread
+from weft.jit.frontend.values import NOTHING, Simple, SugaredValue, TupleValue, constant
+from weft.jit.program import Parameter, Program
+from weft.jit.source import function_source
+from weft.ops.op import OPS
+from weft.tensor.tensor import Tensor
+from weft.types import tensor_type as tt
+from weft.types.tensor_type import ClassType, Type, class_of, dict_of, list_of, tuple_of, unify
+
+OBJECTS: WeakValueDictionary[str, Any] = WeakValueDictionary()  # scripted Modules by the names of their types
+
+
+def type_of_object(value: Any) -> Type | None:
+    """The type of a Python object as an attribute, or None for one that programs cannot hold."""
+    plain: dict[type, Type] = {bool: tt.BOOL, int: tt.INT, float: tt.FLOAT, complex: tt.COMPLEX, str: tt.STR}
+    if isinstance(value, Tensor):
+        return tt.TENSOR
+    if type(value) in plain:
+        return plain[type(value)]
+    if isinstance(value, tuple):
+        parts = [type_of_object(v) for v in value]
+        return None if None in parts else tuple_of(*(p for p in parts if p is not None))
+    if isinstance(value, list):
+        kind = _common([type_of_object(v) for v in value])
+        return None if kind is None else list_of(kind)
+    if isinstance(value, dict):
+        key, inner = _common([type_of_object(k) for k in value]), _common([type_of_object(v) for v in value.values()])
+        return None if key is None or inner is None else dict_of(tt.STR if not value else key, inner)
+    return None
+
+
+def _common(types: Sequence[Type | None]) -> Type | None:
+    found: Type | None = None if types else tt.TENSOR
+    for kind in types:
+        if kind is None:
+            return None
+        found = kind if found is None else unify(found, kind)
+    return None if found is tt.ANY else found
+
+
+class ModuleLinker(Linker):
+    """Finds what a method refers to: the members of Modules besides what functions know."""
+
+    def member(self, ctx: Context, node: ast.AST, value: Simple, name: str) -> SugaredValue:
+        owner = self._object(ctx, node, value)
+        found = self._stored(ctx, node, value, owner, name)
+        if found is not None:
+            return found
+        cls = owner._original_class()
+        raw = inspect.getattr_static(cls, name, None)
+        if isinstance(raw, property):
+            return Method(owner, value, name).call(ctx, node, [], {}, 1)
+        if name in owner._programs:
+            return Method(owner, value, name)
+        views = _view_of(ctx, node, value, owner, name)
+        if views is not None:
+            return views
+        if isinstance(raw, staticmethod):
+            return PythonFunction(raw.__func__, name)
+        if raw is not None and (callable(raw) or hasattr(raw, "function")):
+            return self._method(owner, value, name, raw)
+        wrapped = None if raw is None else self.wrap(ctx, raw, name)
+        if wrapped is None:
+            ctx.fail(node, f"Module '{cls.__name__}' has no attribute '{name}'{_why(owner, name)}")
+        return wrapped
+
+    def _object(self, ctx: Context, node: ast.AST, value: Simple) -> Any:
+        assert isinstance(value.type, ClassType)
+        found = OBJECTS.get(value.type.name)
+        if found is None:
+            ctx.fail(node, f"the Module of type {value.type} is gone")
+        return found
+
+    def _method(self, owner: Any, value: Simple, name: str, raw: Any) -> SugaredValue:
+        if getattr(raw, "__weft_script__", None) in ("ignore", "unused"):
+            original = owner.__dict__["_original"] or owner
+            return PythonFunction(getattr(original, name), f"{value.type}.{name}")
+        return Method(owner, value, name)
+
+    def _stored(self, ctx: Context, node: ast.AST, value: Simple, owner: Any, name: str) -> SugaredValue | None:
+        """A parameter, buffer, submodule, constant or attribute of an object; None where it has no such."""
+        fields = owner.__dict__
+        for table in ("_parameters", "_buffers"):
+            if name in fields[table]:
+                return self._tensor_member(ctx, node, value, owner, fields[table][name], name)
+        if name in fields["_modules"]:
+            inner = fields["_modules"][name]
+            return NOTHING if inner is None else _read(ctx, node, value, name, class_of(inner._script_name))
+        if name == "_modules":
+            return Submodules(owner, value)
+        if name not in fields or name in owner._programs:
+            return None
+        held = fields[name]
+        if is_constant(owner, name):
+            return self.wrap(ctx, held, name)
+        kind = type_of_attribute(owner, name)
+        return self.wrap(ctx, held, name) if kind is None else _read(ctx, node, value, name, kind)
+
+    def _tensor_member(
+        self, ctx: Context, node: ast.AST, value: Simple, owner: Any, held: Any, name: str
+    ) -> SugaredValue:
+        kind = type_of_attribute(owner, name)
+        if held is None and not isinstance(kind, tt.OptionalType):
+            return NOTHING
+        return _read(ctx, node, value, name, kind or tt.TENSOR)
+
+    def set_member(self, ctx: Context, node: ast.AST, value: Simple, name: str, given: SugaredValue) -> None:
+        owner = self._object(ctx, node, value)
+        fields = owner.__dict__
+        if is_constant(owner, name):
+            ctx.fail(node, f"{name} is a constant of the Module and cannot be written")
+        if name in fields["_parameters"] or name in fields["_modules"]:
+            ctx.fail(node, f"{name} is a parameter or submodule of the Module: a program cannot replace it")
+        kind = tt.TENSOR if name in fields["_buffers"] else type_of_attribute(owner, name)
+        if kind is None or (name not in fields and name not in fields["_buffers"]):
+            ctx.fail(
+                node, f"Tried to set nonexistent attribute: {name}. Did you forget to initialize it in __init__()?"
+            )
+        simple = ctx.coerced(given.as_value(ctx, node, kind), kind, node, f"attribute '{name}'")
+        ctx.emit(ctx.op("prim::SetAttr"), (value.operand, name, simple.operand), node, ())
+
+    def elements(self, ctx: Context, node: ast.AST, value: Simple) -> list[SugaredValue]:
+        """The submodules of a container (ModuleList, Sequential)."""
+        owner = self._object(ctx, node, value)
+        cls = owner._original_class()
+        if not hasattr(cls, "__iter__"):
+            ctx.fail(
+                node,
+                f"Module '{cls.__name__}' cannot be used as a tuple: only ModuleList, Sequential and "
+                f"ModuleDict have elements",
+            )
+        inner = owner.__dict__["_modules"]
+        if hasattr(cls, "keys"):
+            return [constant(k, tt.STR) for k in inner]
+        return [Element(m, value, n) for n, m in inner.items()]
+
+
+class Element(SugaredValue):
+    """A submodule in a container, read when it is used."""
+
+    kind = "module"
+
+    def __init__(self, module: Any, container: Simple, name: str) -> None:
+        self.module, self.container, self.name = module, container, name
+
+    def as_value(self, ctx: Context, node: ast.AST, expected: Type | None = None) -> Simple:
+        return _read(ctx, node, self.container, self.name, class_of(self.module._script_name))
+
+    def attribute(self, ctx: Context, node: ast.AST, name: str) -> SugaredValue:
+        return self.as_value(ctx, node).attribute(ctx, node, name)
+
+    def set_attribute(self, ctx: Context, node: ast.AST, name: str, value: SugaredValue) -> None:
+        self.as_value(ctx, node).set_attribute(ctx, node, name, value)
+
+    def call(
+        self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue], binders: int
+    ) -> SugaredValue:
+        return self.as_value(ctx, node).call(ctx, node, args, kwargs, binders)
+
+    def elements(self, ctx: Context, node: ast.AST, count: int | None = None) -> Sequence[SugaredValue]:
+        return self.as_value(ctx, node).elements(ctx, node, count)
+
+    def item(self, ctx: Context, node: ast.AST, index: SugaredValue) -> SugaredValue:
+        return self.as_value(ctx, node).item(ctx, node, index)
+
+
+class Submodules(SugaredValue):
+    """`self._modules`: the submodules by their names."""
+
+    kind = "dict of submodules"
+
+    def __init__(self, owner: Any, value: Simple) -> None:
+        self.owner, self.value = owner, value
+
+    def attribute(self, ctx: Context, node: ast.AST, name: str) -> SugaredValue:
+        if name not in _VIEWS:
+            self.refuse(ctx, node, f"has no attribute {name!r} in a scripted program")
+        return view_of_modules(self.owner, self.value, name)
+
+    def elements(self, ctx: Context, node: ast.AST, count: int | None = None) -> Sequence[SugaredValue]:
+        return [constant(k, tt.STR) for k in self.owner.__dict__["_modules"]]
+
+
+_VIEWS = ("keys", "values", "items")
+
+
+def _view_of(ctx: Context, node: ast.AST, value: Simple, owner: Any, name: str) -> SugaredValue | None:
+    """`keys`, `values`, `items` of a ModuleDict."""
+    if name not in _VIEWS or not hasattr(owner._original_class(), "keys"):
+        return None
+    return view_of_modules(owner, value, name)
+
+
+def view_of_modules(owner: Any, value: Simple, name: str) -> SugaredValue:
+    """What `keys`, `values` or `items` give for the submodules of an object."""
+
+    def compile(c: Context, n: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue]) -> SugaredValue:
+        inner = owner.__dict__["_modules"]
+        keys = [constant(k, tt.STR) for k in inner]
+        values = [Element(m, value, k) for k, m in inner.items()]
+        if name == "items":
+            return TupleValue([TupleValue(pair) for pair in zip(keys, values, strict=True)])
+        return TupleValue(keys if name == "keys" else values)
+
+    return Builtin(name, compile)
+
+
+def _read(ctx: Context, node: ast.AST, value: Simple, name: str, kind: Type) -> Simple:
+    made = ctx.emit(ctx.op("prim::GetAttr"), (value.operand, name, str(kind)), node)
+    return Simple(made.operand, kind)
+
+
+def _why(owner: Any, name: str) -> str:
+    if name in owner.__dict__:
+        kind = type(owner.__dict__[name]).__name__
+        return f": it is a {kind}, which a scripted program cannot hold; annotate it in the class, or pass its parts"
+    return ""
+
+
+_PLAIN = (int, float, bool, str, tuple, type(None))
+
+
+def is_constant(owner: Any, name: str) -> bool:
+    """Whether an attribute is listed in `__constants__`, or annotated as Final."""
+    cls = owner._original_class()
+    if is_weft_own(cls) and name != "training" and type(owner.__dict__.get(name)) in _PLAIN:
+        return True
+    written = _hints(cls).get(name)
+    return name in getattr(cls, "__constants__", ()) or written is Final or typing.get_origin(written) is Final
+
+
+def type_of_attribute(owner: Any, name: str) -> Type | None:
+    """The type of an attribute: the annotation in the class, else that of its value; None if it has none."""
+    written = _hints(owner._original_class()).get(name)
+    if written is not None:
+        try:
+            return type_of_annotation(written)
+        except UnknownType:
+            pass
+    fields = owner.__dict__
+    held = fields.get(name, fields["_buffers"].get(name))
+    return type_of_object(held)
+
+
+def _hints(cls: type) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(cls)
+    except Exception:  # annotations of other tools, that mean nothing here
+        return {}
+
+
+class Method(SugaredValue):
+    """A method of a Module, compiled when it is called."""
+
+    kind = "method"
+
+    def __init__(self, owner: Any, value: Simple, name: str) -> None:
+        self.owner, self.value, self.name = owner, value, name
+
+    def call(
+        self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue], binders: int
+    ) -> SugaredValue:
+        try:
+            program = self._program(ctx, node)
+            operands = bound_operands(ctx, node, program, args, kwargs, skipped=1)
+        except CompileError:
+            cls = self.owner._original_class()
+            kind = _promised(cls, self.name) if is_weft_own(cls) else None
+            if kind is None:
+                raise
+            return self._as_it_is(ctx, node, args, kwargs, kind)
+        ctx.program.link(program)
+        op = ctx.op("prim::CallMethod")
+        made = ctx.emit(op, (self.value.operand, self.name, tuple(operands), str(program.returns)), node)
+        return spread(ctx, node, made)
+
+    def _program(self, ctx: Context, node: ast.AST) -> Program:
+        found = self.owner._programs.get(self.name)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+        if (id(self.owner), self.name) in UNDERWAY:
+            ctx.fail(
+                node, f"method '{self.name}' is called recursively. Recursive calls are not supported; write a loop"
+            )
+        try:
+            return self.owner._compiled(self.name)  # type: ignore[no-any-return]
+        except CompileError as error:
+            shown = ctx.source.shown(node)
+            raise CompileError(f"{error}\n'{self.name}' is called here:\n{shown}") from None
+
+    def _as_it_is(
+        self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue], kind: Type
+    ) -> SugaredValue:
+        """A call of one of weft's own modules whose Python cannot be compiled: it runs as it is."""
+        operands = tuple(a.as_value(ctx, node).operand for a in self._by_position(ctx, node, args, kwargs))
+        made = ctx.emit(ctx.op("prim::CallMethod"), (self.value.operand, self.name, operands, str(kind)), node)
+        return spread(ctx, node, made)
+
+    def _by_position(
+        self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue]
+    ) -> list[SugaredValue]:
+        """The arguments in the order of the method's parameters, as far as any is given."""
+        if not kwargs:
+            return list(args)
+        try:
+            bound = inspect.signature(getattr(self.owner._original_class(), self.name)).bind(None, *args, **kwargs)
+        except TypeError as problem:
+            ctx.fail(node, str(problem))
+        bound.apply_defaults()
+        found = [v if isinstance(v, SugaredValue) else ctx.program.wrap(ctx, v, self.name) for v in bound.args[1:]]
+        if None in found or bound.kwargs:
+            ctx.fail(node, f"{self.name}() cannot be called in this way; give its arguments by position")
+        return found
+
+
+def is_weft_own(cls: type) -> bool:
+    """Whether a class of Modules is weft's."""
+    return cls.__module__.startswith("weft.nn.")
+
+
+def _promised(cls: type, name: str) -> Type | None:
+    """The type that a method's annotation promises, a tensor for Any; None where it says what programs do not know."""
+    try:
+        return _loosened(type_of_annotation(typing.get_type_hints(getattr(cls, name)).get("return", Tensor)))
+    except (UnknownType, NameError):
+        return None
+
+
+def _loosened(kind: Type) -> Type:
+    if isinstance(kind, tt.TupleType):
+        return tuple_of(*map(_loosened, kind.elements))
+    return tt.TENSOR if kind is tt.ANY else kind
+
+
+def compile_method(owner: Any, name: str, function: Callable[..., Any]) -> Program:
+    """The program of a method of a scripted Module. Raises CompileError."""
+    plain = inspect.unwrap(function)
+    definition, source = function_source(plain)
+    program = Program(f"{owner._script_name}.{name}", document=plain.__doc__ or "")
+    UNDERWAY.append((id(owner), name))
+    try:
+        linker = ModuleLinker(program, names_of(plain), compile_python)
+        loose = is_weft_own(owner._original_class())
+        compile_definition(definition, source, linker, plain, class_of(owner._script_name), loose)
+    finally:
+        UNDERWAY.pop()
+    owner._add(name, program)
+    return program
+
+
+def compile_call_of(owner: Any) -> Program:
+    """A `forward` that calls that of one of weft's own modules, whose Python cannot be compiled."""
+    cls = owner._original_class()
+    names = [p.name for p in inspect.signature(cls.forward).parameters.values() if p.default is p.empty]
+    kind = _promised(cls, "forward") or tt.TENSOR
+    program = Program(f"{owner._script_name}.forward", tuple(Parameter(n, tt.TENSOR) for n in names[1:]), kind)
+    program.parameters = (Parameter("self", class_of(owner._script_name)), *program.parameters)
+    builder = Builder("forward")
+    given = [builder.param(p.type, p.name) for p in program.parameters]
+    args = (given[0], "forward", tuple(given[1:]), str(kind))
+    made = builder.emit_raw(OPS["prim::CallMethod"], args, (kind,))
+    program.graph = builder.graph([made.output])
+    return program

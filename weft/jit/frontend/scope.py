@@ -1,0 +1,39 @@
+"""Scope: the names that a block of statements sees, and those that it gives another value."""
+
+from __future__ import annotations
+
+from weft.jit.frontend.values import SugaredValue
+from weft.types.tensor_type import Type
+
+
+class Scope:
+    """The names of one block, over those of the blocks around it."""
+
+    def __init__(self, outer: Scope | None = None) -> None:
+        self.outer = outer
+        self.assigned: dict[str, SugaredValue] = {}  # what the block itself assigns, and its surroundings may see
+        self.refined: dict[
+            str, SugaredValue
+        ] = {}  # what the block has found out about names: the same objects, of a narrower type
+        self.declared: dict[str, Type] = (
+            outer.declared if outer is not None else {}
+        )  # types that the user wrote, for the whole function
+
+    def find(self, name: str) -> SugaredValue | None:
+        """What a name stands for, or None."""
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope.refined.get(name) or scope.assigned.get(name)
+            if found is not None:
+                return found
+            scope = scope.outer
+        return None
+
+    def assign(self, name: str, value: SugaredValue) -> None:
+        """Give a name a value."""
+        self.refined.pop(name, None)
+        self.assigned[name] = value
+
+    def refine(self, name: str, value: SugaredValue) -> None:
+        """What a name stands for is known to be of a narrower type."""
+        self.refined[name] = value

@@ -1,0 +1,184 @@
+"""Statements other than loops and assignments, and the order of them: what stands behind a branch that may leave goes
+where it is reached.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from weft.ir.graph import Value
+from weft.jit.annotations import written
+from weft.jit.frontend.branches import BREAKS, EXIT, RESULT, RETURNS, STAYS, branch, join
+from weft.jit.frontend.conditions import condition, refine
+from weft.jit.frontend.context import STATEMENTS, Context, executes
+from weft.jit.frontend.exits import always_leaves, may_leave
+from weft.jit.frontend.values import NOTHING, Simple, constant
+from weft.types.tensor_type import BOOL, INT, STR
+
+
+def run(ctx: Context, body: Sequence[ast.stmt]) -> None:
+    """Compile statements in order, up to one that always leaves."""
+    for i, statement in enumerate(body):
+        rest = body[i + 1 :]
+        if isinstance(statement, ast.If) and rest and may_leave(statement):
+            return _with_rest(ctx, statement, rest)
+        _statement(ctx, statement)
+        left = exit_of(ctx)
+        if isinstance(left, Value):
+            return guarded(ctx, statement, rest)
+        if left != STAYS:
+            return
+
+
+def exit_of(ctx: Context) -> object:
+    """How the statements so far leave: one of the four numbers, or a value of the graph that is one."""
+    found = ctx.scope.find(EXIT)
+    return found.operand if isinstance(found, Simple) else STAYS
+
+
+def _statement(ctx: Context, node: ast.stmt) -> None:
+    execute = STATEMENTS.get(type(node))
+    if execute is None:
+        ctx.fail(
+            node,
+            f"the statement `{type(node).__name__.lower()}` cannot be compiled; a scripted function may call Python "
+            f"that does: @weft.jit.ignore",
+        )
+    execute(ctx, node)
+
+
+def _with_rest(ctx: Context, node: ast.If, rest: Sequence[ast.stmt]) -> None:
+    """A choice that may leave, with what follows it: if one side always leaves, the rest belongs to the other one."""
+    first, second = always_leaves(node.body), always_leaves(node.orelse)
+    if first != second:
+        return choose_statements(
+            ctx, node, [*node.body, *([] if first else rest)], [*node.orelse, *(rest if first else [])]
+        )
+    choose_statements(ctx, node, node.body, node.orelse)
+    left = exit_of(ctx)
+    if isinstance(left, Value):
+        guarded(ctx, node, rest)
+    elif left == STAYS:
+        run(ctx, rest)
+
+
+def guarded(ctx: Context, node: ast.AST, rest: Sequence[ast.stmt]) -> None:
+    """Statements that run only where nothing before has left."""
+    if not rest:
+        return
+    left = ctx.scope.find(EXIT)
+    assert isinstance(left, Simple)
+    stays = ctx.prim("eq", node, left, constant(STAYS, INT))
+
+    def reached() -> None:
+        ctx.scope.assign(EXIT, constant(STAYS, INT))
+        run(ctx, rest)
+
+    branches = [branch(ctx, {}, reached), branch(ctx, {}, lambda: None)]
+    branches[1].left_before = BREAKS if ctx.loops else RETURNS
+    join(ctx, node, stays.operand, branches)
+
+
+@executes(ast.If)
+def choice(ctx: Context, node: ast.If) -> None:
+    """`if`, `elif`, `else`."""
+    choose_statements(ctx, node, node.body, node.orelse)
+
+
+def choose_statements(ctx: Context, node: ast.If, body: Sequence[ast.stmt], other: Sequence[ast.stmt]) -> None:
+    """One of two blocks; only the one that runs is compiled where the condition is known."""
+    asked = condition(ctx, node.test)
+    if asked.known is not None:
+        refine(ctx, asked.holds if asked.known else asked.fails)
+        return run(ctx, body if asked.known else other)
+    branches = [branch(ctx, asked.holds, lambda: run(ctx, body)), branch(ctx, asked.fails, lambda: run(ctx, other))]
+    join(ctx, node, asked.value.operand, branches)
+
+
+@executes(ast.Return)
+def leave(ctx: Context, node: ast.Return) -> None:
+    """`return value`."""
+    wanted = ctx.return_type
+    value = NOTHING if node.value is None else ctx.value(node.value, wanted)
+    if wanted is not None:
+        if not ctx.converts(value.type, wanted):
+            ctx.fail(
+                node,
+                f"Return value was annotated as having type {written(wanted)} but is actually of type "
+                f"{written(value.type)}",
+            )
+        value = ctx.coerced(value, wanted, node)
+    ctx.returned.append((value.type, node))
+    ctx.scope.assign(RESULT, value)
+    ctx.scope.assign(EXIT, constant(RETURNS, INT))
+
+
+@executes(ast.Expr)
+def evaluate(ctx: Context, node: ast.Expr) -> None:
+    """A value that nobody keeps; a docstring."""
+    if not isinstance(node.value, ast.Constant):
+        ctx.expression(node.value)
+
+
+@executes(ast.Pass)
+def nothing(ctx: Context, node: ast.Pass) -> None:
+    """`pass`."""
+
+
+@executes(ast.Assert)
+def check(ctx: Context, node: ast.Assert) -> None:
+    """`assert condition, message`. Names are of narrower types behind it."""
+    asked = condition(ctx, node.test)
+
+    def fails() -> None:
+        refine(ctx, asked.fails)
+        message = constant("", STR) if node.msg is None else ctx.prim("str", node, ctx.value(node.msg))
+        _raise(ctx, node, message, "AssertionError")
+
+    if asked.known is None:
+        with ctx.block() as inner:
+            held = inner.block(())
+        with ctx.block() as inner:
+            fails()
+            failed = inner.block(())
+        ctx.append(ctx.op("prim::If"), (asked.value.operand,), (), node, (held, failed))
+    elif not asked.known:
+        return fails()
+    refine(ctx, asked.holds)
+
+
+@executes(ast.With)
+def within(ctx: Context, node: ast.With) -> None:
+    """`with weft.no_grad():`."""
+    from weft.jit.frontend.functions import GradMode  # the front end's objects know statements
+
+    before: list[Simple] = []
+    for item in node.items:
+        mode = ctx.expression(item.context_expr)
+        if not isinstance(mode, GradMode) or item.optional_vars is not None:
+            ctx.fail(item.context_expr, "of `with` there are weft.no_grad() and weft.enable_grad()")
+        before.append(ctx.prim("set_grad_enabled", node, constant(mode.mode, BOOL)))
+    run(ctx, node.body)
+    for mode_before in reversed(before):
+        ctx.prim("set_grad_enabled", node, mode_before)
+
+
+@executes(ast.Raise)
+def stop(ctx: Context, node: ast.Raise) -> None:
+    """`raise ValueError("text")`."""
+    from weft.jit.frontend.functions import ExceptionClass, RaisedException  # the front end's objects know statements
+
+    if node.exc is None:
+        ctx.fail(node, "`raise` alone has nothing to raise: a scripted function catches no exceptions")
+    raised = ctx.expression(node.exc)
+    if isinstance(raised, ExceptionClass):
+        raised = RaisedException(raised.name, constant("", STR))
+    if not isinstance(raised, RaisedException):
+        ctx.fail(node, "only Python's exceptions can be raised: `raise ValueError(...)`")
+    _raise(ctx, node, raised.message, raised.name)
+
+
+def _raise(ctx: Context, node: ast.AST, message: Simple, kind: str) -> None:
+    ctx.prim("RaiseException", node, message, constant(kind, STR))
+    ctx.scope.assign(EXIT, constant(RETURNS, INT))

@@ -1,0 +1,69 @@
+"""Types that the user wrote: annotations, as the names in them mean at that place."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from weft.jit.annotations import NAMES, UnknownType, type_of_annotation
+from weft.jit.frontend.context import Context
+from weft.types.tensor_type import Type
+
+
+class _Names(Mapping[str, Any]):
+    """The names that an annotation can use: those of the function's surroundings, and those of typing."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+
+    def __getitem__(self, name: str) -> Any:
+        found = self.ctx.program.python_object(name)
+        if found is not None:
+            return found[0]
+        if name in NAMES:
+            return NAMES[name]
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def python_value(ctx: Context, node: ast.AST) -> Any:
+    """What an annotation, or another constant expression, is in Python. Raises CompileError."""
+    parsed: Any = ast.parse(node.value, mode="eval").body if _is_text(node) else node  # type: ignore[attr-defined]
+    expression = ast.Expression(parsed)
+    try:
+        return eval(
+            compile(expression, ctx.source.file, "eval"), {}, _Names(ctx)
+        )  # the user's own annotation, as Python reads it
+    except Exception as problem:
+        ctx.fail(node, f"the annotation means nothing here: {type(problem).__name__}: {problem}")
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def annotated_type(ctx: Context, node: ast.AST) -> Type:
+    """The type that an annotation means. Raises CompileError."""
+    value = python_value(ctx, node)
+    if isinstance(value, str):
+        return annotated_type(ctx, ast.copy_location(ast.Constant(value), node))
+    try:
+        return type_of_annotation(_forward(ctx, node, value))
+    except UnknownType as problem:
+        ctx.fail(node, f"Unknown type: {problem}")
+
+
+def _forward(ctx: Context, node: ast.AST, value: Any) -> Any:
+    """References by name within a generic type, looked up."""
+    arguments = getattr(value, "__args__", None)
+    if type(value).__name__ == "ForwardRef":
+        return python_value(ctx, ast.copy_location(ast.Constant(value.__forward_arg__), node))
+    if arguments and any(type(a).__name__ == "ForwardRef" for a in arguments):
+        return value.copy_with(tuple(_forward(ctx, node, a) for a in arguments))
+    return value

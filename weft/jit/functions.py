@@ -1,0 +1,141 @@
+"""Scripted functions as Python calls them, and programs from text."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from weft.jit.code import code_of_graph
+from weft.jit.errors import Error
+from weft.jit.frontend.compile import Linker, compile_definition, compile_python, names_in
+from weft.jit.graph import Graph
+from weft.jit.interpreter import code_of
+from weft.jit.program import Program
+from weft.jit.source import text_source
+from weft.jit.tracing import recording
+from weft.tensor.modes import modes
+
+
+class ScriptFunction:
+    """A compiled function. It is called like the Python function that it was made of."""
+
+    def __init__(self, program: Program, function: Callable[..., Any] | None = None) -> None:
+        self.__weft_program__ = program
+        self.__name__ = program.name.rpartition(".")[2]
+        self.__qualname__, self.__doc__ = self.__name__, program.document
+        if function is not None:
+            self.__wrapped__ = function
+            self.__module__ = function.__module__
+            self.__signature__ = inspect.signature(function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        recorder = recording()
+        if recorder is not None:
+            return recorder.scripted(self.__weft_program__, args, kwargs, self)
+        return run(self.__weft_program__, args, kwargs)
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.__name__
+
+    @property
+    def graph(self) -> Graph:
+        """The graph. Calls of other scripted functions are nodes; `graph.inlined()` has their bodies."""
+        graph = self.__weft_program__.graph
+        assert graph is not None
+        return Graph(graph, self.__weft_program__)
+
+    @property
+    def inlined_graph(self) -> Graph:
+        """The graph with the bodies of the functions that it calls."""
+        return self.graph.inlined()
+
+    @property
+    def code(self) -> str:
+        """The graph as lines that read like Python."""
+        return code_of_graph(self.graph.ir)
+
+    def save(self, f: Any) -> None:
+        """Write the function to a file that `weft.jit.load` reads without its source."""
+        from weft.jit.serialization import save  # files know functions
+
+        save(self, f)
+
+    @property
+    def schema(self) -> str:
+        """`f(Tensor x, int n=3) -> Tensor`."""
+        return self.__weft_program__.schema()
+
+    def __repr__(self) -> str:
+        return f"<weft.jit.ScriptFunction {self.schema}>"
+
+
+def run(program: Program, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Call a program. Raises Error, which also is the exception that Python would raise."""
+    bound = program.bind(args, kwargs)
+    del args
+    before = modes.grad
+    try:
+        return code_of(program)(bound)
+    except BaseException:
+        modes.grad = before  # what was raised has left `with no_grad()`
+        raise
+
+
+def script_function(function: Callable[..., Any]) -> ScriptFunction:
+    """The scripted form of a Python function. Raises CompileError."""
+    return ScriptFunction(compile_python(function), function)
+
+
+class CompilationUnit:
+    """Functions from source text, as attributes: `unit = CompilationUnit("def f(x): return x + 1"); unit.f(x)`."""
+
+    def __init__(self, source: str | None = None, _frames_up: int = 0) -> None:
+        self._functions: dict[str, ScriptFunction] = {}
+        frame = sys._getframe(1 + _frames_up)
+        self._names: tuple[Mapping[str, Any], ...] = (frame.f_locals, frame.f_globals)
+        if source is not None:
+            self.define(source)
+
+    def define(self, source: str) -> None:
+        """Compile the functions of a text. They can call those defined before, and each other in order. Raises
+        CompileError.
+        """
+        definitions, text = text_source(source)
+        for definition in definitions:
+            program = Program(definition.name)
+            names = names_in(
+                {name: f.__weft_program__ for name, f in self._functions.items()}, *self._names, text_names()
+            )
+            compile_definition(definition, text, Linker(program, names, compile_python))
+            self._functions[definition.name] = ScriptFunction(program)
+
+    def __getattr__(self, name: str) -> ScriptFunction:
+        try:
+            return self.__dict__["_functions"][name]  # type: ignore[no-any-return]
+        except KeyError:
+            names = ", ".join(self.__dict__.get("_functions", {})) or "none"
+            raise AttributeError(f"the CompilationUnit has no function {name!r}; it has {names}") from None
+
+    def find_function(self, name: str) -> ScriptFunction | None:
+        """A function by its name, or None."""
+        return self._functions.get(name)
+
+    def get_functions(self) -> list[ScriptFunction]:
+        """All functions, in the order in which they were defined."""
+        return list(self._functions.values())
+
+
+def text_names() -> Mapping[str, Any]:
+    """What a text may use without importing it."""
+    import math
+
+    import weft
+
+    return {"weft": weft, "math": math, "F": weft.nn.functional, "Tensor": weft.Tensor}
+
+
+__all__ = ["CompilationUnit", "Error", "ScriptFunction", "run", "script_function"]

@@ -1,0 +1,111 @@
+"""Copies of graphs, and graphs with the bodies of the functions that they call in place of the calls."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand
+from weft.jit.program import Program
+from weft.ops.op import OPS
+from weft.types.tensor_type import ClassType
+
+Values = dict[Value, Operand]
+
+
+def clone(graph: Graph) -> Graph:
+    """An equal graph of nodes of its own."""
+    return Graph(graph.name, _block(graph.block, {}, None), graph.env, graph.writes)
+
+
+def inlined(program: Program) -> tuple[Graph, Program]:
+    """The graph without calls of other programs, and the program that it belongs to, which has what they refer to."""
+    assert program.graph is not None
+    whole = dataclasses.replace(program, functions={}, captured={}, python={}, code=None)
+    inliner = _Inliner(whole)
+    whole.graph = Graph(program.graph.name, _block(program.graph.block, {}, inliner.of(program)), program.graph.env)
+    return whole.graph, whole
+
+
+class _Inliner:
+    """Gathers what inlined programs refer to."""
+
+    def __init__(self, whole: Program) -> None:
+        self.whole = whole
+
+    def of(self, program: Program) -> _Copier:
+        return _Copier(self, program)
+
+
+class _Copier:
+    """What becomes of the nodes of one program."""
+
+    def __init__(self, inliner: _Inliner, program: Program) -> None:
+        self.inliner, self.program = inliner, program
+
+    def body_of(self, node: Node) -> tuple[Program, tuple[Operand, ...]] | None:
+        """The program that a node calls, with the arguments; None for any other node."""
+        if node.op is _CALL:
+            return self.program.functions[node.args[0]], node.args[1]
+        if node.op is _METHOD:
+            found = self.program.functions.get(f"{_class_of(node.args[0])}.{node.args[1]}")
+            return None if found is None else (found, (node.args[0], *node.args[2]))
+        return None
+
+    def args(self, node: Node) -> tuple[Operand, ...]:
+        """The arguments, with the names under which the whole program knows what they name."""
+        whole = self.inliner.whole
+        if node.op is _ATTRIBUTE and node.args[0] is None:
+            return (None, _renamed(whole.captured, node.args[1], self.program.captured[node.args[1]]), node.args[2])
+        if node.op is _PYTHON:
+            return (_renamed(whole.python, node.args[0], self.program.python[node.args[0]]), *node.args[1:])
+        return node.args
+
+
+_CALL, _METHOD, _ATTRIBUTE, _PYTHON = (OPS[f"prim::{n}"] for n in ("CallFunction", "CallMethod", "GetAttr", "PythonOp"))
+
+
+def _class_of(operand: Operand) -> str:
+    """The name of the type of an object."""
+    kind = operand.type if isinstance(operand, Value) else None
+    return kind.name if isinstance(kind, ClassType) else ""
+
+
+def _renamed(table: dict[str, Any], name: str, value: Any) -> str:
+    found = next((k for k, v in table.items() if v is value), None)
+    count, found = (0, name) if found is None else (0, found)
+    while found in table and table[found] is not value:
+        count += 1
+        found = f"{name}_{count}"
+    table[found] = value
+    return found
+
+
+def _block(block: Block, values: Values, copier: _Copier | None) -> Block:
+    """A copy of a block; `values` says what became of the values outside, and gains those inside."""
+    params = tuple(Value(p.type, p.name) for p in block.params)
+    values.update(zip(block.params, params, strict=True))
+    nodes: list[Node] = []
+    for node in block.nodes:
+        _copy(node, nodes, values, copier)
+    return Block(params, tuple(nodes), tuple(map_operand(r, values) for r in block.results))
+
+
+def _copy(node: Node, nodes: list[Node], values: Values, copier: _Copier | None) -> None:
+    called = None if copier is None else copier.body_of(node)
+    if called is not None and copier is not None:
+        program, args = called
+        assert program.graph is not None
+        inner: Values = dict(zip(program.graph.params, (map_operand(a, values) for a in args), strict=True))
+        for n in program.graph.nodes:
+            _copy(n, nodes, inner, copier.inliner.of(program))
+        values[node.output] = map_operand(program.graph.results[0], inner)
+        return
+    given = node.args if copier is None else copier.args(node)
+    args = tuple(map_operand(a, values) for a in given)
+    blocks = tuple(_block(b, values, copier) for b in node.blocks)
+    made = Node(node.op, args, tuple(v.type for v in node.outputs), blocks, node.where)
+    for old, new in zip(node.outputs, made.outputs, strict=True):
+        new.name = old.name
+        values[old] = new
+    nodes.append(made)

@@ -1,0 +1,45 @@
+"""Marks that tell the compiler what to do with a function: ignore, unused, export; and annotate, which gives an
+expression a type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+
+def ignore(function: Any = None, *, drop: bool = False, **kwargs: Any) -> Any:
+    """Leave a function in Python: scripted programs call it when they run. Its annotations say what it takes and
+    gives; tensors where there are none.
+
+    With drop=True, as `unused`.
+    """
+    if isinstance(function, bool):
+        drop, function = function, None
+
+    def mark(f: Callable[..., Any]) -> Callable[..., Any]:
+        f.__weft_script__ = "unused" if drop else "ignore"  # type: ignore[attr-defined]
+        return f
+
+    return mark if function is None else mark(function)
+
+
+def unused(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace a function by an exception: what cannot be compiled, and a scripted program never reaches."""
+    function.__weft_script__ = "unused"  # type: ignore[attr-defined]
+    return function
+
+
+def export(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile this method of a Module too, though forward does not call it."""
+    function.__weft_script__ = "export"  # type: ignore[attr-defined]
+    return function
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """The value; in a scripted program, as one of the type: `annotate(List[int], [])`."""
+    return the_value
+
+
+annotate.__weft_annotate__ = True  # type: ignore[attr-defined]
+__all__ = ["Final", "annotate", "export", "ignore", "unused"]

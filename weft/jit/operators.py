@@ -1,0 +1,51 @@
+"""Operators of a program as functions of Tensors and Python's values."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from weft.ir.graph import Node
+from weft.layers.walk import inplace
+from weft.ops.op import Op
+from weft.ops.route import call
+from weft.types.tensor_type import ListType
+
+
+def function_of(op: Op, node: Node) -> Callable[..., Any]:
+    """What computes a node on Tensors and Python's values."""
+    if op.host:
+        assert op.kernel is not None
+        return op.kernel
+    if op.writes is not None:
+        return functools.partial(_in_place, op.writes, _list_positions(op.writes))
+    returns_list = len(node.outputs) == 1 and isinstance(node.outputs[0].type, ListType)
+    return functools.partial(_run_listing if returns_list else _run, op, _list_positions(op))
+
+
+def _list_positions(op: Op) -> tuple[int, ...]:
+    return tuple(i for i, a in enumerate(op.schema.arguments) if a.is_list)
+
+
+def _bound(positions: tuple[int, ...], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Lists of the program as the tuples that operators take."""
+    if not positions:
+        return args
+    found = list(args)
+    for i in positions:
+        if found[i] is not None:
+            found[i] = tuple(found[i])
+    return tuple(found)
+
+
+def _run(op: Op, positions: tuple[int, ...], *args: Any) -> Any:
+    return call(op, _bound(positions, args))
+
+
+def _run_listing(op: Op, positions: tuple[int, ...], *args: Any) -> Any:
+    return list(call(op, _bound(positions, args)))
+
+
+def _in_place(op: Op, positions: tuple[int, ...], *args: Any) -> Any:
+    return inplace(op, _bound(positions, args))

@@ -1,0 +1,156 @@
+"""A compiled function: its graph, its signature, and what the graph refers to by name: other functions, tensors,
+Python's functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.ir.graph import Graph
+from weft.jit.errors import made
+from weft.tensor.tensor import Tensor
+from weft.types import tensor_type as tt
+from weft.types.tensor_type import DictType, ListType, OptionalType, TensorType, TupleType, Type
+
+MISSING = object()
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument: its name, type, default (MISSING if it has none), and whether it must be given by name."""
+
+    name: str
+    type: Type
+    default: Any = MISSING
+    keyword_only: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.name}" + ("" if self.default is MISSING else f"={self.default!r}")
+
+
+@dataclass
+class Program:
+    """One function that has been compiled."""
+
+    name: str
+    parameters: tuple[Parameter, ...] = ()
+    returns: Type = tt.NONE
+    graph: Graph | None = None
+    functions: dict[str, Program] = field(default_factory=dict)  # those that it calls
+    captured: dict[str, Any] = field(default_factory=dict)  # tensors that it closes over
+    python: dict[str, Any] = field(default_factory=dict)  # Python's functions that it calls
+    document: str = ""
+    text: str = ""  # the source, for people
+    code: Any = None  # what runs it, made when it is first run
+
+    def schema(self) -> str:
+        """`f(Tensor x, int n=3) -> Tensor`."""
+        return f"{self.name.rpartition('.')[2]}({', '.join(map(str, self.parameters))}) -> {self.returns}"
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Arguments in order, with defaults, checked against their types. Raises TypeError, RuntimeError (an Error)."""
+        positional = [p for p in self.parameters if not p.keyword_only]
+        if len(args) > len(positional):
+            raise self._refused(
+                TypeError, f"expected at most {len(positional)} argument(s) but received {len(args)} argument(s)"
+            )
+        given: dict[str, Any] = {p.name: a for p, a in zip(positional, args, strict=False)}
+        for name, value in kwargs.items():
+            if name in given:
+                raise self._refused(TypeError, f"got multiple values for argument {name!r}")
+            if all(p.name != name for p in self.parameters):
+                raise self._refused(TypeError, f"Unknown keyword argument {name!r}")
+            given[name] = value
+        return [self._argument(p, given.get(p.name, MISSING)) for p in self.parameters]
+
+    def _argument(self, parameter: Parameter, value: Any) -> Any:
+        if value is MISSING:
+            if parameter.default is MISSING:
+                raise self._refused(TypeError, f"is missing value for argument {parameter.name!r}")
+            return parameter.default
+        found = accepted(value, parameter.type)
+        if found is MISSING:
+            raise self._refused(
+                TypeError,
+                f"expected a value of type {parameter.type} for argument {parameter.name!r} but instead found type "
+                f"{_kind(value)}",
+            )
+        return found
+
+    def _refused(self, kind: type[Exception], problem: str) -> Exception:
+        return made(kind, f"{self.name.rpartition('.')[2]}() {problem}. Declaration: {self.schema()}", None)
+
+
+def _kind(value: Any) -> str:
+    return f"{type(value).__name__}"
+
+
+_CLASSES: dict[Type, tuple[type, ...]] = {
+    tt.INT: (int,),
+    tt.FLOAT: (float, int),
+    tt.BOOL: (bool,),
+    tt.COMPLEX: (complex, float, int),
+    tt.STR: (str,),
+    tt.NONE: (type(None),),
+    tt.NUMBER: (int, float, complex),
+    tt.DEVICE: (str,),
+    tt.LAYOUT: (str,),
+}
+
+
+def accepted(value: Any, kind: Type) -> Any:
+    """The value as one of the type, or MISSING if it is none. An int counts as a float, a tensor with one element as a
+    number.
+    """
+    if isinstance(kind, TensorType):
+        return value if isinstance(value, Tensor) else MISSING
+    if isinstance(kind, OptionalType):
+        return None if value is None else accepted(value, kind.inner)
+    if isinstance(kind, ListType):
+        return _all_accepted(value, kind.element) if isinstance(value, (list, tuple)) else MISSING
+    if isinstance(kind, TupleType):
+        return _tuple_accepted(value, kind)
+    if isinstance(kind, DictType):
+        return _dict_accepted(value, kind)
+    return _number_accepted(value, kind)
+
+
+def _number_accepted(value: Any, kind: Type) -> Any:
+    classes = _CLASSES.get(kind)
+    if classes is None or (isinstance(value, classes) and (kind is not tt.INT or not isinstance(value, bool))):
+        return float(value) if kind is tt.FLOAT and type(value) is int else value
+    if kind in (tt.INT, tt.FLOAT, tt.BOOL) and isinstance(value, Tensor) and value.numel() == 1:
+        return {tt.INT: int, tt.FLOAT: float, tt.BOOL: bool}[kind](value)
+    if kind is tt.INT and isinstance(value, bool):
+        return int(value)
+    return value if hasattr(type(value), "__weft_number__") else MISSING
+
+
+def _all_accepted(values: Any, kind: Type) -> Any:
+    found = [accepted(v, kind) for v in values]
+    if any(f is MISSING for f in found):
+        return MISSING
+    same = type(values) is list and all(f is v for f, v in zip(found, values, strict=True))
+    return values if same else found  # a list stays itself, so that the program's writes to it are seen
+
+
+def _tuple_accepted(value: Any, kind: TupleType) -> Any:
+    if not isinstance(value, (tuple, list)) or len(value) != len(kind.elements):
+        return MISSING
+    found = [accepted(v, k) for v, k in zip(value, kind.elements, strict=True)]
+    if any(f is MISSING for f in found):
+        return MISSING
+    return (
+        value if isinstance(value, tuple) and all(f is v for f, v in zip(found, value, strict=True)) else tuple(found)
+    )
+
+
+def _dict_accepted(value: Any, kind: DictType) -> Any:
+    if not isinstance(value, dict):
+        return MISSING
+    found = {accepted(k, kind.key): accepted(v, kind.value) for k, v in value.items()}
+    if MISSING in found or any(v is MISSING for v in found.values()):
+        return MISSING
+    return value if all(found.get(k) is v for k, v in value.items()) else found

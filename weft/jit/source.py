@@ -1,0 +1,95 @@
+"""Source: the text of a function or of a program, its syntax tree, and places in it as errors show them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from weft.jit.errors import CompileError
+from weft.support.locations import Location
+
+
+@dataclass(frozen=True)
+class Source:
+    """A piece of source: where it comes from, and how far its text was moved to the left and up."""
+
+    file: str
+    text: str
+    first_line: int = 1
+    indent: int = 0
+
+    def location(self, node: ast.AST) -> Location:
+        """Where a piece of syntax starts."""
+        return Location(
+            self.file,
+            getattr(node, "lineno", 1) + self.first_line - 1,
+            getattr(node, "col_offset", 0) + self.indent + 1,
+        )
+
+    def fail(self, node: ast.AST, problem: str) -> NoReturn:
+        """Raises CompileError that shows the line and marks the place."""
+        raise CompileError(f"{problem}\n{self.shown(node)}")
+
+    def shown(self, node: ast.AST) -> str:
+        """The place, and the line with a caret below."""
+        line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+        lines = self.text.split("\n")
+        shown = lines[line - 1] if 0 < line <= len(lines) else ""
+        column = len(shown.encode()[:column].decode(errors="ignore"))
+        end = getattr(node, "end_col_offset", None) if getattr(node, "end_lineno", line) == line else len(shown)
+        width = max(1, min((end or column + 1), len(shown)) - column)
+        where = self.location(node)
+        place = f'  File "{where.file}", line {where.line}, column {where.column}'
+        return f"{place}\n    {shown}\n    {' ' * column}^{'~' * (width - 1)}"
+
+
+def function_source(function: Callable[..., Any]) -> tuple[ast.FunctionDef, Source]:
+    """The definition of a Python function. Raises CompileError if there is no source for it."""
+    function = inspect.unwrap(function)
+    name = getattr(function, "__qualname__", repr(function))
+    try:
+        lines, first = inspect.getsourcelines(function)
+        file = inspect.getsourcefile(function) or "<unknown>"
+    except (OSError, TypeError):
+        raise CompileError(
+            f"weft.jit.script: there is no source for {name}; define it in a file, or give its source as text"
+        ) from None
+    text = "".join(lines)
+    plain = textwrap.dedent(text)
+    source = Source(file, plain, first or 1, len(lines[0]) - len(lines[0].lstrip()))
+    tree = _parsed(source)
+    found = next((node for node in tree.body if isinstance(node, ast.FunctionDef)), None)
+    if found is None:
+        raise CompileError(
+            f"weft.jit.script: {name} is no function with a `def`; lambdas, generators and async functions cannot "
+            f"be compiled"
+        )
+    return found, source
+
+
+def text_source(text: str, file: str = "<string>") -> tuple[list[ast.FunctionDef], Source]:
+    """The functions that a text defines. Raises CompileError for anything else in it."""
+    lines = text.split("\n")
+    indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    source = Source(file, textwrap.dedent(text), 1, indent)
+    functions: list[ast.FunctionDef] = []
+    for node in _parsed(source).body:
+        if not isinstance(node, ast.FunctionDef):
+            source.fail(node, "a program consists of functions; write `def name(...):`")
+        functions.append(node)
+    return functions, source
+
+
+def _parsed(source: Source) -> ast.Module:
+    try:
+        try:
+            return ast.parse(source.text, type_comments=True)
+        except SyntaxError:
+            return ast.parse(source.text)  # a comment that only looks like one of types
+    except SyntaxError as problem:
+        place = ast.Pass(lineno=problem.lineno or 1, col_offset=max((problem.offset or 1) - 1, 0))
+        raise CompileError(f"{problem.msg}\n{source.shown(place)}") from None

@@ -1,0 +1,399 @@
+"""weft.jit.trace: a program from what a function does with example inputs. Sizes that the function reads stay values
+of the program.
+
+The function runs on tensors that tell a function mode (weft.overrides) what is done with them; each public call
+becomes what the front end makes of
+the same call in a scripted function. Python's own branches and loops leave no trace: only what ran is recorded.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import weft
+from weft.ir.graph import Operand
+from weft.jit.errors import CompileError
+from weft.jit.frontend.compile import compile_python, finished_graph, names_in
+from weft.jit.frontend.context import Context
+from weft.jit.frontend.functions import Operators, Scripted, overloads
+from weft.jit.frontend.objects import ModuleLinker
+from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
+from weft.jit.functions import ScriptFunction
+from weft.jit.module import ScriptModule, wrapped_module
+from weft.jit.program import Parameter, Program
+from weft.jit.source import Source
+from weft.jit.tracing import RECORDING, TracedNumber, TracedTensor, TracerWarning, type_of_example
+from weft.nn.modules.module import Module
+from weft.overrides import DisableWeftFunction, WeftFunctionMode, resolve_name
+from weft.support.errors import ArgumentError
+from weft.support.locations import Location, user_location
+from weft.tensor.tensor import Tensor
+from weft.types import tensor_type as tt
+from weft.types.tensor_type import class_of
+
+_NOWHERE = ast.Pass(lineno=1, col_offset=0)
+
+
+class _Lines(Source):
+    """The lines of a trace are those of the user's that run."""
+
+    def location(self, node: ast.AST) -> Location:
+        return user_location(2) or Location(self.file, 1)
+
+    def shown(self, node: ast.AST) -> str:
+        where = self.location(node)
+        return f'  File "{where.file}", line {where.line}'
+
+
+class Recorder(WeftFunctionMode):
+    """The mode that sees public calls. `values` says which value of the graph a tensor is."""
+
+    def __init__(self, name: str, root: ScriptModule | None) -> None:
+        self.program = Program(name)
+        linker = ModuleLinker(self.program, names_in({}), compile_python)
+        self.ctx = Context(name.rpartition(".")[2], _Lines("<trace>", ""), lambda n, node: None, linker)
+        self.values: dict[int, tuple[Tensor, Simple]] = {}
+        self.shown: dict[int, TracedTensor] = {}
+        self.members: dict[int, tuple[str, ...]] = {}
+        self.self_value: Simple | None = None
+        if root is not None:
+            kind = class_of(root._script_name)
+            self.self_value = Simple(self.ctx.builder.param(kind, "self"), kind)
+            self.program.parameters = (Parameter("self", kind),)
+            self._note_members(root, ())
+
+    def _note_members(self, module: ScriptModule, path: tuple[str, ...]) -> None:
+        fields = module.__dict__
+        for table in ("_parameters", "_buffers"):
+            for name, tensor in fields[table].items():
+                if tensor is not None:
+                    self.members.setdefault(id(tensor), (*path, name))
+        for name, inner in fields["_modules"].items():
+            if inner is not None:
+                self._note_members(inner, (*path, name))
+
+    # ---- values
+    def tensor(self, plain: Tensor, value: Simple) -> TracedTensor:
+        """What the traced function sees of a tensor that is a value of the graph."""
+        self.values[id(plain)] = (plain, value)
+        found = self.shown.get(id(plain))
+        if found is None:
+            with DisableWeftFunction():
+                found = Tensor._make_subclass(TracedTensor, plain)
+            found.plain = plain
+            self.shown[id(plain)] = found
+        return found
+
+    def value_of(self, held: Any) -> SugaredValue:
+        """What an argument is for the compiler."""
+        if isinstance(held, TracedNumber):
+            return held.value
+        if isinstance(held, TracedTensor):
+            return self.values[id(held.plain)][1]
+        if isinstance(held, Tensor):
+            return self._tensor_from_outside(held)
+        if isinstance(held, tuple):
+            return TupleValue([self.value_of(v) for v in held])
+        if isinstance(held, list):
+            return ListValue([self.value_of(v) for v in held])
+        if isinstance(held, slice):
+            parts = tuple(
+                self.value_of(p).as_value(self.ctx, _NOWHERE).operand for p in (held.start, held.stop, held.step)
+            )
+            return self.ctx.emit(self.ctx.op("prim::make_slice"), parts, _NOWHERE)
+        if held is ...:
+            return constant("...", tt.ANY)
+        wrapped = self.ctx.program.wrap(self.ctx, held, "value")
+        if wrapped is None:
+            raise CompileError(f"weft.jit.trace: an argument of type {type(held).__name__} cannot be recorded")
+        return wrapped  # type: ignore[no-any-return]
+
+    def _tensor_from_outside(self, held: Tensor) -> Simple:
+        found = self.values.get(id(held))
+        if found is not None:
+            return found[1]
+        path = self.members.get(id(held))
+        if path is None or self.self_value is None:
+            return self.ctx.program._tensor(self.ctx, held, "constant")  # type: ignore[no-any-return]
+        value = self.self_value
+        for name in path:
+            value = self.ctx.program.member(self.ctx, _NOWHERE, value, name)
+        return value
+
+    # ---- calls
+    def __weft_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        plain = _plain((args, kwargs))
+        if self.ctx.paused or not RECORDING:
+            return func(*plain[0], **plain[1])
+        path = resolve_name(func)
+        with DisableWeftFunction(), self.ctx.pause():
+            result = func(*plain[0], **plain[1])
+        if path is None or not _holds_tensor(result):
+            return self._number(path, args, result)
+        return self.record(path, func, args, kwargs, result)
+
+    def _number(self, path: str | None, args: Any, result: Any) -> Any:
+        if isinstance(result, bool) and path in _QUESTIONS:
+            _warn(f"{path} gives Python a {type(result).__name__}, which the trace keeps as a constant")
+        return result
+
+    def record(self, path: str, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
+        """Emit what a scripted function would have for the call, and hand back the result as the function sees it."""
+        ctx, name = self.ctx, path.rpartition(".")[2]
+        given = [self.value_of(a) for a in args]
+        named = {k: self.value_of(v) for k, v in kwargs.items()}
+        if name == "__getitem__":
+            emitted: SugaredValue = self._item(given)
+        elif name == "__setitem__":
+            index = self._places(given[1])
+            ctx.emit(
+                ctx.op("prim::tensor_setitem"), (_operand(ctx, given[0]), index, _operand(ctx, given[2])), _NOWHERE, ()
+            )
+            return None
+        elif name in _REFLECTED:
+            emitted = _REFLECTED[name](ctx, given[0], given[1])
+        else:
+            emitted = self._operators(path, func).call(ctx, _NOWHERE, given, named, 1)
+        return self.bound(emitted, result)
+
+    def _operators(self, path: str, func: Any) -> Operators:
+        space, _, name = path.rpartition(".")
+        packet = getattr(func, "packet", None)
+        found = (
+            packet.overloads
+            if packet is not None
+            else overloads(f"aten::{name}")
+            if space in ("weft", "weft.Tensor")
+            else []
+        )
+        found = [op for op in found if not op.host]
+        if not found and name.endswith("_") and not name.endswith("__"):
+            written = [op for op in overloads(f"aten::{name[:-1]}") if op.inplace]
+            if written:
+                return Operators(path, written, None, in_place=True)
+        return Operators(path, found, func)
+
+    def _item(self, given: list[SugaredValue]) -> SugaredValue:
+        ctx = self.ctx
+        return ctx.emit(ctx.op("prim::tensor_getitem"), (_operand(ctx, given[0]), self._places(given[1])), _NOWHERE)
+
+    def _places(self, index: SugaredValue) -> tuple[Operand, ...]:
+        parts = index.items if type(index) is TupleValue else [index]
+        return tuple(_operand(self.ctx, p) for p in parts)
+
+    def bound(self, emitted: SugaredValue, result: Any) -> Any:
+        """The result of a call, its tensors tied to the values of the graph."""
+        ctx = self.ctx
+        if isinstance(result, Tensor):
+            return self.tensor(result, emitted.as_value(ctx, _NOWHERE))
+        if isinstance(result, (tuple, list)):
+            parts = emitted.elements(ctx, _NOWHERE, len(result))
+            made = [self.bound(p, r) for p, r in zip(parts, result, strict=True)]
+            return _like(result, made)
+        return result
+
+    def scripted(
+        self, program: Program, args: Sequence[Any], kwargs: Mapping[str, Any], run: Callable[..., Any]
+    ) -> Any:
+        """A call of a scripted function: a node that calls it, not what it did."""
+        plain_args, plain_kwargs = _plain((tuple(args), dict(kwargs)))
+        with DisableWeftFunction(), self.ctx.pause():
+            result = run(*plain_args, **plain_kwargs)
+        given = [self.value_of(a) for a in args]
+        emitted = Scripted(program).call(self.ctx, _NOWHERE, given, {k: self.value_of(v) for k, v in kwargs.items()}, 1)
+        return self.bound(emitted, result) if _holds_tensor(result) else self.number(result, emitted)
+
+    def number(self, result: Any, emitted: SugaredValue) -> Any:
+        """A number that the program computes, as the traced function sees it."""
+        return TracedNumber.of(self, result, emitted.as_value(self.ctx, _NOWHERE))
+
+    # ---- the border
+    def entered(self, held: Any, value: Simple) -> Any:
+        """An input as the traced function sees it."""
+        ctx, kind = self.ctx, value.type
+        if isinstance(held, Tensor):
+            return self.tensor(held, value)
+        if isinstance(held, (tuple, list)):
+            parts = value.elements(ctx, _NOWHERE, len(held))
+            made = [self.entered(h, p.as_value(ctx, _NOWHERE)) for h, p in zip(held, parts, strict=True)]
+            return _like(held, made)
+        if isinstance(held, dict) and isinstance(kind, tt.DictType):
+            keys = {k: constant(k, kind.key) for k in held}
+            return {k: self.entered(h, ctx.prim("getitem", _NOWHERE, value, keys[k])) for k, h in held.items()}
+        return self.number(held, value) if type(held) in (int, float) else held
+
+    def left(self, result: Any) -> Simple:
+        """The result as a value of the graph."""
+        if isinstance(result, dict):
+            keys = tuple(result)
+            values = [self.left(v) for v in result.values()]
+            op = self.ctx.op("prim::DictConstruct")
+            return self.ctx.emit(op, (keys, tuple(v.operand for v in values), ""), _NOWHERE)
+        if isinstance(result, (tuple, list)):
+            parts = [self.left(r) for r in result]
+            fields: tuple[str, ...] = getattr(type(result), "_fields", ())
+            name = type(result).__name__ if fields else ""
+            made: SugaredValue = ListValue(parts) if isinstance(result, list) else TupleValue(parts, name, fields)
+            return made.as_value(self.ctx, _NOWHERE)
+        return self.value_of(result).as_value(self.ctx, _NOWHERE)
+
+
+def _operand(ctx: Context, value: SugaredValue) -> Operand:
+    return value.as_value(ctx, _NOWHERE).operand
+
+
+def _reflected(name: str) -> Callable[[Context, SugaredValue, SugaredValue], SugaredValue]:
+    from weft.jit.frontend.operations import compute  # the same steps as in a scripted function
+
+    kinds = {"sub": ast.Sub, "truediv": ast.Div, "floordiv": ast.FloorDiv, "mod": ast.Mod, "pow": ast.Pow,
+    "matmul": ast.MatMult,
+             "lshift": ast.LShift, "rshift": ast.RShift}  # fmt: skip
+    return lambda ctx, x, other: compute(ctx, _NOWHERE, kinds[name], other, x)
+
+
+_REFLECTED = {
+    f"__r{n}__": _reflected(n) for n in ("sub", "truediv", "floordiv", "mod", "pow", "matmul", "lshift", "rshift")
+}
+_REFLECTED["__rdiv__"] = _REFLECTED["__rtruediv__"]
+
+
+def _plain(held: Any) -> Any:
+    """The value with traced tensors and numbers as what they are."""
+    if isinstance(held, TracedTensor):
+        return held.plain
+    if isinstance(held, TracedNumber):
+        return held.plain
+    if type(held) in (tuple, list):
+        return type(held)(_plain(v) for v in held)
+    if isinstance(held, tuple) and hasattr(held, "_make"):
+        return held._make(map(_plain, held))
+    if type(held) is slice:
+        return slice(_plain(held.start), _plain(held.stop), _plain(held.step))
+    return {k: _plain(v) for k, v in held.items()} if type(held) is dict else held
+
+
+def _like(held: Any, made: list[Any]) -> Any:
+    """A tuple, named tuple or list like another."""
+    kind: Any = type(held)
+    return kind(made) if kind in (tuple, list) else kind._make(made)
+
+
+def _holds_tensor(value: Any) -> bool:
+    return (
+        isinstance(value, Tensor)
+        or value is None
+        or (isinstance(value, (tuple, list)) and any(map(_holds_tensor, value)))
+    )
+
+
+def _warn(text: str) -> None:
+    where = user_location(3)
+    warnings.warn(f"{where}: {text}; another input may need another one", TracerWarning, stacklevel=4)
+
+
+_QUESTIONS = frozenset(f"weft.{owner}{n}" for owner in ("", "Tensor.") for n in ("equal", "allclose", "is_nonzero"))
+
+
+# ---- tracing
+def record(
+    function: Callable[..., Any], inputs: Sequence[Any], name: str, names: Sequence[str], root: ScriptModule | None
+) -> Program:
+    """The program of what a function does with inputs."""
+    recorder = Recorder(name, root)
+    ctx = recorder.ctx
+    entered = []
+    for held, label in zip(inputs, names, strict=True):
+        kind = type_of_example(held)
+        value = Simple(ctx.builder.param(kind, label), kind)
+        recorder.program.parameters += (Parameter(label, kind),)
+        entered.append(recorder.entered(held, value))
+    RECORDING.append(recorder)
+    try:
+        with recorder:
+            result = function(*entered)
+        left = recorder.left(result)
+    finally:
+        RECORDING.pop()
+    recorder.program.returns = left.type
+    recorder.program.graph = finished_graph(ctx, left)
+    return recorder.program
+
+
+def trace(func: Any, example_inputs: Any, check_trace: bool = True, **options: Any) -> Any:
+    """The program of what a function or Module does with example inputs: a tensor, or a tuple of tensors, numbers,
+    lists and dicts of them.
+
+    Sizes that it reads stay values, so that other sizes give other results. Branches of Python's are not in it: a
+    warning (TracerWarning) says where a
+    tensor's value became Python's. check_trace: run both again, and warn where the results differ (random numbers,
+    say).
+    """
+    inputs = tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
+    if isinstance(func, (ScriptFunction, ScriptModule)):
+        return func
+    if isinstance(func, Module):
+        made: Any = _trace_module(func, inputs)
+    elif callable(func):
+        made = ScriptFunction(record(func, inputs, _name(func), _labels(func, len(inputs)), None), func)
+    else:
+        raise ArgumentError(f"weft.jit.trace: a function or Module can be traced, not a {type(func).__name__}")
+    if check_trace:
+        _check(func, made, inputs)
+    return made
+
+
+def _name(func: Any) -> str:
+    name = f"{getattr(func, '__module__', 'trace')}.{getattr(func, '__qualname__', 'trace')}"
+    return "".join(
+        c if c.isalnum() or c in "._" else "_" for c in name.replace(".<locals>", "").replace("<lambda>", "trace")
+    )
+
+
+def _labels(func: Any, count: int) -> list[str]:
+    code = getattr(func, "__code__", None)
+    names = list(code.co_varnames[: code.co_argcount]) if code is not None else []
+    names = names[1:] if names[:1] == ["self"] else names
+    return names if len(names) == count else [f"x{i}" for i in range(count)]
+
+
+def _trace_module(module: Module, inputs: Sequence[Any]) -> ScriptModule:
+    root = wrapped_module(module)
+    name = f"{root._script_name}.forward"
+    program = record(module, inputs, name, _labels(type(module).forward, len(inputs)), root)
+    root._add("forward", program)
+    return root
+
+
+def _check(func: Any, made: Any, inputs: Sequence[Any]) -> None:
+    copies = [
+        weft.utils.pytree.tree_map(lambda t: t.detach().clone() if isinstance(t, Tensor) else t, list(inputs))
+        for _ in range(2)
+    ]
+    state = {n: t.clone() for n, t in func.state_dict().items()} if isinstance(func, Module) else None
+    with weft.no_grad():
+        expected, found = func(*copies[0]), made(*copies[1])
+    if state is not None:
+        func.load_state_dict(state)
+    if not _close(expected, found):
+        warnings.warn(
+            "weft.jit.trace: the trace, run again on its example inputs, gives another result than the function. "
+            "Does it draw random numbers, or keep state?",
+            TracerWarning, stacklevel=3,
+        )  # fmt: skip
+
+
+def _close(a: Any, b: Any) -> bool:
+    if isinstance(a, Tensor):
+        return (
+            isinstance(b, Tensor)
+            and a.shape == b.shape
+            and a.dtype == b.dtype
+            and bool(weft.allclose(a, b, equal_nan=True) if a.is_floating_point() else weft.equal(a, b))
+        )
+    if isinstance(a, (tuple, list)):
+        return isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(_close, a, b))
+    return all(_close(a[k], b[k]) for k in a) if isinstance(a, dict) else bool(a == b)

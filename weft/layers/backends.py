@@ -1,0 +1,45 @@
+"""Which back end answers a call: the one of the highest rank among those of its operands, the active capture's,
+and that of plain tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from weft.layers.dense import DENSE
+from weft.ops.op import Op
+from weft.tensor.backend import Backend
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+
+ndarray = np.ndarray
+
+
+def backend_of(op: Op, args: tuple[Any, ...]) -> Backend:
+    """The back end of an operator's call. (Of plain tensors it is known by the payload's type:
+    an ndarray cannot name it.)"""
+    capture = modes.capture
+    found: Backend = DENSE if capture is None else capture.backend
+    for i in op.tensor_positions:
+        a = args[i]
+        if isinstance(a, Tensor):
+            data = a._data
+            if type(data) is not ndarray and data.backend.rank > found.rank:
+                found = data.backend
+    for i in op.tensor_list_positions:
+        found = backend_for(args[i] or (), found)
+    return found
+
+
+def backend_for(values: Iterable[Any], found: Backend | None = None) -> Backend:
+    """The back end of a call on these tensors (what is no tensor counts for nothing), or `found` if it ranks higher."""
+    if found is None:
+        found = DENSE if modes.capture is None else modes.capture.backend
+    for a in values:
+        if isinstance(a, Tensor):
+            data = a._data
+            if type(data) is not ndarray and data.backend.rank > found.rank:
+                found = data.backend
+    return found

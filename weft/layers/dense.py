@@ -1,0 +1,209 @@
+"""The dense back end: NumPy computes, results are wrapped, views share storage. What a call does in NumPy is a plan
+(ops/plan.py).
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from weft.layers import dense_memory
+from weft.ops import compute
+from weft.ops.geometry import contiguous_strides
+from weft.ops.layout import like_strides
+from weft.ops.op import Op
+from weft.ops.rules import Pointwise
+from weft.ops.scalar_numpy import NUMPY
+from weft.runtime.storage import InferenceStorage, Storage
+from weft.support.errors import ShapeError, StateError
+from weft.support.locations import user_mark
+from weft.tensor import planned
+from weft.tensor.backend import DENSE_RANK, Args, Backend, register, type_of
+from weft.tensor.dense import DensePayload
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.tensor.views import forget_base, view_of
+from weft.types import dtype as dt
+from weft.types import promotion
+
+ndarray = np.ndarray
+Array = np.ndarray[Any, Any]
+
+
+class Dense(Backend):
+    """Tensors whose payload is an ndarray; also what makes tensors where no device is named."""
+
+    rank = DENSE_RANK
+    device = "cpu"
+
+    def run(self, op: Op, args: Args) -> Any:
+        """The operator's value by NumPy."""
+        if op.view is not None:
+            return run_view(op, args)
+        try:
+            out = planned.run(op, args)
+        except (ValueError, TypeError):
+            if op.type is not None:
+                op.type(*[type_of(a) for a in args])
+            raise
+        if out is not planned.NOT_PLANNED:
+            return out
+        if op.decompose is not None:
+            return forget_base(self.open(op, args))
+        return wrap(compute.evaluate(op, unwrap(args)))
+
+    def write(self, op: Op, args: Args) -> None:
+        """Put the value into the bytes of args[0]."""
+        write(op, args)
+
+    def constants(self, args: Args) -> AbstractContextManager[None]:
+        """They go down the layers like any others."""
+        return nullcontext()
+
+    def compose(self, op: Op, args: Args) -> Any:
+        """By its plan where it has one; else it is opened."""
+        out = planned.run(op, args)
+        return self.open(op, args) if out is planned.NOT_PLANNED else out
+
+    def fits(self, op: Op, args: Args) -> bool:
+        """Whether it is a pointwise operator on arrays of one float dtype and shape, and numbers."""
+        return isinstance(op.type, Pointwise) and _all_alike(args)
+
+    def receive(self, tensor: Tensor) -> Tensor:
+        """The values of a tensor of another device."""
+        return Tensor(tensor._data if type(tensor._data) is ndarray else tensor._data.fetched())
+
+    def lay_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+        """The same values, in memory as the source's dims lie."""
+        data = source._data
+        if (type(data) is ndarray and data.flags.c_contiguous) or type(made._data) is not ndarray:
+            return made
+        strides: Any = like_strides(source.geometry())  # of bytes: numbers
+        if strides != contiguous_strides(source.dims):
+            made._data = _laid_out(made._data, strides)
+            made._storage = Storage(made._data)
+        return made
+
+    def resize(self, tensor: Tensor, dims: tuple[int, ...]) -> None:
+        """In its own memory, or in a larger one."""
+        dense_memory.resize(tensor, dims)
+
+    def show(self, tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> None:
+        """The memory of another dense tensor, or of a storage."""
+        tensor._data, tensor._storage = dense_memory.shown(tensor, source, offset, size, stride)
+
+
+DENSE = Dense()
+register(DENSE, DensePayload)
+
+
+def unwrap(value: Any) -> Any:
+    """Arrays out of tensors, through tuples."""
+    if isinstance(value, Tensor):
+        return value._data
+    if type(value) is tuple:
+        return tuple([unwrap(v) for v in value])
+    return value
+
+
+def wrap(value: Any) -> Any:
+    """Tensors around arrays, through tuples; results are row-major and own their memory, so views of other arrays are
+    copied.
+    """
+    if type(value) is ndarray:
+        return Tensor(value if value.base is None and value.flags.c_contiguous else value.copy())
+    if isinstance(value, (tuple, list)):
+        return tuple([wrap(v) for v in value])
+    if isinstance(value, np.generic):
+        return Tensor(np.asarray(value))
+    return value
+
+
+def _laid_out(data: Array, strides: tuple[int, ...]) -> Array:
+    """The array's elements with these strides, in elements."""
+    size = data.dtype.itemsize
+    memory = np.empty(data.size, data.dtype)
+    if not memory.size:
+        return data
+    laid: Array = np.ndarray(data.shape, memory.dtype, memory, 0, tuple(s * size for s in strides))
+    laid[...] = data
+    return laid
+
+
+# ---- views
+def run_view(op: Op, args: tuple[Any, ...]) -> Any:
+    """A view (or views) of the first argument; a copy where strides cannot express it."""
+    source: Tensor = args[0]
+    data = source._data
+    rest = args[1:]
+    made = compute.view(op, data, rest)
+    if made is None:
+        return wrap(np.ascontiguousarray(compute.evaluate(op, (data, *rest))))
+    storage = source._storage
+    if storage is None:
+        storage = source.storage()
+    if type(made) is ndarray:
+        return view_of(source, storage, made, op, rest, 0)
+    return tuple([view_of(source, storage, m, op, rest, i) for i, m in enumerate(made)])
+
+
+# ---- writes
+def write(op: Op, args: Args) -> None:
+    """Put the operator's value into the bytes of args[0] and raise the version."""
+    target: Tensor = args[0]
+    data: Array = target._data
+    storage = target.storage()
+    if type(storage) is InferenceStorage and not modes.inference:
+        raise StateError(INFERENCE_WRITE)
+    check_writeable(data)
+    if not op.is_splat:
+        _check_overlap(data)
+    if op.scalar is None or planned.table(op, tuple(map(type, args)), store).run(args) is planned.NOT_PLANNED:
+        store(data, DENSE.run(op, args)._data)
+    storage.version += 1
+    storage.written = (storage.version, user_mark(2))
+
+
+INFERENCE_WRITE = (
+    "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
+    "tensor before doing inplace update."
+)
+
+
+def check_writeable(data: Array) -> None:
+    """Raises StateError for memory that is read-only."""
+    if not data.flags.writeable:
+        raise StateError("the tensor shares memory that its owner made read-only; clone() it before writing")
+
+
+def store(data: Array, value: Array) -> None:
+    """Copy an array of the right shape into `data`, converting as an in-place operator may."""
+    source, target = dt.from_numpy(value.dtype), dt.from_numpy(data.dtype)
+    promotion.check_cast(source, target)
+    if value.shape != data.shape:
+        raise ShapeError(f"output with shape {list(data.shape)} doesn't match the broadcast shape {list(value.shape)}")
+    check_writeable(data)
+    data[...] = NUMPY.cast(value, target) if value.dtype != data.dtype else value
+
+
+def _check_overlap(data: Array) -> None:
+    if data.size and any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape, strict=True)):
+        raise StateError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+
+
+def _all_alike(args: Args) -> bool:
+    first = args[0]._data
+    if type(first) is not ndarray or first.dtype.kind not in "fc":
+        return False
+    for a in args[1:]:
+        if isinstance(a, Tensor):
+            if type(a._data) is not ndarray or a._data.dtype != first.dtype or a._data.shape != first.shape:
+                return False
+        elif type(a) not in (int, float):
+            return False
+    return True

@@ -1,0 +1,41 @@
+"""From one device to another: the back end of the device makes the tensor, and gradients go the way back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.autograd.function import Function
+from weft.autograd.function_context import FunctionCtx
+from weft.tensor.backend import backend_at
+from weft.tensor.device import Device
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+
+
+class ToDevice(Function):
+    """A copy on another device."""
+
+    @staticmethod
+    def forward(x: Tensor, device: Device) -> Tensor:
+        """The values, made there."""
+        return backend_at(device).receive(x)
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Tensor) -> None:
+        """Where the gradient goes back to."""
+        ctx.origin = inputs[0].device
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, None]:
+        """The gradient, on the device that the tensor came from."""
+        return moved(gradient, ctx.origin), None
+
+
+def moved(tensor: Tensor, device: Device) -> Tensor:
+    """The tensor on a device of this type: itself if it is there."""
+    if device.type == tensor.device.type:
+        return tensor
+    if modes.grad and tensor.requires_grad:
+        out: Tensor = ToDevice.apply(tensor, device)
+        return out
+    return backend_at(device).receive(tensor)

@@ -1,0 +1,399 @@
+"""Plans: what a call does in NumPy, found out once and then repeated.
+
+A plan is a list of NumPy calls over registers (the arrays and numbers given, constants, then one value per call),
+written out as one Python function.
+
+How it is made. The body of a pointwise operator is run on stand-ins, one element for each operand, by a tracer
+of the scalar protocol that notes every call (`trace_body`): for NumPy operands its path depends on their dtypes alone.
+A composite or a gradient's formula is run once on traced values, and every operator in it adds its
+calls (ops/tracing.py).
+
+How it is kept and found: ops/planned.py. How it is run: it is a function; the code is written in `Calls.function`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.ops.compute import is_default
+from weft.ops.op import Op
+from weft.ops.quiet import SILENT, reset, set_silent
+from weft.ops.rules import Pointwise
+from weft.ops.scalar_numpy import BLOCK, NUMPY, copied_order, run_body
+from weft.types import dtype as dt
+from weft.types.dtype import DType
+from weft.types.tensor_type import tensor_type
+
+ndarray = np.ndarray
+Function = Callable[..., Any]
+# elements of an array from which on a body of several calls does not pass over memory for each of them
+LARGE = 4 * BLOCK
+# what a body reads in Python: it is part of what it is traced for
+PLAIN = frozenset((type(None), bool, int, float, str, DType))
+
+
+FRESH = object()
+
+
+class Plan(NamedTuple):
+    """`run(*arrays)` gives the result, or a tuple of results. outputs: None for one array of its own, FRESH
+    for a tuple of such arrays and Nones, else the rule's result with a number for each array in it: of an argument,
+    or (from the count of the arguments on) of a result.
+    """
+
+    run: Function
+    outputs: Any = None
+
+
+class Calls:
+    """NumPy calls in order: (function, registers of its operands, register of its value)."""
+
+    def __init__(self, given: int) -> None:
+        self.given = self.count = given
+        self.constants: dict[int, Any] = {}
+        self.steps: list[tuple[Function, tuple[int, ...], int]] = []
+        self.writes: int | None = None  # the register of the array that the last call, a ufunc, writes into
+
+    def _register(self) -> int:
+        self.count += 1
+        return self.count - 1
+
+    def constant(self, value: Any) -> int:
+        """A register that holds a value from the start."""
+        register = self._register()
+        self.constants[register] = value
+        return register
+
+    def add(self, function: Function, operands: Sequence[int]) -> int:
+        """A call; the register of its value."""
+        register = self._register()
+        self.steps.append((function, tuple(operands), register))
+        return register
+
+    def inline(self, body: Body, operands: Sequence[int]) -> int:
+        """The calls of a pointwise body on operands in these registers."""
+        if body.calls is None:
+            return self.add(body.whole, operands)
+        inner = body.calls
+        place = dict(enumerate(operands))
+        for register, value in inner.constants.items():
+            place[register] = self.constant(value)
+        for function, used, out in inner.steps:
+            place[out] = self.add(function, [place[i] for i in used])
+        if body.is_own:
+            return place[body.out]
+        return (
+            self.add(_copied, [place[body.out]])
+            if body.is_operand
+            else self.add(body.finish, [place[body.out], *operands])
+        )
+
+    def function(
+        self, results: int | Sequence[int | None], large: Function | None = None, arrays: Sequence[int] = ()
+    ) -> Function:
+        """A function of the given registers that makes the calls and returns the result, or a tuple of results.
+        Values are let go after their last use.
+
+        large: what is called instead, with the same arguments, if one of the given `arrays` is large.
+        """
+        last: dict[int, int] = {}
+        for at, (_, operands, _) in enumerate(self.steps):
+            last.update(dict.fromkeys(operands, at))
+        kept = {results} if isinstance(results, int) else set(results)
+        names: dict[int | None, str] = {i: f"a{i}" for i in range(self.given)}
+        names.update({i: f"c{i}" for i in self.constants})
+        given = ", ".join(f"a{i}" for i in range(self.given))
+        lines = (
+            [f"if {' or '.join(f'a{i}.size >= {LARGE}' for i in arrays)}: return large({given})"]
+            if large is not None and arrays
+            else []
+        )
+        free = [f"t{i}" for i in range(len(self.steps), -1, -1)]
+        for at, (_, operands, out) in enumerate(self.steps):
+            used = [names[i] for i in operands]
+            if self.writes is not None and at == len(self.steps) - 1:
+                used.append(f"out={names[self.writes]}")
+            dead = [names[i] for i in dict.fromkeys(operands) if last[i] == at and i not in kept and names[i][0] == "t"]
+            names[out] = dead.pop() if dead else free.pop()
+            lines.append(f"{names[out]} = f{at}({', '.join(used)})")
+            if dead:
+                lines.append(f"del {', '.join(dead)}")
+                free.extend(dead)
+        is_silent = all([f in _SILENT for f, _, _ in self.steps])
+        lines.append(
+            "return "
+            + (
+                names[results]
+                if isinstance(results, int)
+                else f"({''.join(names.get(i, 'None') + ', ' for i in results)})"
+            )
+        )
+        free_names = ["large", *[names[i] for i in self.constants], *[f"f{i}" for i in range(len(self.steps))]]
+        make = _written(given, ", ".join(free_names), tuple(lines), is_silent)
+        return make(large, *self.constants.values(), *[f for f, _, _ in self.steps])  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=4096)
+def _written(given: str, free: str, lines: tuple[str, ...], is_silent: bool) -> Function:
+    """What makes the function of a plan from its constants and its steps' functions.
+    Most plans share their text with others."""
+    body = (
+        lines
+        if is_silent
+        else ("token = set_silent(SILENT)", "try:", *[f"    {line}" for line in lines], "finally:", "    reset(token)")
+    )
+    source = (
+        f"def make({free}):\n    def plan({given}):\n"
+        + "".join(f"        {line}\n" for line in body)
+        + "    return plan"
+    )
+    scope: dict[str, Any] = {"set_silent": set_silent, "reset": reset, "SILENT": SILENT}
+    exec(compile(source, "<weft plan>", "exec"), scope)
+    return scope["make"]  # type: ignore[no-any-return]
+
+
+# ---- pointwise bodies
+class _Value:
+    """A value while a body is traced: its register, and the operands with dims that it depends on."""
+
+    __slots__ = ("needs", "register")
+
+    def __init__(self, register: int, needs: frozenset[int]) -> None:
+        self.register, self.needs = register, needs
+
+
+class _Scalars:
+    """A handler of the scalar protocol that computes with NumPy on stand-ins, and notes each call."""
+
+    def __init__(self, operands: Sequence[Any]) -> None:
+        self.calls = Calls(len(operands))
+        self.values: dict[int, Any] = dict(enumerate(operands))
+
+    def const(self, value: Any, dtype: DType) -> _Value:
+        register = self.calls.constant(np.asarray(NUMPY.const(value, dtype)))
+        self.values[register] = self.calls.constants[register]
+        return _Value(register, frozenset())
+
+    def dtype(self, x: _Value) -> DType:
+        return NUMPY.dtype(self.values[x.register])
+
+    def cast(self, x: _Value, dtype: DType) -> _Value:
+        return x if self.values[x.register].dtype == dtype.numpy else self._note(lambda v: NUMPY.cast(v, dtype), (x,))
+
+    def from_bits(self, x: _Value, dtype: DType) -> _Value:
+        return self._note(lambda v: NUMPY.from_bits(v, dtype), (x,))
+
+    def __getattr__(self, name: str) -> Function:
+        function = getattr(NUMPY, name)
+        return lambda *values: self._note(function, values)
+
+    def _note(self, function: Function, values: Sequence[_Value]) -> _Value:
+        operands = [v.register for v in values]
+        register = self.calls.add(function, operands)
+        self.values[register] = function(*[self.values[i] for i in operands])
+        return _Value(register, frozenset().union(*[v.needs for v in values]))
+
+
+class Body:
+    """A pointwise body for operands of certain dtypes. calls: those that it makes (None: it is run as a whole),
+    whose value is in register `out`.
+
+    is_own: whether that value has the result's dtype, memory of its own, and the operands' joint shape;
+    `finish(value, *operands)` sees to these.
+    is_operand: whether it only lacks memory of its own.
+    """
+
+    def __init__(self, scalar: Function, stand_ins: Sequence[Any], result: DType) -> None:
+        self.scalar, self.result = scalar, result
+        tracer = _Scalars(stand_ins)
+        arrays = frozenset(i for i, o in enumerate(stand_ins) if type(o) is ndarray and o.ndim)
+        given = [o if type(o) in PLAIN else _Value(i, arrays & {i}) for i, o in enumerate(stand_ins)]
+        try:
+            out = scalar(tracer, *given)
+        # a body that does more than call the protocol; what is wrong with the operands, the type rule says
+        except Exception:
+            out = None
+        self.calls = tracer.calls if isinstance(out, _Value) else None
+        self.out = out.register if isinstance(out, _Value) else 0
+        self.is_own = self.is_operand = False
+        if isinstance(out, _Value) and out.needs == arrays:
+            self.is_own = self._is_own(tracer.values, out.register)
+            self.is_operand = out.register < len(given) and tracer.values[out.register].dtype == result.numpy
+
+    def _is_own(self, values: dict[int, Any], out: int) -> bool:
+        assert self.calls is not None
+        value = values[out]
+        is_new = (
+            bool(self.calls.steps)
+            and out == self.calls.steps[-1][2]
+            and not any(value is values[i] for i in values if i != out)
+        )
+        return is_new and value.dtype == self.result.numpy and getattr(value, "base", None) is None
+
+    @property
+    def ufunc(self) -> np.ufunc | None:
+        """The ufunc of its operands, in their order, that the whole body is; else None."""
+        if self.calls is None or len(self.calls.steps) != 1 or not self.is_own:
+            return None
+        function, operands, _ = self.calls.steps[0]
+        return function if isinstance(function, np.ufunc) and operands == tuple(range(function.nin)) else None
+
+    def whole(self, *operands: Any) -> Any:
+        """The value of the body itself, long operands in blocks."""
+        return self.finish(run_body(self.scalar, operands), *operands)
+
+    def finish(self, out: Any, *operands: Any) -> Any:
+        """The value with the dtype, memory and shape that a result has: bodies may hand an operand back,
+        or ignore one that broadcasts."""
+        if type(out) is not ndarray:
+            out = np.asarray(out)
+        if out.dtype != self.result.numpy:
+            out = NUMPY.cast(out, self.result)
+        arrays = [o for o in operands if type(o) is ndarray]
+        shape = (
+            np.broadcast_shapes(*[a.shape for a in arrays]) if len(arrays) > 1 else (arrays[0].shape if arrays else ())
+        )
+        if out.shape != shape:
+            return np.broadcast_to(out, shape).copy()
+        return out.copy(order=copied_order(out)) if out.base is not None or any(out is a for a in arrays) else out
+
+
+def _copied(x: Any) -> Any:
+    return x.copy(copied_order(x))
+
+
+_SILENT = frozenset((_copied, np.where, np.asarray))  # NumPy raises no floating point exceptions in these
+
+
+def _stand_in(value: Any) -> Any:
+    return np.ones((1,) * value.ndim, value.dtype) if type(value) is ndarray else value
+
+
+def trace_body(scalar: Function, operands: Sequence[Any], result: DType) -> Body:
+    """The body for operands like these, which have the dtypes that it computes in."""
+    token = set_silent(SILENT)
+    try:
+        return Body(scalar, [_stand_in(o) for o in operands], result)
+    finally:
+        reset(token)
+
+
+def plan_pointwise(op: Op, args: Sequence[Any], large: Function | None = None, store: Function | None = None) -> Plan:
+    """The plan of a pointwise call for arrays of these dtypes (0-dim or not) and numbers of these types, absent or not;
+    other values are part of it.
+
+    large: what to call, with the same arguments, where an array is large and the body is more than one call;
+    if None, the plan is for large arrays.
+    store: for a plan that writes its result into the first array, how a result that no ufunc can put
+    there is put there.
+    """
+    rule: Any = op.type
+    types = tuple([tensor_type(dt.from_numpy(a.dtype), (1,) * a.ndim) if type(a) is ndarray else a for a in args])
+    calls = Calls(len(args))
+    given = [i if type(a) is ndarray or type(a) in _NUMBERS else None for i, a in enumerate(args)]
+    result = rule.result_dtype(types)
+    out, is_long = add_pointwise(calls, op, types, result, args, given, large is None)
+    if rule.into_self:
+        out = calls.add(_within_self, (out, 0))
+    arrays = [i for i, a in enumerate(args) if type(a) is ndarray and a.ndim]
+    if store is not None:
+        out = _written_into(calls, out, store, result.numpy == args[0].dtype)
+    elif not arrays:
+        out = calls.add(np.asarray, (out,))  # (of 0-dim arrays ufuncs give numbers)
+    return Plan(calls.function(out, large if is_long else None, arrays))
+
+
+def _written_into(calls: Calls, out: int, store: Function, is_alike: bool) -> int:
+    """The last ufunc writes into the first array itself, where it gives the result as it is;
+    NumPy sees to operands that overlap (but NumPy 2.4 writes wrong negatives where `out` has strides).
+    """
+    function, _, last = calls.steps[-1]
+    if not is_alike or last != out or not isinstance(function, np.ufunc) or function is np.negative:
+        return calls.add(store, (0, out))
+    calls.writes = 0
+    return out
+
+
+def add_pointwise(
+    calls: Calls,
+    op: Op,
+    types: Sequence[Any],
+    result: DType,
+    values: Sequence[Any],
+    given: Sequence[int | None],
+    is_large: bool = False,
+) -> tuple[int, bool]:
+    """Add the calls of a pointwise operator: the register of its value, and whether it is more than one ufunc. given:
+    the registers of arrays, and of numbers that come with each call; None for what is known now. is_large: the body,
+    if it is long, is run in blocks.
+    """
+    rule: Any = op.type
+    assert isinstance(rule, Pointwise) and op.scalar is not None
+    wide, looks = rule.operand_dtype(tuple(types)), rule.looks_at_numbers(tuple(types))
+    operands: list[Any] = []
+    registers: list[int] = []
+    for i, (argument, value, register) in enumerate(zip(op.schema.arguments, values, given, strict=True)):
+        operand: Any = value
+        if register is not None and looks and type(value) is not ndarray:
+            register = calls.add(_checked(rule, tuple(types), i), (register,))
+        if argument.kind == "Scalar" and is_default(value, argument.default):
+            operand = register = None
+        elif argument.name in rule.keep and argument.kind == "Tensor" and type(value) in _NUMBERS:
+            operand = np.asarray(value)
+            register = None if register is None else calls.add(np.asarray, (register,))
+        elif argument.name in rule.keep or value is None or argument.kind not in ("Tensor", "Scalar"):
+            operand, register = value, register if type(value) is ndarray else None
+        elif type(value) is not ndarray:
+            operand = np.asarray(NUMPY.const(value, wide))
+            register = None if register is None else calls.add(_number_as(wide), (register,))
+        elif value.dtype != wide.numpy:
+            operand = np.empty((0,) * value.ndim, wide.numpy)
+            register = calls.add(_cast_to(wide), (register,))  # type: ignore[arg-type]
+        operands.append(operand)
+        registers.append(calls.constant(operand) if register is None else register)
+    body = trace_body(op.scalar, operands, result)
+    if is_large and body.ufunc is None:
+        return calls.add(body.whole, registers), True
+    return calls.inline(body, registers), body.ufunc is None
+
+
+_NUMBERS = frozenset((int, float, complex, bool))
+
+
+def _cast_to(dtype: DType) -> Function:
+    return lambda x: NUMPY.cast(x, dtype)
+
+
+def _number_as(dtype: DType) -> Function:
+    """Python numbers of one type as arrays of a dtype; those seen before are at hand (no zero of floats:
+    it has two signs)."""
+    seen: dict[Any, Any] = {}
+
+    def cast(value: Any) -> Any:
+        found = seen.get(value)
+        if found is None:
+            found = np.asarray(NUMPY.const(value, dtype))
+            if len(seen) < 64 and (value or type(value) is int):
+                seen[value] = found
+        return found
+
+    return cast
+
+
+def _checked(rule: Pointwise, types: tuple[Any, ...], position: int) -> Function:
+    def check(value: Any) -> Any:
+        rule.check_numbers((*types[:position], value, *types[position + 1 :]))
+        return value
+
+    return check
+
+
+def _within_self(out: Any, first: Any) -> Any:
+    """The result of an operator that writes must have the dims of its first operand."""
+    if out.shape != first.shape:
+        raise ValueError("the operands do not fit into the first one")  # the type rule has the words
+    return out

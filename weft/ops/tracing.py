@@ -1,0 +1,188 @@
+"""Tracing: a composite or a gradient's formula is run once on `Traced` values, and every operator in it adds its
+NumPy calls to a plan.
+
+The plan holds for arguments of the same dtypes, shapes and other values. A rule that draws random numbers,
+looks at a value or returns a view of an argument has none: `Untraceable`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from weft.ops import compute
+from weft.ops.array import ArrayFacts
+from weft.ops.op import Op
+from weft.ops.plan import FRESH, LARGE, Calls, Plan, add_pointwise
+from weft.ops.quiet import SILENT, reset, set_silent
+from weft.ops.route import default_route
+
+ndarray = np.ndarray
+Function = Callable[..., Any]
+
+
+class Untraceable(Exception):
+    """The rule does something that cannot be repeated blindly."""
+
+
+class Traced(ArrayFacts):
+    """A value while a rule is traced: the array, its register, and the register whose memory it shows."""
+
+    __slots__ = ("register", "root")
+
+    def __init__(self, data: Any, register: int, root: int) -> None:
+        self.data, self.register, self.root = data, register, root
+
+    def item(self) -> Any:
+        raise Untraceable("a value is read")
+
+    __bool__ = __len__ = __iter__ = item
+
+    @staticmethod
+    def __weft_route__(op: Op, args: tuple[Any, ...]) -> Any:
+        recorder = _current.recorder
+        if recorder is None:
+            raise Untraceable("a value outlived its trace")
+        return recorder.call(op, args)
+
+
+class _Current(threading.local):
+    recorder: _Recorder | None = None
+
+
+_current = _Current()
+
+
+class _Recorder:
+    """Runs a rule's operators on arrays and notes their calls."""
+
+    def __init__(self, arrays: Sequence[Any]) -> None:
+        self.calls = Calls(len(arrays))
+        self.values: list[Any] = list(arrays)
+
+    def call(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """What __weft_route__ does."""
+        if op.effect not in ("pure", "raises"):
+            raise Untraceable(f"{op.name} has an effect")
+        plain = tuple([_plain(a) for a in args])
+        if op.decompose is not None:
+            if op.type is not None:
+                op.type(*[compute.type_of(a) for a in plain])
+            return op.decompose(*args)
+        if op.scalar is not None and any(type(a) is ndarray for a in plain):
+            return self._wrapped(self._pointwise(op, args, plain))
+        function, count = compute.call_of(op, plain)
+        register = self.calls.add(function, [self._operand(a) for a in args[:count]])
+        return self._wrapped(register, args[0].root if op.view is not None else None)
+
+    def _pointwise(self, op: Op, args: tuple[Any, ...], plain: tuple[Any, ...]) -> int:
+        types = [compute.type_of(a) for a in plain]
+        result = op.type(*types)  # type: ignore[misc]
+        given = [a.register if type(a) is Traced else None for a in args]
+        is_large = any([type(a) is ndarray and a.size >= LARGE for a in plain])
+        register, _ = add_pointwise(self.calls, op, types, result.dtype, plain, given, is_large)
+        return register if result.dims else self.calls.add(np.asarray, (register,))
+
+    def _operand(self, value: Any) -> int:
+        """The register of an argument that is or has traced values, or of a constant."""
+        if type(value) is Traced:
+            return value.register
+        if type(value) is tuple and any([type(v) is Traced for v in value]):
+            return self.calls.add(_tuple_of, [self._operand(v) for v in value])
+        return self.calls.constant(value)
+
+    def _wrapped(self, register: int, root: int | None = None) -> Any:
+        value = self._value(register)
+        if type(value) in (tuple, list):
+            return tuple([self._wrapped(self.calls.add(itemgetter(i), (register,)), root) for i in range(len(value))])
+        if type(value) is not ndarray:
+            raise Untraceable("a step gives no array")
+        return Traced(value, register, register if root is None else root)
+
+    def _value(self, register: int) -> Any:
+        """What is in a register, once the calls noted so far are made."""
+        values, calls = self.values, self.calls
+        for at in range(len(values), calls.count):
+            values.append(calls.constants.get(at))
+        for function, operands, out in calls.steps[self.made :]:
+            values[out] = function(*[values[i] for i in operands])
+        self.made = len(calls.steps)
+        return values[register]
+
+    made = 0  # calls
+
+    def finish(self, result: Any) -> tuple[Plan, Any]:
+        """The plan, and what its run gave. Raises Untraceable where results show an argument's memory,
+        or each other's."""
+        results: list[int] = []
+        outputs = self._output(result, results, set())
+        values = self.values
+        if outputs == self.calls.given and len(results) == 1:
+            return Plan(self.calls.function(results[0])), values[results[0]]
+        if type(outputs) is tuple and all([o is None or (type(o) is int and o >= self.calls.given) for o in outputs]):
+            rest = iter(results)
+            registers = [None if o is None else next(rest) for o in outputs]
+            return (
+                Plan(self.calls.function(registers), FRESH),
+                tuple([None if r is None else values[r] for r in registers]),
+            )
+        return Plan(self.calls.function(results), outputs), tuple([values[i] for i in results])
+
+    def _output(self, value: Any, results: list[int], roots: set[int]) -> Any:
+        if value is None:
+            return None
+        if type(value) in (tuple, list):
+            return type(value)([self._output(v, results, roots) for v in value])
+        if type(value) is not Traced:
+            raise Untraceable(f"a result is a {type(value).__name__}")
+        given = self.calls.given
+        if value.register < given:
+            roots.add(value.root)
+            return value.register
+        if value.root < given or value.root in roots:
+            raise Untraceable("a result is a view")
+        roots.add(value.root)
+        results.append(value.register)
+        return given + len(results) - 1
+
+
+def _tuple_of(*values: Any) -> tuple[Any, ...]:
+    return values
+
+
+def _plain(value: Any) -> Any:
+    """An argument with arrays in place of traced values. Raises Untraceable for a value of another world."""
+    if type(value) is Traced:
+        return value.data
+    if type(value) is tuple:
+        return tuple([_plain(v) for v in value])
+    if hasattr(type(value), "__weft_route__"):
+        raise Untraceable("a value from elsewhere")
+    return value
+
+
+def trace_rule(rule: Function, args: Sequence[Any], arrays: Sequence[Any]) -> tuple[Plan, Any]:
+    """The plan of `rule(*args)`, and what its run gave. arrays: those in args, through tuples, in order.
+    Raises what the operators raise, and Untraceable."""
+    recorder = _Recorder(arrays)
+    at = iter(range(len(arrays)))
+
+    def traced(value: Any) -> Any:
+        if type(value) is ndarray:
+            register = next(at)
+            return Traced(value, register, register)
+        return tuple([traced(v) for v in value]) if type(value) is tuple else value
+
+    previous = _current.recorder
+    _current.recorder = recorder
+    token = set_silent(SILENT)
+    try:
+        with default_route(Traced.__weft_route__):
+            return recorder.finish(rule(*[traced(a) for a in args]))
+    finally:
+        reset(token)
+        _current.recorder = previous

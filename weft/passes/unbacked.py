@@ -1,0 +1,112 @@
+"""Unbacked sizes, which a node gives while the program runs (nonzero, masks): whatever is sized by one of them waits
+for the node, though it reads no value of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from weft.ir.graph import Block, Node, Operand, Value
+from weft.passes.alias import Aliases, dims_of
+from weft.types.dims import Expr
+from weft.types.shape_env import ShapeEnv
+from weft.types.tensor_type import TensorType, Type
+
+
+def unbacked_sizes(nodes: Iterable[Node]) -> dict[str, Value]:
+    """The first result that has each size which no program's caller knows."""
+    found: dict[str, Value] = {}
+    for node in nodes:
+        for value in node.outputs:
+            for symbol in symbols_of(value.type):
+                if symbol[0] == "u":
+                    found.setdefault(symbol, value)
+    return found
+
+
+def mentioned(block: Block) -> Iterator[str]:
+    """Every symbol in a block, repeats included."""
+    for value in block.params:
+        yield from symbols_of(value.type)
+    for node in block.nodes:
+        yield from mentioned_by(node)
+    for operand in block.results:
+        yield from symbols_in(operand)
+
+
+def mentioned_by(node: Node) -> Iterator[str]:
+    """Every symbol in a node's arguments, blocks and results' types, repeats included."""
+    for operand in node.args:
+        yield from symbols_in(operand)
+    for inner in node.blocks:
+        yield from mentioned(inner)
+    for value in node.outputs:
+        yield from symbols_of(value.type)
+
+
+def symbols_in(operand: Operand) -> Iterator[str]:
+    """The symbols of an immediate operand; those of a Value's type are not looked at."""
+    if type(operand) is tuple:
+        for part in operand:
+            yield from symbols_in(part)
+    elif type(operand) is Expr:
+        yield from operand.symbols()
+
+
+def symbols_of(kind: Type) -> Iterator[str]:
+    """The symbols in a tensor type's dims."""
+    if isinstance(kind, TensorType) and kind.dims is not None:
+        for d in kind.dims:
+            if type(d) is Expr:
+                yield from d.symbols()
+
+
+class UnbackedSizes:
+    """Which value's computation binds each symbol that has no example;
+    nothing is looked at in programs without such symbols."""
+
+    def __init__(self, env: ShapeEnv) -> None:
+        self.env = env
+        self.exist = env.has_unbacked
+        self.binders: dict[str, Value] = {}
+
+    def note(self, node: Node) -> None:
+        """Remember what a node binds. Nodes come in program order."""
+        if not self.exist:
+            return
+        for value in node.outputs:
+            for symbol in self._unknown(dims_of(value)):
+                self.binders.setdefault(symbol, value)
+
+    def awaited(self, node: Node, aliases: Aliases) -> list[Value]:
+        """The values that must be there before the node's sizes, strides and numbers are known;
+        those that it binds itself left out."""
+        if not self.binders:
+            return []
+        found = {self.binders[s]: None for s in self._used(node, aliases) if s in self.binders}
+        return [value for value in found if value not in node.outputs]
+
+    def _used(self, node: Node, aliases: Aliases) -> Iterator[str]:
+        for value in node.outputs:
+            yield from self._unknown(dims_of(value))
+        for operand in node.args:
+            yield from self._of_operand(operand, aliases)
+        for block in node.blocks:
+            for inner in block.nodes:
+                yield from self._used(inner, aliases)
+
+    def _of_operand(self, operand: Operand, aliases: Aliases) -> Iterator[str]:
+        if type(operand) is tuple:
+            for item in operand:
+                yield from self._of_operand(item, aliases)
+        elif type(operand) is Value:
+            yield from self._unknown(dims_of(operand))
+            shown = aliases.geometry.get(operand)
+            if shown is not None:
+                yield from self._unknown((*shown[1].dims, *shown[1].strides, shown[1].offset))
+        elif type(operand) is Expr:
+            yield from self._unknown((operand,))
+
+    def _unknown(self, dims: tuple[object, ...]) -> Iterator[str]:
+        for d in dims:
+            if type(d) is Expr:
+                yield from (s for s in d.symbols() if s[0] == "u")

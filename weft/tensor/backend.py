@@ -1,0 +1,123 @@
+"""Back ends: what runs operators, below autograd. A payload names its back end, and a device the one
+that makes its tensors.
+
+A new device is one class and one registration: a Payload that says type, geometry and storage of a value, a Backend
+that runs operators on tensors with such payloads, and `register(backend, payload)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from weft.ops.op import Op
+from weft.ops.route import default_route
+from weft.support.errors import Unsupported
+from weft.tensor.device import Device, backends
+from weft.tensor.modes import modes
+from weft.tensor.payload import Payload
+from weft.tensor.tensor import Tensor
+
+Args = tuple[Any, ...]
+
+# Who answers a call whose operands have several back ends: the one of the highest rank.
+DENSE_RANK, META_RANK, DEFERRED_RANK, CAPTURE_RANK, TRANSFORM_RANK, DISPATCH_RANK = range(0, 60, 10)
+
+
+class Backend:
+    """Where operators run. Operands are its own tensors, or those of back ends of lower rank.
+
+    device: the type of the devices whose tensors it makes; "" where it makes none. Autograd has seen the call:
+    nothing records history here.
+    """
+
+    rank = DEFERRED_RANK
+    device = ""
+
+    def run(self, op: Op, args: Args) -> Any:
+        """The operator's results. A view is made by `view_of`; a call without tensors is a factory's,
+        which makes one of its tensors."""
+        raise NotImplementedError
+
+    def write(self, op: Op, args: Args) -> None:
+        """Put the operator's value into args[0] and raise the version of its storage.
+        The walk has compared types and sizes."""
+        raise NotImplementedError
+
+    def open(self, op: Op, args: Args) -> Any:
+        """A composite, by the operators that it is made of: its type rule speaks first, and tensors that it makes are
+        this back end's too."""
+        if op.type is not None:
+            op.type(*[type_of(a) for a in args])
+        with self.constants(args):
+            return op.decompose(*args)  # type: ignore[misc]
+
+    def constants(self, args: Args) -> AbstractContextManager[None]:
+        """Within the block, tensors that a rule on these arguments makes, which has no operand to say where,
+        are made here."""
+        return default_route(self.run)
+
+    def compose(self, op: Op, args: Args) -> Any:
+        """The value of a composite that no history is wanted of: opened, unless there is a shorter way."""
+        return self.open(op, args)
+
+    def fits(self, op: Op, args: Args) -> bool:
+        """Whether the operator's result certainly has the type and sizes of args[0];
+        False where the type rule must say."""
+        return False
+
+    def receive(self, tensor: Tensor) -> Tensor:
+        """A tensor of another device, here, without history."""
+        raise NotImplementedError
+
+    def lay_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+        """What a `*_like` factory made, with its dims in the order in memory of its source's."""
+        payload: Payload = made._data
+        return payload.laid_out_like(made, source)
+
+    def resize(self, tensor: Tensor, dims: tuple[int, ...]) -> None:
+        """Let a tensor show its storage row-major with other sizes (resize_)."""
+        raise Unsupported(f"resize_: a tensor on device {tensor.device} cannot be resized; make another one")
+
+    def show(self, tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> None:
+        """Let a tensor show other storage (set_)."""
+        raise Unsupported(f"set_: a tensor on device {tensor.device} cannot show other storage; make another one")
+
+
+def register(backend: Backend, *payloads: type[Payload]) -> None:
+    """Make a back end known: that of tensors with these payloads, and of its device."""
+    for payload in payloads:
+        payload.backend = backend
+    if backend.device:
+        backends[backend.device] = backend
+
+
+def backend_at(where: Device) -> Backend:
+    """The back end of a device. Raises CaptureError where a function is captured that runs on another one."""
+    backend, capture = backends[where.type], modes.capture
+    if capture is not None and backend.device != capture.backend.device:
+        raise capture.refuse(
+            f"a compiled function makes a tensor on the {where.type} device, and its program runs on the "
+            f"{capture.backend.device}; make it outside of the function, and take from it what the function "
+            "needs to know"
+        )
+    return backend
+
+
+def type_of(value: Any) -> Any:
+    """What a type rule sees of an argument."""
+    if isinstance(value, Tensor):
+        return value.type_
+    return tuple([type_of(v) for v in value]) if type(value) is tuple else value
+
+
+def tensors_in(args: Iterable[Any]) -> list[Tensor]:
+    """The tensors among bound arguments, those in lists included."""
+    found: list[Tensor] = []
+    for a in args:
+        if isinstance(a, Tensor):
+            found.append(a)
+        elif type(a) in (tuple, list):
+            found.extend(tensors_in(a))
+    return found

@@ -1,0 +1,131 @@
+"""What the capture that is active on a thread answers to the rest of weft: layers, tensors, autograd,
+modules and optimizers ask it no more than this.
+
+`modes.capture` is one of these while a function is captured, else None. weft/compile has the only implementation,
+and nothing outside of it reads anything else (tests/test_capture_protocol.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from weft.support.errors import CaptureError
+from weft.tensor.modes import modes
+
+if TYPE_CHECKING:
+    from weft.ops.op import Op
+    from weft.tensor.backend import Backend
+    from weft.tensor.tensor import Tensor
+
+R = TypeVar("R")
+
+
+class CapturedGradients(Protocol):
+    """`.grad` of leaves, as the captured function sees it."""
+
+    def grad_of(self, tensor: Tensor) -> Tensor | None:
+        """`tensor.grad`."""
+
+    def set_grad(self, tensor: Tensor, value: Tensor | None) -> None:
+        """`tensor.grad = value`."""
+
+    def zero_grad(self, tensor: Tensor) -> bool:
+        """Set `.grad` to zero if there is one. False where that is an ordinary write, which the caller makes."""
+
+    def accumulate(self, variable: Tensor, gradient: Tensor) -> None:
+        """`variable.grad += gradient`."""
+
+
+class ConcreteTensors(Protocol):
+    """Tensors that exist outside of the function: what it may do with them, and what it must be told."""
+
+    def is_outside(self, tensor: Tensor) -> bool:
+        """Whether a tensor exists outside of the function and is none of its arguments: it has bytes,
+        or its inner tensors have."""
+
+    def refuse_value(self, tensor: Tensor, what: str) -> None:
+        """Raises CaptureError where `what` asks a tensor for a value that later calls change."""
+
+    def refuse_reshaping(self, tensor: Tensor, what: str) -> None:
+        """Raises CaptureError where the method `what` would change the shape or strides of a tensor from outside."""
+
+    def keeps_data(self, tensor: Tensor, value: Tensor) -> bool:
+        """Whether `tensor.data = value` leaves a tensor from outside the memory that it has.
+        Raises CaptureError if it would have other memory."""
+
+    def note_alias(self, alias: Tensor, source: Tensor) -> None:
+        """A detached tensor was made of another."""
+
+    def note_hooks(self, tensor: Tensor) -> None:
+        """A hook is about to be registered. Raises CaptureError where whether there is one would hang on a value."""
+
+    def note_wrapper(self, wrapper: Tensor) -> None:
+        """A wrapper's class is about to be asked for an operator: what the wrapper is made of is guarded,
+        for the class is not asked again."""
+
+    def note_write(self, storage: Any) -> None:
+        """A version counter is about to be raised by something that the function does not record."""
+
+    def has_written(self, storage: Any, version: int = 0) -> bool:
+        """Whether the function itself wrote a storage since it had that version."""
+
+
+class PythonState(Protocol):
+    """Python's own state that the program depends on."""
+
+    def lift(self, container: Any, key: Any, name: str, index: int | None = None) -> Any:
+        """A number of a container (item `index` of a tuple in it) as an input of the program;
+        what is no number as it is."""
+
+    def guard(self, key: Any, describe: Callable[[], str], check: Callable[[], bool], renewal: Any = None) -> None:
+        """The program holds only while `check()` does; `describe()` then says what changed."""
+
+    def keep(self, value: Any) -> None:
+        """Keep an object alive as long as the program."""
+
+
+class ActiveCapture(Protocol):
+    """The capture that is active on a thread."""
+
+    @property
+    def backend(self) -> Backend:
+        """What records operators."""
+
+    @property
+    def gradients(self) -> CapturedGradients:
+        """`.grad` of leaves."""
+
+    @property
+    def outside(self) -> ConcreteTensors:
+        """Tensors that exist outside of the function."""
+
+    @property
+    def python_state(self) -> PythonState:
+        """What the program depends on beside tensors."""
+
+    def call(self, function: Callable[..., R], *args: Any) -> R:
+        """Call machinery of weft's: the user's frames alone are watched, and its errors get the user's line."""
+
+    def specialized(self, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Bound arguments; numbers whose value decides what is computed (`Op.specialize`) are Python's, and guarded."""
+
+    def at_one_line(self) -> AbstractContextManager[None]:
+        """Within the block only code of weft's own runs: the user's line is looked for once."""
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Compute for real within a block."""
+
+    def on_roll_back(self, undo: Callable[[], None]) -> None:
+        """Call `undo` should the capture fail."""
+
+    def refuse(self, what: str) -> CaptureError:
+        """The error for what a compiled function may not do, with the user's line."""
+
+
+def refuse_in_capture(what: str) -> None:
+    """Raises CaptureError, with the user's line, while a function is captured: it may not do this."""
+    capture = modes.capture
+    if capture is not None:
+        raise capture.refuse(what)

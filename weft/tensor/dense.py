@@ -1,0 +1,142 @@
+"""An ndarray as a payload: what tensors ask of it, and the only place of this package that asks whether a payload
+is one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.ops.geometry import Geometry
+from weft.runtime.storage import InferenceStorage, Storage
+from weft.support.errors import StateError
+from weft.tensor.payload import Payload
+from weft.types import dtype as dt
+from weft.types.dtype import BY_NUMPY, DType
+from weft.types.tensor_type import TensorType, tensor_type
+
+if TYPE_CHECKING:
+    from weft.tensor.tensor import Tensor
+
+ndarray = np.ndarray
+Array = np.ndarray[Any, Any]
+
+
+class DensePayload(Payload):
+    """An ndarray, asked as any payload is. Made where it is asked; a tensor holds the array itself."""
+
+    __slots__ = ("array", "storage")
+    has_bytes = True
+
+    def __init__(self, array: Array, storage: Any) -> None:
+        self.array, self.storage = array, storage
+
+    @property
+    def type(self) -> TensorType:  # type: ignore[override]
+        array = self.array
+        return tensor_type(dt.from_numpy(array.dtype), array.shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        found: tuple[int, ...] = self.array.shape
+        return found
+
+    @property
+    def ndim(self) -> int:
+        return self.array.ndim
+
+    @property
+    def dtype(self) -> DType:
+        return BY_NUMPY.get(self.array.dtype) or dt.from_numpy(self.array.dtype)
+
+    @property
+    def base(self) -> Any:
+        return self.array.base
+
+    def geometry(self) -> Geometry:
+        array, storage = self.array, self.storage
+        size = array.dtype.itemsize
+        strides = tuple([s // size for s in array.strides])
+        return Geometry(array.shape, strides, 0 if storage is None else storage.offset_of(array))
+
+    def offset(self) -> int:
+        storage: Storage = Storage(self.array) if self.storage is None else self.storage
+        return storage.offset_of(self.array)
+
+    def is_contiguous(self) -> bool:
+        return bool(self.array.flags.c_contiguous)
+
+    def item(self) -> Any:
+        array = self.array
+        if array.size != 1:
+            raise StateError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+        return array.item() if array.dtype.kind != "V" else float(array.reshape(()))
+
+    def materialize(self, what: str) -> Array:
+        return self.array
+
+    def data_ptr(self, owner: Tensor) -> int:
+        if not self.array.size:
+            return 0
+        storage: Storage = owner.storage()
+        return int(storage.address + storage.offset_of(self.array) * self.array.itemsize)
+
+    def shares_memory(self, other: Any) -> bool:
+        return type(other) is ndarray and np.may_share_memory(self.array, other)
+
+    def new_storage(self) -> Storage:
+        return Storage(self.array)
+
+    def copy_to(self, out: Tensor, memo: dict[int, Any]) -> None:
+        array, storage = self.array, self.storage
+        out._autograd = out._view = None
+        if storage is None or (id(storage) not in memo and storage.array.size == array.size):
+            out._data, out._storage = array.copy(order="K"), None
+            if storage is not None:
+                memo[id(storage)] = out.storage()
+            return
+        copied = memo.get(id(storage))
+        if copied is None:
+            copied = memo[id(storage)] = Storage(storage.array.copy())
+        g: Any = self.geometry()  # of bytes: numbers
+        out._data, out._storage = copied.view(array.shape, g.strides, g.offset, array.dtype), copied
+
+    def moved_to(self, owner: Tensor) -> Array:
+        return self.array
+
+    def detached(self) -> Array:
+        return self.array
+
+    def kept(self, owner: Tensor) -> Array:
+        return self.array
+
+    def note_inference(self, owner: Tensor) -> None:
+        if owner._storage is None:
+            owner._storage = InferenceStorage(self.array)
+
+
+def payload_of(tensor: Any) -> Payload:
+    """What a tensor holds, to be asked."""
+    data = tensor._data
+    return DensePayload(data, tensor._storage) if type(data) is ndarray else data
+
+
+def as_payload(data: Any, storage: Any) -> Payload:
+    """What some tensor over a storage held, idem."""
+    return DensePayload(data, storage) if type(data) is ndarray else data
+
+
+def detached(data: Any) -> Any:
+    """The payload of an alias without history."""
+    return data if type(data) is ndarray else data.detached()
+
+
+def dressed_as(data: Any, out: Tensor) -> Tensor:
+    """A tensor that machinery made around the payload of another, or its alias, as users know it."""
+    return out if type(data) is ndarray else data.rewrapped(out)
+
+
+def dense_array(tensor: Any) -> Array | None:
+    """The array of a dense tensor; None for any other."""
+    data = tensor._data
+    return data if type(data) is ndarray else None

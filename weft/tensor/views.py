@@ -1,0 +1,43 @@
+"""What a view remembers: its base and the view operators from there, whatever back end made it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.ops.op import Op
+from weft.tensor.history import ViewOf
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+
+
+def view_of(source: Tensor, storage: Any, payload: Any, op: Op, rest: tuple[Any, ...], index: int) -> Tensor:
+    """A tensor around `payload` that knows how it is seen: result `index` of op(source, *rest), in source's storage."""
+    out = Tensor.__new__(Tensor)
+    out._data, out._storage, out._autograd = payload, storage, None
+    step = (op, rest, index)
+    parent = source._view
+    if modes.inference:
+        creation = "inference"
+    elif not modes.grad:
+        creation = "no_grad"
+    else:
+        creation = "multi" if op.schema.returns_list else "default"
+    view = out._view = ViewOf.__new__(ViewOf)
+    view.creation = creation
+    if parent is None:
+        view.base, view.path, view.array = source, (step,), source._data
+    else:
+        if parent.creation != "default" and creation in ("default", "multi"):
+            view.creation = parent.creation
+        view.base, view.path, view.array = parent.base, (*parent.path, step), parent.array
+    if storage.version and creation in ("no_grad", "inference"):
+        out._state().version = storage.version  # it has no history, whatever was written before
+    return out
+
+
+def forget_base(results: Any) -> Any:
+    """The results of a rule as tensors that are views of nothing: its last step may have been a view of a temporary."""
+    for t in results if isinstance(results, (tuple, list)) else (results,):
+        if isinstance(t, Tensor):
+            t._view = None
+    return results
