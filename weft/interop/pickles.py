@@ -90,7 +90,9 @@ class PickleReader:
         elif name not in _IGNORED:
             method = getattr(self, "_op_" + name.lower(), None)
             if method is None:
-                raise ParseError(f"load: the pickle uses {excerpt(name)}, which plain data does not need; save a state dict")
+                raise ParseError(
+                    f"load: the pickle uses {excerpt(name)}, which plain data does not need; save a state dict"
+                )
             method(argument)
 
     def _since_mark(self) -> list[Any]:

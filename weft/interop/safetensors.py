@@ -127,7 +127,9 @@ def _check_apart(places: Mapping[str, Place]) -> None:
     taken = sorted((begin, end, name) for name, (_, _, begin, end) in places.items() if begin < end)
     for (_, end, first), (begin, _, second) in itertools.pairwise(taken):
         if begin < end:
-            raise ParseError(f"safetensors: tensors {excerpt(repr(first))} and {excerpt(repr(second))} lie in the same bytes")
+            raise ParseError(
+                f"safetensors: tensors {excerpt(repr(first))} and {excerpt(repr(second))} lie in the same bytes"
+            )
 
 
 def _array(content: bytearray, start: int, dtype: DType, shape: tuple[int, ...], begin: int, end: int) -> ndarray:
