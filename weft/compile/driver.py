@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import Any
 
 from weft.compile.capture.wrappers import desugar, resugar
@@ -52,6 +53,7 @@ class CompiledFunction:
         self.plain: set[Any] = set()  # places of numbers that code reads which takes no stand-in: never lifted
         self.static: set[Any] = set()
         self.identical: set[Any] = set()
+        self.lifted_codes: list[CodeType] = []  # which use math and `len` on symbols
         self.knows_gradients = False  # whether gradients that are added to are seen otherwise too
         # the lengths that containers had which the function adds to, by their place
         self.grown: dict[Any, dict[int, Any]] = {}
@@ -165,10 +167,15 @@ class CompiledFunction:
 
     def _capture_settled(self, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry:
         self.static = set()  # which arguments share memory with state is another question at every capture
-        for _ in range(8):
+        tries = 0
+        while tries < 8:
             try:
                 return trace.trace_program(self, leaves, spec, backend)
             except Restart as restart:
+                if restart.lifted is not None:
+                    self.lifted_codes.append(restart.lifted)
+                    continue
+                tries += 1
                 self.lifted.update(restart.lift)
                 self.static |= restart.static
                 self.knows_gradients |= restart.knows_gradients

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import CodeType
 from typing import Any
 
 from weft.guards import Slot
@@ -14,14 +15,15 @@ class Restart(Exception):
 
     lift: more places are inputs; static: more arguments have fixed sizes; identical: places in which an object
     is the same one at every call;
-    knows_gradients: gradients are known before they are added to.
+    knows_gradients: gradients are known before they are added to; lifted: more code uses math and `len` on symbols.
     """
 
     def __init__(
         self, lift: dict[SlotKey, Slot] | None = None, static: set[Any] | None = None,
-        identical: set[SlotKey] | None = None, knows_gradients: bool = False,
+        identical: set[SlotKey] | None = None, knows_gradients: bool = False, lifted: CodeType | None = None,
     ) -> None:
         super().__init__("capture restarts")
         self.lift, self.static, self.identical, self.knows_gradients = (
             lift or {}, static or set(), identical or set(), knows_gradients
         )
+        self.lifted = lifted

@@ -17,6 +17,7 @@ from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds
 from weft.guards.origin import INTERNAL, STDLIB, USER
 from weft.guards.plan import Plan
 from weft.guards.reads import Reads
+from weft.guards.rewrite import original
 from weft.guards.slots import GlobalSlot, ItemSlot, Key, instance_dict
 from weft.guards.visit import Visitor
 from weft.support.locations import Location
@@ -53,8 +54,6 @@ class FrameWatcher:
         ] = {}  # by id(code); False for weft's own, None for harmless library code, True for reading os.environ
         self._codes: list[CodeType] = []  # keeps the ids in _table alive
         self._own: set[int] = set()
-        # of ours, called in place of Python's own
-        self._between = {f.__code__ for f in self.kinds.stands_for if hasattr(f, "__code__")}
         self._importing: FrameType | None = None
         self._seen: set[Any] = set()
         self._stored: set[Any] = set()
@@ -97,7 +96,7 @@ class FrameWatcher:
         where = _place_of(fn)
         code = getattr(getattr(fn, "__func__", fn), "__code__", None)
         if code is not None:
-            self._own.add(id(code))
+            self._own.add(id(original(code)))
         self.reads.note(fn, getattr(fn, "__qualname__", type(fn).__name__), where)
         self._take_in([*args, *kwargs.values()], "an argument", where)
 
@@ -185,8 +184,8 @@ class FrameWatcher:
 
     # calls
     def _admit(self, frame: FrameType) -> Plan | Deed | bool | None:
-        code = frame.f_code
-        self._codes.append(code)
+        code = original(frame.f_code)
+        self._codes.append(frame.f_code)
         found: Plan | Deed | bool | None = None
         origin = self.kinds.origins.of_file(code.co_filename)
         if origin == USER and code.co_filename.startswith("<"):  # generated source belongs to the module it runs in
@@ -211,13 +210,13 @@ class FrameWatcher:
             found = stdlib_deed(frame.f_globals.get("__name__") or "", code.co_name)
             if found is None and not code.co_filename.startswith("<"):
                 found = library_plan(code)
-        self._table[id(code)] = found
+        self._table[id(frame.f_code)] = found
         return found
 
     def _replaceable(self, frame: FrameType) -> None:
         """Code of weft's own that calls functions by names which users replace, as nn.Linear calls F.linear:
         they still are what they were."""
-        code, scope = frame.f_code, frame.f_globals
+        code, scope = original(frame.f_code), frame.f_globals
         user: FrameType | None = frame
         while user is not None and not isinstance(self._table.get(id(user.f_code)), Plan):
             user = user.f_back
@@ -242,7 +241,7 @@ class FrameWatcher:
             plan = self._table.get(id(caller.f_code))
             if isinstance(plan, Plan) and not plan.is_library:
                 return True
-            if not isinstance(plan, Plan) and caller.f_code not in self._between:
+            if not isinstance(plan, Plan) and caller.f_code not in self.kinds.transparent:
                 return False
             caller = caller.f_back
         return False
@@ -350,7 +349,7 @@ class FrameWatcher:
         """The nearest frame that is not the standard library's, if it is the user's and no import is under way."""
         while frame is not None:
             code = frame.f_code
-            origin = USER if id(code) in self._own else self.kinds.origins.of_file(code.co_filename)
+            origin = USER if id(original(code)) in self._own else self.kinds.origins.of_file(code.co_filename)
             if origin == USER:
                 return frame if isinstance(self._table.get(id(code)), Plan) else None
             if origin == INTERNAL or "importlib" in code.co_filename:

@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from weft.guards.kinds import Kind, Kinds, is_changeable
+from weft.guards.rewrite import original
 from weft.guards.slots import AttributeSlot, ClassSlot, ItemSlot, Slot, class_lookup, instance_dict
 from weft.guards.values import MISSING, number_kind, same
 from weft.support.locations import Location
@@ -106,15 +107,12 @@ class SlotGuard(Guard):
         self.holder, self.lifted, self.equal, self.kinds = slot.holder, lifted, kinds.equal, kinds
         self.by_value = kinds.of(expected) in (Kind.SCALAR, Kind.TUPLE)
         self.tracked = isinstance(slot, AttributeSlot) and isinstance(slot.holder, kinds.tracked)
-        self.instead = kinds.stands_for.get(expected) if kinds.of(expected) in (Kind.FUNCTION, Kind.BUILTIN) else None
         self._names, self._variable = Names(), ""
 
     def source(self, names: Names) -> str:
         place = self.slot.source(names.bind)
         if self.lifted:
             return f"({place}.__class__ is {names.bind(type(self.expected))} or {names.variable(self.accept)}({place}))"
-        if self.instead is not None:
-            return f"({place} is {names.bind(self.instead)} or {place} is {names.bind(self.expected)})"
         if not self.by_value or self.expected is None or isinstance(self.expected, bool):
             return f"{place} is {names.bind(self.expected)}"
         self._names, self._variable = names, names.variable(self.expected)
@@ -136,10 +134,7 @@ class SlotGuard(Guard):
         new = self.slot.get()
         if new is MISSING and self.expected is MISSING:
             return None
-        if (
-            new is self.expected or (self.instead is not None and new is self.instead)
-            or ((self.by_value or self.lifted) and self.accept(new))
-        ):
+        if new is self.expected or ((self.by_value or self.lifted) and self.accept(new)):
             return None
         is_number = bool(number_kind(new) and number_kind(self.expected))
         return Miss(
@@ -256,14 +251,21 @@ class FunctionGuard(Guard):
     def __init__(self, function: FunctionType, where: Location) -> None:
         self.holder: FunctionType = function
         self.where, self.text = where, function.__qualname__
-        self.code, self.defaults = function.__code__, function.__defaults__
+        self.code, self.defaults = original(function.__code__), function.__defaults__
         self.keywords = dict(function.__kwdefaults__ or {})
 
     def source(self, names: Names) -> str:
         f = names.bind(self.holder)
-        parts = [f"{f}.__code__ is {names.bind(self.code)}", f"{f}.__defaults__ is {names.bind(self.defaults)}"]
+        parts = [
+            f"({f}.__code__ is {names.bind(self.code)} or {names.variable(self.has_code)}())",
+            f"{f}.__defaults__ is {names.bind(self.defaults)}",
+        ]
         parts.append(f"{names.variable(self.same_keywords)}()" if self.keywords else f"not {f}.__kwdefaults__")
         return " and ".join(parts)
+
+    def has_code(self) -> bool:
+        """Whether the code is as it was, also while it is rewritten for a capture."""
+        return original(self.holder.__code__) is self.code
 
     def same_keywords(self) -> bool:
         """Whether the keyword-only defaults are unchanged."""
@@ -275,7 +277,7 @@ class FunctionGuard(Guard):
 
     def miss(self) -> Miss | None:
         f = self.holder
-        if f.__code__ is not self.code:
+        if not self.has_code():
             return Miss(self.where, f"code of {self.text}", self.code, f.__code__)
         if f.__defaults__ is not self.defaults:
             return Miss(self.where, f"default arguments of {self.text}", self.defaults, f.__defaults__)

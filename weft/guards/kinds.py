@@ -11,8 +11,9 @@ import threading
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any, Final
 
 import numpy as np
@@ -99,10 +100,9 @@ class Kinds:
     symbols: stand-ins for lifted numbers (SymInt, SymFloat); tracked: classes of which every attribute write, and every
     change of a Module's own dicts (registration, a hook's removal), bumps the epoch; made: classes whose objects
     the call itself makes, through weft (the context of a custom Function), unless a chain of reads leads to them;
-    is_recorded: whether a leaf is the call's own, an argument's stand-in or a result; stands_for: functions
-    that are in their originals' places during a capture, on this thread or another; inputs: classes whose objects
-    a program can take anew at every call (Tensor); open_packages: modules of weft whose code calls functions by names
-    that users replace.
+    is_recorded: whether a leaf is the call's own, an argument's stand-in or a result; transparent: the code of
+    functions that the user's code calls in place of Python's own; inputs: classes whose objects a program can take
+    anew at every call (Tensor); open_packages: modules of weft whose code calls functions by names that users replace.
     """
 
     leaves: tuple[type, ...] = ()
@@ -114,7 +114,7 @@ class Kinds:
     tracked: tuple[type, ...] = ()
     made: tuple[type, ...] = ()
     is_recorded: Callable[[Any], bool] = _never
-    stands_for: Mapping[Any, Any] = field(default_factory=dict)
+    transparent: frozenset[CodeType] = frozenset()
     inputs: tuple[type, ...] = ()
     open_packages: tuple[str, ...] = ()
     origins: Origins = field(default_factory=Origins)

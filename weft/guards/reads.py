@@ -18,6 +18,7 @@ from weft.guards.guard import FunctionGuard, TypeGuard
 from weft.guards.hidden_guard import LeafGuard
 from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds, is_changeable
 from weft.guards.origin import INTERNAL, USER
+from weft.guards.rewrite import original
 from weft.guards.slots import (
     AttributeSlot,
     ClassSlot,
@@ -183,7 +184,7 @@ class Reads(ClassReads):
                     self.structure(inner, "what singledispatch registers", where)
             return
         self.functions[id(function)] = FunctionGuard(function, where)
-        self.by_code.setdefault(id(function.__code__), []).append(function)
+        self.by_code.setdefault(id(original(function.__code__)), []).append(function)
         for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self.note(value, f"default argument of {function.__qualname__}", where)
 

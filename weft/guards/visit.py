@@ -3,7 +3,6 @@ the objects in reach."""
 
 from __future__ import annotations
 
-import gc
 import importlib.util
 import operator
 import sys
@@ -15,6 +14,7 @@ from weft.guards.analyse import MATCH_ARGS, OPENING
 from weft.guards.kinds import BORING, CONTAINERS, Kind
 from weft.guards.plan import Link, Plan
 from weft.guards.reads import Reads
+from weft.guards.rewrite import functions_running, original
 from weft.guards.slots import CellSlot, GlobalSlot, ItemSlot, class_lookup, instance_dict
 from weft.guards.values import MISSING
 from weft.support.locations import Location
@@ -117,8 +117,8 @@ class Visitor:
         if code.co_argcount and _runs(raw, code):
             self.reads.class_value(cls, code.co_name, raw, where)
         if id(code) not in self.reads.by_code and id(code) not in self.nested:
-            for function in gc.get_referrers(code):
-                if isinstance(function, FunctionType) and function.__code__ is code and _closes_over(function, values):
+            for function in functions_running(code):
+                if _closes_over(function, values):
                     self.reads.note(function, function.__qualname__, where)
             self.nested.add(id(code))  # searched for: once is enough
 
@@ -289,7 +289,7 @@ class Visitor:
 
 def _runs(raw: Any, code: CodeType) -> bool:
     function = raw.fget if isinstance(raw, property) else getattr(raw, "__func__", raw)
-    return getattr(function, "__code__", None) is code
+    return isinstance(function, FunctionType) and original(function.__code__) is code
 
 
 def _closes_over(function: FunctionType, values: Mapping[str, Any]) -> bool:

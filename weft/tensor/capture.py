@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from weft.support.errors import CaptureError
@@ -84,6 +85,10 @@ class PythonState(Protocol):
 
     def keep(self, value: Any) -> None:
         """Keep an object alive as long as the program."""
+
+    def note_length(self, frame: FrameType) -> None:
+        """A size is made a plain integer by `len`, perhaps called on this frame. Raises Restart if that can be
+        avoided."""
 
 
 class ActiveCapture(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,10 @@ class Conversions(Facts):
     def __len__(self) -> int:
         if self.ndim == 0:
             raise ArgumentError("len() of a 0-d tensor")
-        return int(self.shape[0])
+        size = self.shape[0]
+        if modes.capture is not None and type(size) is not int:
+            modes.capture.python_state.note_length(sys._getframe(1))
+        return int(size)
 
     def __iter__(self) -> Iterator[Tensor]:
         if self.ndim == 0:

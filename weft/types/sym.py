@@ -7,6 +7,7 @@ that was captured.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Union
 
 import numpy as np
@@ -179,6 +180,8 @@ class SymInt:
     __index__ = __int__
 
     def __float__(self) -> float:
+        if _taken_as_float[0] is not None:
+            _taken_as_float[0](self, sys._getframe(1))
         return float(int(self))
 
     def __hash__(self) -> int:
@@ -228,11 +231,15 @@ def _as_float(value: SymInt) -> Any:
 _SETTLED = ShapeEnv(is_over=True)  # of numbers whose capture has ended: nothing of it is kept
 
 _float_maker: list[Any] = [None]
+_taken_as_float: list[Any] = [None]
 
 
-def install_float_maker(make: Any) -> None:
-    """Let capture turn a SymInt into a symbolic float (the builder emits the conversion)."""
-    _float_maker[0] = make
+def install_float_maker(make: Any, taken: Any) -> None:
+    """Let capture turn a SymInt into a symbolic float (the builder emits the conversion).
+
+    taken: called with a SymInt of which a plain float is made, and with the frame that asked for it.
+    """
+    _float_maker[0], _taken_as_float[0] = make, taken
 
 
 def is_int_like(value: object) -> bool:

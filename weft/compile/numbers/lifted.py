@@ -6,10 +6,14 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Container
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import ref
 
+from weft.compile.numbers.lifted_math import FUNCTIONS, LENGTHS
 from weft.compile.numbers.sym_float import SymFloat, Values, is_lifted
+from weft.compile.restart import Restart
+from weft.guards.rewrite import Substitutes
 from weft.guards.values import number_kind
 from weft.ir.graph import Operand, Value
 from weft.support.errors import CaptureError
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+_MOST_CODES: Final = 64
 
 
 @dataclass(eq=False)
@@ -108,6 +113,8 @@ class LiftedNumbers:
         self._lifted: dict[tuple[int, Any], Any] = {}
         self._examples: dict[str, float] = {}
         self._divisors: set[Value] = set()  # that are known not to be 0
+        self.lifted_codes: list[CodeType] = []  # captured with functions of math's that take symbols
+        self._restart: Restart | None = None
 
     def lift(self, container: Any, key: Any, name: str, index: int | None = None) -> Any:
         """A number of a container (an optimizer's parameter group), or item `index` of a tuple in it (its betas),
@@ -187,6 +194,32 @@ class LiftedNumbers:
         if isinstance(operand, Value):
             self._divisors.add(operand)
             self.ask_number(lambda values: compute(values) != 0, operand.name or "a divisor", compute)
+
+    def note_float(self, frame: FrameType) -> None:
+        """A symbol is made a plain float on this frame, perhaps by a function of math's. Raises Restart if the frame's
+        code is to be captured with those that take symbols."""
+        self._note_taken(frame, FUNCTIONS)
+
+    def note_length(self, frame: FrameType) -> None:
+        """A size is made a plain integer by `len`, perhaps called on this frame. Raises Restart, as `note_float`."""
+        self._note_taken(frame, LENGTHS)
+
+    def _note_taken(self, frame: FrameType, substitutes: Substitutes) -> None:
+        around: FrameType | None = frame
+        while around is not None and len(self.lifted_codes) < _MOST_CODES:
+            code = around.f_code
+            if any(code is known for known in self.lifted_codes):
+                return
+            if substitutes.is_loaded_by(code, around.f_globals, around.f_builtins):
+                self._restart = self._restart or Restart(lifted=code)
+                raise self._restart
+            around = around.f_back  # of a comprehension the function that it stands in, which may import the module
+            around = around if around is not None and code in around.f_code.co_consts else None
+
+    def settle_taken(self) -> None:
+        """Raises the Restart that the user's code has caught, if there is one."""
+        if self._restart is not None:
+            raise self._restart
 
     def settle_numbers(self) -> None:
         """The capture has ended: numbers that something keeps are plain from now on."""

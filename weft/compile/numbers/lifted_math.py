@@ -1,21 +1,23 @@
 """Python's math module on lifted numbers: while a function is captured, `math.cos(self.n / total)` is recorded instead
-of answered once and for all.
+of answered once and for all. And `len` of a tensor, which Python's own makes a plain integer of.
 
-And `len` of a tensor, which Python's own makes a plain integer of.
+The code that is captured loads these functions in place of Python's (guards/rewrite.py); math and builtins stay what
+they are. It begins with the function itself; other code is known by a symbol that C code asks for a plain number
+(LiftedNumbers.taken), and the capture starts again with it.
 """
 
 from __future__ import annotations
 
-import builtins
 import functools
 import math
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
+from types import CodeType, FunctionType
 from typing import Any, Final
 
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.compile.numbers.sym_float import SymFloat, float_of, is_live
+from weft.guards.rewrite import Substitutes, functions_with, with_substitutes
 from weft.ops.op import OPS
 from weft.tensor.tensor import Tensor
 from weft.types.sym import SymInt
@@ -28,8 +30,6 @@ _PYTHONS: Final[dict[str, Function]] = {
     name: getattr(math, name) for name in (*_RECORDED, "pow", "fabs", "isnan", "isinf", "isfinite")
 }
 _PYTHONS_LEN: Final = len
-_lock = threading.Lock()
-_depth = [0]
 
 
 def _lifted(value: Any) -> SymFloat | None:
@@ -93,37 +93,33 @@ def _len(x: Any) -> Any:
     return x.shape[0] if type(x) is Tensor and type(x._data) is SymbolicPayload and x.shape else _PYTHONS_LEN(x)
 
 
+class _Math:
+    """The module math where lifted numbers may come: its functions take them, the rest is Python's."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(math, name)
+
+
 _OURS: Final[dict[str, Function]] = {
     **{name: _recorded(name) for name in _RECORDED},
     **{name: _question(name) for name in ("isnan", "isinf", "isfinite")},
     "pow": _pow,
     "fabs": _fabs,
 }
-_PAIRS: Final = (
-    *((math, name, ours, _PYTHONS[name]) for name, ours in _OURS.items()), (builtins, "len", _len, _PYTHONS_LEN)
+_MATH: Final = _Math()
+vars(_MATH).update(_OURS)
+LENGTHS: Final = Substitutes({id(_PYTHONS_LEN): _len})
+FUNCTIONS: Final = Substitutes(
+    {id(_PYTHONS[name]): ours for name, ours in _OURS.items()}, {id(math): (_MATH, frozenset(_OURS))}
 )
-# ours while capturing, Python's own otherwise
-STANDS_FOR: Final[dict[Any, Any]] = {ours: pythons for _, _, ours, pythons in _PAIRS}
+LIFTED: Final = Substitutes({**LENGTHS.values, **FUNCTIONS.values}, FUNCTIONS.modules)
+# their frames stand between the user's code and what Python's own call of it
+CODES: Final = frozenset([_len.__code__, *(ours.__code__ for ours in _OURS.values())])
 
 
-@contextmanager
-def lifted_math() -> Iterator[None]:
-    """Let math's functions and `len` take what is symbolic within a block; for all else, also on other threads,
-    they are Python's own."""
-    _exchange(1)
-    try:
-        yield
-    finally:
-        _exchange(-1)
-
-
-def _exchange(step: int) -> None:
-    with _lock:
-        before = _depth[0]
-        _depth[0] += step
-        if before and _depth[0]:
-            return
-        for module, name, ours, pythons in _PAIRS:
-            old, new = (pythons, ours) if _depth[0] else (ours, pythons)
-            if getattr(module, name) is old:  # what someone else put there stays
-                setattr(module, name, new)
+def lifted_in(function: Any, codes: Collection[CodeType]) -> AbstractContextManager[None]:
+    """Let a function that is captured, and every function with one of these codes, use math's functions and `len` on
+    what is symbolic within a block. For all else, also on other threads, they are Python's own."""
+    root = getattr(function, "__func__", function)
+    functions = functions_with(codes) if codes else []
+    return with_substitutes([*functions, *([root] if type(root) is FunctionType else ())], LIFTED)

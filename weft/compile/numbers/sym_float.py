@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable, Mapping
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -211,7 +213,9 @@ class SymFloat:
         return NotImplemented
 
     def __float__(self) -> float:
-        """The example's value, guarded: for code that cannot stay symbolic (math functions, formatting)."""
+        """The example's value, guarded: for code that cannot stay symbolic (functions in C, formatting)."""
+        if self.capture is not None:
+            self.capture.python_state.note_float(sys._getframe(1))
         value = self.now()
         self.ask(lambda v: same(v, value))
         return value
@@ -260,7 +264,13 @@ def float_of(number: SymInt) -> SymFloat | None:
     return SymFloat(node.output, capture, lambda values: float(evaluate(expr, values)))
 
 
-install_float_maker(float_of)
+def _note_float(number: SymInt, frame: FrameType) -> None:
+    capture = active_capture()
+    if capture is not None and number.env is capture.env:
+        capture.python_state.note_float(frame)
+
+
+install_float_maker(float_of, _note_float)
 
 
 def _with_defaults(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from weft import guards
 from weft.autograd.function_context import FunctionCtx
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.symbolic import SymbolicPayload
-from weft.compile.numbers.lifted_math import STANDS_FOR
+from weft.compile.numbers.lifted_math import CODES
 from weft.compile.numbers.sym_float import SymFloat
 from weft.compile.tracing.outcome import Outcome
 from weft.runtime.generator import Generator
@@ -40,7 +40,7 @@ def kinds(leaves: Iterable[Any] = ()) -> guards.Kinds:
     return guards.Kinds(
         leaves=(Tensor, Generator), said_by_leaves=("requires_grad", "is_leaf", "grad_fn", "retains_grad"),
         optimizers=tuple(registry.opaque_classes), modules=tuple(registry.module_classes), equal=(DType, Device),
-        symbols=(SymInt, SymFloat), made=(FunctionCtx,), is_recorded=is_recorded, stands_for=STANDS_FOR,
+        symbols=(SymInt, SymFloat), made=(FunctionCtx,), is_recorded=is_recorded, transparent=CODES,
         inputs=(Tensor,), open_packages=("weft.nn.", "weft.optim."),
     )
 

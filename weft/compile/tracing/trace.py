@@ -10,7 +10,7 @@ from weft import guards
 from weft.compile.caches import empty_caches
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.wrappers import desugar, resugar
-from weft.compile.numbers.lifted_math import lifted_math
+from weft.compile.numbers.lifted_math import lifted_in
 from weft.compile.numbers.random_state import symbolic_generators
 from weft.compile.program.arguments import TensorFacts, with_given
 from weft.compile.program.bound_state import BoundState
@@ -49,12 +49,17 @@ def trace_program(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeS
     """
     capture = Capture(owner.name)
     capture.leaf_gradients.knows_gradients = owner.knows_gradients
+    capture.python_state.lifted_codes = owner.lifted_codes
     progress().stage("recording", growing=capture.recorder.builder.nodes)
     del leaves[spec.size :]
     outcome = Outcome(capture, leaves, BoundState(owner.bound_slots(), leaves))
     outcome.stand_ins, outcome.facts = stand_ins_of(owner, outcome, leaves)
     with capture.active(), settings_kept(outcome), symbolic_generators(capture) as outcome.random:
-        _run(owner, outcome, spec)
+        try:
+            _run(owner, outcome, spec)
+        except Exception:
+            capture.python_state.settle_taken()
+            raise
     outcome.raised = capture.writes.raised()
     capture.restore()
     fill_sources(outcome)
@@ -70,11 +75,15 @@ def _run(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec) -> No
         args, kwargs = resugar((args, kwargs))
         bound = [(slot, resugar(value)) for slot, value in bound]
     # while Python's state is put back too: it holds the stand-ins
-    with lifted_math(), substitution_of(owner, outcome.capture, bound) as substitution, optimizer_groups() as groups:
+    with (
+        lifted_in(owner.function, owner.lifted_codes),
+        substitution_of(owner, outcome.capture, bound) as substitution, optimizer_groups() as groups,
+    ):
         result, seen = guards.observe(
             owner.function, args, kwargs, kinds=kinds(outcome.leaves), substitution=substitution, at_end=empty_caches,
         )
         try:
+            outcome.capture.python_state.settle_taken()
             result = desugar(result) if has_wrappers else result
             _take_guards(owner, outcome, seen, bound)
             outcome.assigned = assignments(seen.writes, owner, (args, kwargs), bound)
