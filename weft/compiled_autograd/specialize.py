@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from weft.compile.program.arguments import contiguous_bytes, dense_permutation, expanded_dims, shown_once
-from weft.compile.program.call_guards import shape_check
 from weft.compile.program.executable import Compiled, Interpreted, make_executable
+from weft.compile.program.shape_check import shape_check
 from weft.compiled_autograd.evaluate import evaluate_as
 from weft.compiled_autograd.program import Part, Run, Values, interpret_part
 from weft.ir.builder import Builder

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.ops.array import Array, unwrap, wrap
-from weft.ops.backward import Plan, apply_functional, node_name, plan_of
+from weft.ops.backward import Plan, flat_gradients, node_name, plan_of
 from weft.ops.op import NOT_DIFFERENTIABLE, OPS, Op, define
 from weft.ops.packet import aten
 from weft.ops.route import default_route
@@ -70,25 +70,15 @@ def plan_of_opaque(op: Op) -> Plan | None:
     return _PLANS.get(op)
 
 
-def flat_results(results: tuple[Any, ...]) -> list[Any]:
-    """Gradients in order, those of a tensor list spread."""
-    out: list[Any] = []
-    for r in results:
-        if type(r) in (tuple, list):
-            out.extend(r)
-        else:
-            out.append(r)
-    return out
-
-
 def _evaluate(plan: Plan, grads: Any, needs: Any, packed: Any) -> Any:
     with default_route(Array.__weft_route__):
-        results = apply_functional(plan, wrap(grads), needs, wrap(packed))
-    return tuple(unwrap(r) for r in flat_results(results) if r is not None)
+        return tuple([None if r is None else unwrap(r) for r in flat_gradients(plan, wrap(grads), needs, wrap(packed))])
 
 
 def _fit(g: Any, dims: tuple[Dim, ...], dtype: DType) -> Any:
-    """A gradient summed to `dims` and cast to `dtype`, by operators."""
+    """A gradient summed to `dims` and cast to `dtype`, by operators; zeros for one that a formula does not give."""
+    if g is None:
+        return aten.zeros(dims, dtype=dtype)
     if not (len(g.dims) == len(dims) and all(map(shape_env.same_when_summed, g.dims, dims))):
         g = aten.sum_to_size(g, dims)
     if g.dtype is not dtype:

@@ -158,6 +158,18 @@ def apply_functional(
     return tuple(out)
 
 
+def flat_gradients(
+    plan: Plan, grads: tuple[Any, ...], needs: tuple[bool, ...], packed: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """What an opaque call gives, in order: one gradient for each wanted argument, one for each tensor of a list.
+    None where the formula gives none, for nothing flows there; results keep their places."""
+    out: list[Any] = []
+    for gradient, is_wanted in zip(apply_functional(plan, grads, needs, packed), needs, strict=True):
+        if is_wanted:
+            out.extend(gradient if type(gradient) in (tuple, list) else (gradient,))
+    return tuple(out)
+
+
 @cache
 def needed_slots(plan: Plan, needs: tuple[bool, ...]) -> tuple[int, ...]:
     """Indices of the slots that the formulas wanted by `needs` read."""

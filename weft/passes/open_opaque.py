@@ -6,8 +6,8 @@ from typing import Any
 
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Graph, Node, Operand
-from weft.ir.opaque import ACCUMULATE, VALIDATE, flat_results, plan_of_opaque
-from weft.ops.backward import apply_functional
+from weft.ir.opaque import ACCUMULATE, VALIDATE, plan_of_opaque
+from weft.ops.backward import flat_gradients
 from weft.passes.rebuild import rebuild, results_of
 
 
@@ -29,11 +29,14 @@ def _open(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Oper
     if plan is None:
         return None
     grads, needs, packed = args
-    results = apply_functional(plan, builder.handle(grads), needs, builder.handle(packed))
-    return tuple(_operand(builder, r) for r in flat_results(results) if r is not None)
+    return tuple([
+        _operand(r) for r in flat_gradients(plan, builder.handle(grads), needs, builder.handle(packed))
+    ])
 
 
-def _operand(builder: Builder, result: Any) -> Operand:
+def _operand(result: Any) -> Operand:
+    if result is None:
+        return None
     if not isinstance(result, Handle):
         raise AssertionError(f"a formula returned {type(result).__name__}, not a graph value")
     return result.value

@@ -98,6 +98,12 @@ class ShapeEnv:
             self.examples[name] = example
         return dims.symbol(name)
 
+    def at(self, values: Mapping[str, int]) -> ShapeEnv:
+        """The same symbols and guards, with the values of another call as examples. What is asked of the one
+        is not recorded in the other."""
+        examples = {name: values[name] for name in self.examples if name in values}
+        return ShapeEnv({**self.examples, **examples}, dict(self.guards), dict(self.counts), origins=dict(self.origins))
+
     @property
     def has_unbacked(self) -> bool:
         """Whether any size is only known once the program runs."""

@@ -9,6 +9,7 @@ import pytest
 
 import weft
 from weft.autograd import gradcheck, gradgradcheck
+from weft.support.counters import counters
 
 Rng = np.random.Generator
 
@@ -73,8 +74,58 @@ def test_what_was_written_since_is_refused(rng: Rng) -> None:
         weft.autograd.grad(out.sum(), x, create_graph=True)
 
 
-def test_a_branch_says_what_to_do(rng: Rng) -> None:
-    x = leaf(rng, 3)
-    compiled = weft.compile(lambda x: weft.cond(x.sum() > 0, lambda: x.sin(), lambda: x.cos()))
-    with pytest.raises(RuntimeError, match="compile the whole step"):
-        weft.autograd.grad(compiled(x).sum(), x, create_graph=True)
+def test_branches_and_loops(rng: Rng) -> None:
+    n = int(rng.integers(2, 6))
+    factor = float(rng.uniform(0.5, 2))
+
+    def branch(x: weft.Tensor) -> Any:
+        return weft.cond(x.sum() > 0, lambda: x.sin() * x, lambda: (x * factor).cos())
+
+    def loop(x: weft.Tensor) -> Any:
+        start = (weft.tensor(0), x[:-1])
+        return weft.while_loop(lambda i, c: i < n, lambda i, c: (i + 1, (c * x[1:]).sin() + c), start)[1]
+
+    for sign in (1.0, -1.0):
+        x = weft.from_numpy(sign * np.abs(rng.standard_normal(n)) - sign * 0.01).requires_grad_()
+        assert gradgradcheck(weft.compile(branch), (x,))
+    assert gradgradcheck(weft.compile(loop), (leaf(rng, 3),))
+
+
+def test_sizes_found_while_it_runs(rng: Rng) -> None:
+    compiled = weft.compile(lambda x: x[x > 0].square().sin().sum())
+    for _ in range(2):
+        x = leaf(rng, int(rng.integers(5, 9)))
+        assert gradgradcheck(compiled, (x,))
+
+
+def test_every_order_runs_natively_at_every_size(rng: Rng) -> None:
+    """Orders 1 to 3 of one capture: each compiled once, whatever the sizes, and run as one program."""
+    compiled = weft.compile(lambda a, b: (a @ b).tanh().square())
+    count: list[int] = []
+    for n, m, k in ((3, 4, 5), (1, 2, 6), (7, 1, 2), tuple(int(v) for v in rng.integers(2, 9, 3))):
+        a, b = leaf(rng, n, m), leaf(rng, m, k)
+        before, calls = counters.llvm_compiles, counters.native_calls
+        out = compiled(a, b)
+        first = weft.autograd.grad(out, (a, b), weft.ones(n, k, dtype=weft.float64), create_graph=True)
+        second = weft.autograd.grad(first[0], (a, b), first[0].detach(), create_graph=True)
+        third = weft.autograd.grad(second, a, [s.detach() for s in second])
+        assert counters.native_calls - calls == 4
+        count.append(counters.llvm_compiles - before)
+        y = (a @ b).tanh().square()
+        want = weft.autograd.grad(y, (a, b), weft.ones(n, k, dtype=weft.float64), create_graph=True)
+        want = weft.autograd.grad(want[0], (a, b), want[0].detach(), create_graph=True)
+        want = weft.autograd.grad(want, a, [s.detach() for s in want])
+        np.testing.assert_allclose(third[0].numpy(), want[0].numpy(), rtol=1e-8, atol=1e-10)
+    assert count[1:] == [0, 0, 0], count
+
+
+def test_only_what_is_read_must_be_as_it_was(rng: Rng) -> None:
+    """A buffer that gradients do not read may be written between: a model with running means called twice."""
+    norm = weft.nn.BatchNorm1d(3, dtype=weft.float64)
+    net = weft.compile(weft.nn.Sequential(norm, weft.nn.Tanh()))
+    x, y = leaf(rng, 5, 3), leaf(rng, 4, 3)
+    loss = net(x).square().sum() + net(y).square().sum()
+    (g,) = weft.autograd.grad(loss, x, create_graph=True)
+    found = weft.autograd.grad(g.square().sum(), x)[0].numpy()
+    (g,) = weft.autograd.grad(norm(x).tanh().square().sum(), x, create_graph=True)
+    np.testing.assert_allclose(found, weft.autograd.grad(g.square().sum(), x)[0].numpy(), rtol=1e-8)

@@ -3,10 +3,13 @@ and the ordinary engine walks back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from weft.autograd.engine import run_between
+from weft.autograd.node import Edge
 from weft.autograd.record import gradient_edge
 from weft.compile.blocks.branches import choose
 from weft.compile.blocks.loops import Outcome, repeat
@@ -19,7 +22,7 @@ from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.passes.open_opaque import open_opaque
 from weft.support.errors import StateError
-from weft.tensor.modes import modes, no_grad
+from weft.tensor.modes import enable_grad, modes, no_grad
 from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import TensorType
 
@@ -38,24 +41,67 @@ def differentiate(graph: Graph, of: Sequence[int] = (0,), wrt: Sequence[int] | N
     for position in of:
         if not _is_differentiable(graph.results[position]):
             raise StateError(f"result {position} of @{graph.name} has no derivative: it is {graph.results[position]!r}")
+    with _on_stand_ins(graph, wanted) as (capture, results, receivers):
+        seeds = {i: aten.ones_like(results[i].detach()) for i in of}
+        found = _walk_back(results, seeds, receivers)
+        gradients = [zeros_at(capture, e) if g is None else g for e, g in zip(receivers, found, strict=True)]
+        made = capture.recorder.builder.graph(capture.tensors.operand((*results, *gradients)), graph.writes)
+    return open_opaque(made)
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """A graph with the gradients of its results behind them, for tangents that are further parameters.
+
+    tangents: positions of the results that have one, in the order of the parameters. gradients: positions of the
+    parameters that get one, in the order of the results; a parameter that no result depends on gets none.
+    start: how many nodes are the forward's.
+    """
+
+    graph: Graph
+    tangents: tuple[int, ...]
+    gradients: tuple[int, ...]
+    start: int
+
+
+def with_gradients(graph: Graph, wrt: Sequence[int]) -> Joint:
+    """The graph with gradients for the parameters `wrt`, behind its results."""
+    graph = open_opaque(graph)
+    with _on_stand_ins(graph, wrt) as (capture, results, receivers):
+        builder = capture.recorder.builder
+        start = len(builder.nodes)
+        flowing = [i for i, r in enumerate(results) if isinstance(r, Tensor) and gradient_edge(r) is not None]
+        seeds = {
+            i: capture.tensors.fresh(builder.param(capture.tensors.payload_of(results[i]).type, f"tangent{i}"))
+            for i in flowing
+        }
+        found = _walk_back(results, seeds, receivers)
+        there = [(i, g) for i, g in zip(wrt, found, strict=True) if g is not None]
+        made = builder.graph(capture.tensors.operand((*results, *(g for _, g in there))))
+    return Joint(made, tuple(flowing), tuple([i for i, _ in there]), start)
+
+
+@contextmanager
+def _on_stand_ins(graph: Graph, wrt: Sequence[int]) -> Iterator[tuple[Capture, tuple[Any, ...], list[Edge]]]:
+    """Run a graph with symbolic tensors under a capture: its results, and where the gradients of `wrt` flow."""
     capture = Capture(graph.name, graph.env)
     builder = capture.recorder.builder
     builder.track_locations = False
-    with capture.active():
+    with capture.active(), enable_grad():
         env: Env = {p: tensor_of(capture, builder.param(p.type, p.name)) for p in graph.params}
-        for i in wanted:
+        for i in wrt:
             env[graph.params[i]].requires_grad_()
         _run(capture, graph.nodes, env)
-        results = tuple([_at(env, r) for r in graph.results])
-        receivers = [gradient_edge(env[graph.params[i]]) for i in wanted]
-        seeds = [(gradient_edge(results[i]), aten.ones_like(results[i].detach())) for i in of]
-        roots = [(edge, seed) for edge, seed in seeds if edge is not None]
-        edges = [edge for edge in receivers if edge is not None]
-        with no_grad():
-            found = run_between([edge for edge, _ in roots], [seed for _, seed in roots], edges, edges)
-        gradients = [zeros_at(capture, edge) if g is None else g for edge, g in zip(edges, found, strict=True)]
-        made = builder.graph(capture.tensors.operand((*results, *gradients)), graph.writes)
-    return open_opaque(made)
+        edges = [gradient_edge(env[graph.params[i]]) for i in wrt]
+        yield capture, tuple([_at(env, r) for r in graph.results]), [e for e in edges if e is not None]
+
+
+def _walk_back(results: Sequence[Any], seeds: Mapping[int, Tensor], receivers: list[Edge]) -> tuple[Any, ...]:
+    """The gradients that arrive at the receivers when the engine starts at some results."""
+    starts = [(gradient_edge(results[i]), seed) for i, seed in seeds.items()]
+    roots = [(edge, seed) for edge, seed in starts if edge is not None]
+    with no_grad():
+        return run_between([edge for edge, _ in roots], [seed for _, seed in roots], receivers, receivers)
 
 
 def _is_differentiable(operand: Operand) -> bool:
@@ -88,7 +134,8 @@ def _results(capture: Capture, node: Node, args: tuple[Any, ...], env: Env) -> S
         return choose(capture, args[0], (true, false), where=node.where)
     if node.op is LOOP:
         return _loop(capture, node, args, env)
-    if modes.grad and node.op.is_differentiable and any(_wants_grad(a) for a in args):
+    has_formulas = node.op.is_differentiable or node.op.opens_above_autograd
+    if modes.grad and has_formulas and any(_wants_grad(a) for a in args):
         out = call(node.op, args)
         return out if isinstance(out, (tuple, list)) else (out,)
     made = capture.recorder.builder.emit_raw(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from weft.compile.program.program_io import (
     ArgumentSource,
 )
 from weft.compile.program.quick_match import quick_match
+from weft.compile.program.shape_check import shape_check
 from weft.compile.program.state_guards import StateGuards
 from weft.guards.values import MISSING, same
 from weft.support import pytree
@@ -34,7 +34,6 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dims import Expr
-from weft.types.shape_env import ShapeEnv
 
 
 class CallGuards:
@@ -221,11 +220,3 @@ def same_constant(a: Any, b: Any) -> bool:
     if isinstance(a, (int, float, str, bytes, bool, complex, dt.DType)):
         return bool(a == b) or (a != a and b != b)
     return False
-
-
-def shape_check(env: ShapeEnv) -> tuple[Callable[..., bool], tuple[str, ...]]:
-    """One Python function over the symbols that says whether every guard holds, and the symbols' names in its order."""
-    names = sorted({s for g in env.guards.values() for s in g.relation.expr.symbols() if s in env.examples})
-    tests = [f"{'' if g.answer else 'not '}({g.relation.expr} {g.relation.op} 0)" for g in env.guards.values()]
-    source = f"lambda {', '.join(names)}: {' and '.join(tests) or 'True'}"
-    return eval(source, {"max": max, "min": min}), tuple(names)  # text of our own expressions

@@ -4,13 +4,11 @@ program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-
-import numpy as np
 
 from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad, accumulator_of
@@ -21,18 +19,17 @@ from weft.compile.capture.capture import Capture
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.compile.capture.wrappers import UnwrapBackward, desugar, resugar
 from weft.compile.program.arguments import leaf_of
-from weft.compile.program.executable import Compiled, Interpreted, make_executable
-from weft.compile.program.higher_order import Retrace, stamp, written_since
+from weft.compile.program.executable import Compiled, Interpreted
+from weft.compile.program.higher_order import input_of, version_of
 from weft.compile.program.program_io import ArgumentSource, StateSource
+from weft.compile.program.tensor_program import Gradients, ProgramBackward
 from weft.ir.graph import Graph
-from weft.ops.packet import aten
 from weft.passes.partition import Halves, partition
 from weft.support import pytree
 from weft.support.errors import StateError
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.tensor.wrapper import wrapper_classes
 
 
 @dataclass(eq=False)
@@ -186,14 +183,12 @@ def _saves(node: Node) -> bool:
 
 @dataclass(eq=False)
 class JointProgram:
-    """The backward half of an entry, and how a call's tensors are tied to it."""
+    """The backward half of an entry, and how a call's tensors are tied to it. outputs: which results have a history."""
 
     record: JointRecord
-    halves: Halves
-    backward: Interpreted | Compiled
+    gradients: Gradients
     results: int
     outputs: list[int]
-    joint: Graph
 
     @classmethod
     def build(
@@ -201,12 +196,22 @@ class JointProgram:
     ) -> JointProgram:
         """Cut the joint graph and compile its backward half."""
         halves = partition(graph, results, record.tangents, record.start)
-        return cls(record, halves, make_executable(halves.backward, backend), results, outputs, graph)
+        return cls(record, Gradients(graph, results, record.tangents, halves, backend), results, outputs)
+
+    @property
+    def halves(self) -> Halves:
+        """The joint graph, cut in two."""
+        return self.gradients.halves
+
+    @property
+    def backward(self) -> Interpreted | Compiled:
+        """The program of the backward half."""
+        return self.gradients.executable
 
     @cached_property
-    def retrace(self) -> Retrace:
-        """The gradients as operators on tensors, for a backward that is differentiated again."""
-        return Retrace(self.joint, self.results, self.record.tangents)
+    def has_wrappers(self) -> bool:
+        """Whether some gradient is put together from those of its inner tensors."""
+        return any(c.kind is not None for c in self.record.spec.children)
 
     def attach(
         self, capture: Capture, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any],
@@ -222,11 +227,7 @@ class JointProgram:
         node = CompiledFunctionBackward(
             tuple(edges), self, self._saved(sources, leaves, inputs, results), {**symbols, **sizes}, sources, leaves
         )
-        for i, tensor in enumerate([made[at] for at in self.outputs]):
-            node.metadata_of_inputs.append(InputMetadata(tensor.dims, tensor.dtype))
-            state = AutogradState(False, node, i)
-            state.version = tensor._version
-            tensor._autograd = state
+        node.attach([made[at] for at in self.outputs])
 
     def _receiver(self, i: int, capture: Capture, sources: list[Any], leaves: list[Any], made: list[Any]) -> Tensor:
         """The tensor of this call that receives gradient number i."""
@@ -281,73 +282,48 @@ class SpentBackward(Node):
         raise StateError(FREED)
 
 
-class CompiledFunctionBackward(Node):
+class CompiledFunctionBackward(ProgramBackward):
     """The gradient of a compiled forward: its saved values, its tangents, one program."""
-
-    makes_gradients = True
 
     def __init__(
         self, edges: tuple[Any, ...], program: JointProgram, saved: list[Any], symbols: dict[str, int],
         sources: list[Any], leaves: list[Any],
     ) -> None:
-        super().__init__(edges)
-        self.program, self.symbols = program, symbols
-        self.saved: list[Any] | None = saved
-        self.sources, self.leaves, self.stamp = sources, leaves, stamp(sources, leaves)
+        self.program, self.sources, self.leaves = program, sources, leaves
+        self.read = [sources[i] for i in program.gradients.read if i < len(sources)]
+        super().__init__(edges, program.gradients, saved, symbols, ())
         self.freed: frozenset[int] = frozenset()  # outputs through which eager mode would refuse to go (again)
         self.last: list[int] = []  # the outputs whose gradients came in the latest run
 
-    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+    def begin(self, grads: Sequence[Any]) -> None:
         self.last = [i for i, g in enumerate(grads) if g is not None]
         if self.saved is None or not self.freed.isdisjoint(self.last):
             raise StateError(FREED)
-        gradients = self._with_history(grads) if modes.grad else self._natively(grads)
-        if wrapper_classes:
-            gradients = resugar(pytree.unflatten(gradients, self.program.record.spec))
-        reached = frozenset().union(*(self.program.record.reach[i] for i in self.last))
+
+    def reached(self, grads: Sequence[Any]) -> frozenset[int]:
+        reach = self.program.record.reach
+        return frozenset().union(*(reach[i] for i, g in enumerate(grads) if g is not None))
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        if not self.program.has_wrappers:
+            return super().apply(grads, needs)
+        self.begin(grads)
+        parts = self._again(grads) if modes.grad else self._natively(grads)
+        gradients = resugar(pytree.unflatten(parts, self.program.record.spec))
+        reached = self.reached(grads)
         return tuple([g if i in reached else None for i, g in enumerate(gradients)])
 
-    def _with_history(self, grads: tuple[Any, ...]) -> list[Tensor]:
-        """The gradients by operators on the call's own tensors, to be differentiated again."""
-        if stamp(self.sources, self.leaves) != self.stamp:
-            raise written_since()
-        tangents = [self._zeros(i) if g is None else g for i, g in enumerate(grads)]
-        return self.program.retrace.run(self.sources, self.leaves, self.symbols, tangents)
+    def primals(self) -> list[Any]:
+        super().primals()  # asks for versions
+        return [input_of(source, self.leaves, self.symbols) for source in self.read]
 
-    def _zeros(self, i: int) -> Tensor:
-        metadata = self.metadata_of_inputs[i]
-        assert metadata is not None
-        return aten.zeros(metadata.dims, dtype=metadata.dtype)  # type: ignore[no-any-return]
-
-    def _natively(self, grads: tuple[Any, ...]) -> list[Tensor]:
-        """The gradients by the compiled backward half."""
-        assert self.saved is not None
-        inputs = [self._unpack(s) for s in self.saved] + [self._tangent(g, i) for i, g in enumerate(grads)]
-        return [Tensor(_owned(r, inputs)) for r in self.program.backward.run(inputs, self.symbols)]
-
-    def _unpack(self, saved: Any) -> Any:
-        if type(saved) is not tuple:
-            return saved
-        packed, array = saved
-        packed.unpack(self)  # checks the version
-        return array
-
-    def _tangent(self, gradient: Any, i: int) -> Any:
-        metadata = self.metadata_of_inputs[i]
-        assert metadata is not None
-        if gradient is None:
-            return np.zeros(metadata.dims, metadata.dtype.numpy)
-        return np.asarray(gradient._data, order="C")  # (ascontiguousarray makes a vector of a number)
+    def versions_now(self) -> list[int]:
+        return [version_of(source, self.leaves) for source in self.read]
 
     def release(self) -> None:
         """Free what was saved, unless outputs are left whose graph no run has freed."""
         freed_with = self.program.record.freed_with
         self.freed = self.freed.union(*(freed_with[i] for i in self.last))
         if all(i in self.freed for i in range(len(freed_with))):
-            self.saved = None
+            super().release()
             self.leaves = []
-
-
-def _owned(result: Any, inputs: list[Any]) -> Any:
-    """A gradient that is a saved array or tangent itself is copied: accumulation may keep it."""
-    return result.copy() if any(result is x for x in inputs) else result

@@ -1,56 +1,92 @@
-"""A captured graph run with tensors, node by node, so that its results have histories."""
+"""A graph run with tensors, node by node, so that its results have histories: the interpreter of what no native program
+serves, branches, loops and sizes that are found on the way included."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.ir.graph import Graph, Operand, Value
+from weft.ir.graph import Block, Graph, Node, Operand, Value
 from weft.ir.opaque import ACCUMULATE, VALIDATE, plan_of_opaque
-from weft.ops.backward import Plan, apply_functional
+from weft.ir.structure import IF, LOOP
+from weft.ops.backward import flat_gradients
 from weft.ops.op import Op
+from weft.ops.packet import aten
 from weft.ops.route import call
-from weft.support.errors import StateError
+from weft.tensor.tensor import Tensor
 from weft.types import dims
 from weft.types.dims import Expr
+from weft.types.tensor_type import TensorType
 
 Results = tuple[Any, ...]
+Values = dict[Value, Any]
+Symbols = dict[str, int]
 
 
 def run_on_tensors(graph: Graph, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
-    """The graph's results for tensors and numbers in the order of its parameters.
-
-    Raises StateError for branches and loops, whose blocks have no history outside of a program.
-    """
-    values: dict[Value, Any] = dict(zip(graph.params, inputs, strict=True))
-    for node in graph.nodes:
-        if node.blocks:
-            where = f" ({node.where})" if node.where is not None else ""
-            raise StateError(
-                f"create_graph=True through a compiled forward with a branch or a loop{where}: compile the whole step, "
-                "the function that calls backward or autograd.grad, instead of the model alone"
-            )
-        results = evaluate_op(node.op, tuple([_resolved(a, values, symbols) for a in node.args]))
-        values.update(zip(node.outputs, results, strict=True))
-    return [_resolved(r, values, symbols) for r in graph.results]
+    """The graph's results for tensors and numbers in the order of its parameters."""
+    return _run(graph.block, dict(zip(graph.params, inputs, strict=True)), dict(symbols))
 
 
 def evaluate_op(op: Op, args: tuple[Any, ...]) -> Results:
     """The results of a node: opaque calls by their formulas, others as they are."""
     plan = plan_of_opaque(op)
     if plan is not None:
-        return opaque_results(plan, *args)
+        return flat_gradients(plan, *args)
     out = op.decompose(*args) if op is VALIDATE or op is ACCUMULATE else call(op, args)  # type: ignore[misc]
     return tuple(out) if type(out) in (tuple, list) else (out,)
 
 
-def opaque_results(plan: Plan, grads: Any, needs: tuple[bool, ...], packed: Any) -> Results:
-    """What an opaque call gives: one gradient for each wanted argument, one for each tensor of a list."""
-    out: list[Any] = []
-    for gradient, is_wanted in zip(apply_functional(plan, grads, needs, packed), needs, strict=True):
-        if is_wanted:
-            out.extend(gradient if type(gradient) in (tuple, list) else (gradient,))
-    return tuple(out)
+def _run(block: Block, values: Values, symbols: Symbols) -> list[Any]:
+    for node in block.nodes:
+        if node.op is IF:
+            results: Sequence[Any] = _branch(node, values, symbols)
+        elif node.op is LOOP:
+            results = _loop(node, values, symbols)
+        else:
+            results = evaluate_op(node.op, tuple([_resolved(a, values, symbols) for a in node.args]))
+        for value, result in zip(node.outputs, results, strict=True):
+            values[value] = result
+            _bind(value, result, symbols)
+    return [_resolved(r, values, symbols) for r in block.results]
+
+
+def _branch(node: Node, values: Values, symbols: Symbols) -> list[Any]:
+    return _run(node.blocks[0 if _resolved(node.args[0], values, symbols) else 1], dict(values), symbols)
+
+
+def _loop(node: Node, values: Values, symbols: Symbols) -> list[Any]:
+    """The carried values at the end, and the rows of each step stacked by its index, zeros for steps not made."""
+    (block,) = node.blocks
+    trip, going, carried, xs, reverse = (_resolved(a, values, symbols) for a in node.args)
+    steps = range(int(trip))  # 2**62 where only the condition ends it
+    rows: dict[int, list[Any]] = {}
+    for at in reversed(steps) if reverse else steps:
+        if not going:
+            break
+        given = dict(zip(block.params, (at, *carried, *(x[at] for x in xs)), strict=True))
+        going, *rest = _run(block, {**values, **given}, symbols)
+        carried, rows[at] = rest[: len(carried)], rest[len(carried) :]
+    stacked = range(len(carried), len(node.outputs))
+    return [*carried, *(_stack(node.outputs[i].tensor_type, [
+        rows[at][i - len(carried)] if at in rows else None for at in steps
+    ], symbols) for i in stacked)]
+
+
+def _stack(kind: TensorType, rows: list[Any], symbols: Symbols) -> Tensor:
+    sizes = tuple([dims.evaluate(d, symbols) if type(d) is Expr else d for d in kind.shape[1:]])
+    if not rows:
+        return aten.zeros((0, *sizes), dtype=kind.dtype)  # type: ignore[no-any-return]
+    made = [aten.zeros(sizes, dtype=kind.dtype) if r is None else r for r in rows]
+    return aten.stack(made, 0)  # type: ignore[no-any-return]
+
+
+def _bind(value: Value, result: Any, symbols: Symbols) -> None:
+    """Learn the sizes that a node has found."""
+    if isinstance(result, Tensor) and isinstance(value.type, TensorType) and value.type.dims is not None:
+        for d, n in zip(value.type.dims, result.shape, strict=True):
+            if type(d) is Expr and d.symbol_name is not None:
+                symbols.setdefault(d.symbol_name, n)
 
 
 def _resolved(operand: Operand, values: Mapping[Value, Any], symbols: Mapping[str, int]) -> Any:

@@ -1,0 +1,320 @@
+"""TensorProgram: a graph as a function of tensors. It runs natively, and what it gives has a history, whose backward
+runs natively too, at every order.
+
+The gradients of a graph are a graph (blocks/differentiate.py). Cut in two (passes/partition.py) it is what runs
+forward, with the values to save, and what runs backward. Whole, as a function of the inputs and the tangents, it is
+what a backward that is differentiated again computes: a TensorProgram itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from weft.autograd.node import InputMetadata, Node
+from weft.autograd.record import gradient_edge
+from weft.autograd.saved import FREED, SavedTensor
+from weft.compile.blocks.differentiate import Joint, with_gradients
+from weft.compile.program.executable import Compiled, Interpreted, make_executable
+from weft.compile.program.on_tensors import run_on_tensors
+from weft.compile.program.shape_check import shape_check
+from weft.ir.graph import Block, Graph, Operand, Value, values_in
+from weft.passes.dce import dce
+from weft.passes.partition import Halves, partition
+from weft.support.errors import StateError, VersionError
+from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.types.tensor_type import TensorType
+
+Symbols = Mapping[str, Any]
+ndarray = np.ndarray
+
+
+# ---- gradients
+@dataclass(eq=False)
+class Gradients:
+    """The gradients of a joint graph, whose parameters end with the tangents and whose results begin with `results` of
+    the forward's: as a program of saved values, and as a function of the inputs."""
+
+    joint: Graph
+    results: int
+    tangents: int
+    halves: Halves
+    backend: str | None = None
+
+    def __post_init__(self) -> None:
+        self.executable = make_executable(self.halves.backward, self.backend)
+        block = Block(self.joint.params, self.joint.nodes, self.joint.results[self.results :])
+        whole = dce(Graph(f"{self.joint.name}_gradients", block, self.joint.env))
+        read = {v for node in whole.walk() for v in node.reads()} | {v for r in whole.results for v in values_in(r)}
+        # which inputs (then tangents) the gradients are a function of
+        self.read = tuple([i for i, p in enumerate(whole.params) if p in read])
+        params = tuple([p for p in whole.params if p in read])
+        self._whole = Graph(whole.name, Block(params, whole.nodes, whole.results), whole.env)
+
+    @cached_property
+    def reach(self) -> tuple[frozenset[int], ...]:
+        """For each tangent, the gradients that depend on it."""
+        first = len(self.joint.params) - self.tangents
+        found: dict[Value, int] = {p: 1 << i for i, p in enumerate(self.joint.params[first:])}
+
+        def bits(values: Sequence[Value]) -> int:
+            known = 0
+            for v in values:
+                known |= found.get(v, 0)
+            return known
+
+        for node in self._whole.nodes:
+            known = bits(node.needs())
+            if known:
+                found.update(dict.fromkeys(node.outputs, known))
+        gradients = [bits(tuple(values_in(r))) for r in self._whole.results]
+        return tuple([frozenset(i for i, g in enumerate(gradients) if g >> t & 1) for t in range(self.tangents)])
+
+    @cached_property
+    def again(self) -> TensorProgram:
+        """The gradients as a function of those inputs and tangents that it reads (`read`)."""
+        return TensorProgram(self._whole, self.backend)
+
+
+class ProgramBackward(Node):
+    """The gradient of what a program gave: saved values and tangents, one program.
+
+    inputs: what the program was called with, by the places of its parameters, for a backward that is
+    differentiated again.
+    """
+
+    makes_gradients = True
+
+    def __init__(
+        self, edges: tuple[Any, ...], gradients: Gradients, saved: list[Any], symbols: Symbols, inputs: Sequence[Any]
+    ) -> None:
+        super().__init__(edges)
+        self.gradients, self.symbols = gradients, symbols
+        self.saved: list[Any] | None = saved
+        self.inputs = {i: inputs[i] for i in gradients.read if i < len(inputs)}
+        self.versions = self.versions_now()
+
+    def attach(self, outputs: Sequence[Tensor]) -> None:
+        """Make this the history of what the program gave."""
+        for i, tensor in enumerate(outputs):
+            self.metadata_of_inputs.append(InputMetadata(tensor.dims, tensor.dtype))
+            state = AutogradState(False, self, i)
+            state.version = tensor._version
+            tensor._autograd = state
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        self.begin(grads)
+        made = self._again(grads) if modes.grad else self._natively(grads)
+        reached = self.reached(grads)
+        return tuple([g if i in reached else None for i, g in enumerate(made)])
+
+    def begin(self, grads: Sequence[Any]) -> None:
+        """A run begins, with gradients for some of the results (None for others). Raises StateError once it was freed.
+        """
+        if self.saved is None:
+            raise StateError(FREED)
+
+    def reached(self, grads: Sequence[Any]) -> frozenset[int]:
+        """Which gradients there are, for those of the results that are there."""
+        reach = self.gradients.reach
+        return frozenset().union(*(reach[i] for i, g in enumerate(grads) if g is not None))
+
+    @property
+    def is_freed(self) -> bool:
+        return self.saved is None
+
+    def release(self) -> None:
+        """Free what was saved."""
+        self.saved = None
+        self.inputs = {}
+
+    # ---- natively
+    def _natively(self, grads: Sequence[Any]) -> list[Tensor]:
+        tangents = [self._zeros(i) if g is None else array_of(g) for i, g in enumerate(grads)]
+        arrays = [*self.arrays(), *tangents]
+        return [Tensor(r) for r in owned(self.gradients.executable.run(arrays, self.symbols), arrays)]
+
+    def arrays(self) -> list[Any]:
+        """What was saved, as the backward program takes it. Raises VersionError for what was written since."""
+        assert self.saved is not None
+        return [self._unpack(s) for s in self.saved]
+
+    def _unpack(self, saved: Any) -> Any:
+        if type(saved) is not tuple:
+            return saved
+        packed, array = saved
+        packed.unpack(self)  # checks the version
+        return array
+
+    def _zeros(self, i: int) -> Any:
+        metadata = self.metadata_of_inputs[i]
+        assert metadata is not None
+        return np.zeros(metadata.dims, metadata.dtype.numpy)
+
+    # ---- with a history
+    def _again(self, grads: Sequence[Any]) -> list[Any]:
+        """The gradients as a function of the inputs, to be differentiated again."""
+        count = len(self.gradients.joint.params) - self.gradients.tangents
+        tangents = [i - count for i in self.gradients.read if i >= count]
+        given = [Tensor(self._zeros(i)) if grads[i] is None else grads[i] for i in tangents]
+        return self.gradients.again([*self.primals(), *given], self.symbols)
+
+    def primals(self) -> list[Any]:
+        """The inputs that the gradients are a function of. Raises VersionError for those that were written since."""
+        if self.versions_now() != self.versions:
+            raise VersionError(
+                "one of the variables needed for gradient computation has been modified by an inplace operation: a "
+                "tensor that a compiled function read was written before its backward ran with create_graph=True"
+            )
+        return list(self.inputs.values())
+
+    def versions_now(self) -> list[int]:
+        """How often each of the inputs was written."""
+        return [0 if not isinstance(x, Tensor) or x._storage is None else x._version for x in self.inputs.values()]
+
+
+# ---- programs
+class TensorProgram:
+    """A graph that is called with tensors (and numbers) for its parameters, row-major or not, and the values of its
+    symbols, which must be such as its guards ask for."""
+
+    def __init__(self, graph: Graph, backend: str | None = None) -> None:
+        self.graph, self.backend = graph, backend
+        self.differentiable = [i for i, p in enumerate(graph.params) if _has_gradient(p.type)]
+        # by the parameters that want a gradient; sizes that none of its programs serves make another
+        self.found: dict[tuple[int, ...], list[_Plain]] = {}
+
+    def __call__(self, inputs: list[Any], symbols: Symbols) -> list[Any]:
+        """The results. They have a history where grad mode is on and an input wants a gradient."""
+        if modes.special is not None or not all([is_dense(x) for x in inputs]):
+            return run_on_tensors(self.graph, inputs, symbols)
+        wrt = tuple([i for i in self.differentiable if inputs[i].requires_grad]) if modes.grad else ()
+        known = self.found.setdefault(wrt, [])
+        for program in known:
+            if program.check(*[symbols[name] for name in program.names]):
+                return program(inputs, symbols)
+        known.insert(0, self._make(wrt, symbols))
+        return known[0](inputs, symbols)
+
+    def stages(self) -> dict[str, Any]:
+        """The latest program at each stage of the compiler."""
+        return next(reversed(self.found.values()))[0].stages()
+
+    def _make(self, wrt: tuple[int, ...], symbols: Symbols) -> _Plain:
+        graph = Graph(self.graph.name, self.graph.block, self.graph.env.at(symbols))
+        joint = with_gradients(graph, wrt) if wrt and not graph.env.has_unbacked else None
+        if graph.env.has_unbacked:
+            return _Interpreted(graph, *shape_check(graph.env))
+        if joint is None:
+            executable = make_executable(graph, self.backend)
+            return _Native(graph, *shape_check(graph.env), executable)
+        results = len(graph.results)
+        halves = partition(joint.graph, results, len(joint.tangents), joint.start)
+        executable = make_executable(halves.forward, self.backend)
+        gradients = Gradients(joint.graph, results, len(joint.tangents), halves, self.backend)
+        return _Recorded(graph, *shape_check(graph.env), executable, joint, gradients)
+
+
+@dataclass(eq=False)
+class _Plain:
+    """A program for inputs some of which want gradients. check: whether it serves the values of the symbols `names`."""
+
+    graph: Graph
+    check: Callable[..., bool]
+    names: tuple[str, ...]
+
+    def __call__(self, inputs: list[Any], symbols: Symbols) -> list[Any]:
+        raise NotImplementedError
+
+    def stages(self) -> dict[str, Any]:
+        """Each stage by name."""
+        return {"captured": self.graph}
+
+
+class _Interpreted(_Plain):
+    """Sizes that are found while it runs: node by node."""
+
+    def __call__(self, inputs: list[Any], symbols: Symbols) -> list[Any]:
+        return run_on_tensors(self.graph, inputs, symbols)
+
+
+@dataclass(eq=False)
+class _Native(_Plain):
+    executable: Interpreted | Compiled
+
+    def __call__(self, inputs: list[Any], symbols: Symbols) -> list[Any]:
+        return [_tensor(r) for r in self._run(inputs, [array_of(x) for x in inputs], symbols)]
+
+    def _run(self, inputs: list[Any], arrays: list[Any], symbols: Symbols) -> list[Any]:
+        return owned(self.executable.run(arrays, symbols), arrays)
+
+    def stages(self) -> dict[str, Any]:
+        """Each stage by name."""
+        return self.executable.stages()
+
+
+@dataclass(eq=False)
+class _Recorded(_Native):
+    """A program whose results have a history."""
+
+    joint: Joint
+    gradients: Gradients
+
+    def __call__(self, inputs: list[Any], symbols: Symbols) -> list[Any]:
+        arrays = [array_of(x) for x in inputs]
+        made = self._run(inputs, arrays, symbols)
+        count = self.gradients.results
+        results, extra = [_tensor(r) for r in made[:count]], iter(made[count:])
+        saved = [
+            next(extra) if place is None else (SavedTensor(inputs[place]), arrays[place])
+            if isinstance(inputs[place], Tensor) else arrays[place]
+            for place in self._places
+        ]
+        edges = tuple([gradient_edge(inputs[i]) for i in self.joint.gradients])
+        node = ProgramBackward(edges, self.gradients, saved, symbols, inputs)
+        node.attach([results[i] for i in self.joint.tangents])
+        return results
+
+    @cached_property
+    def _places(self) -> list[int | None]:
+        """For each saved value which input it is."""
+        places = {v: i for i, v in enumerate(self.gradients.halves.forward.params)}
+        return [places.get(v) for v in self.gradients.halves.saved]
+
+
+def _has_gradient(kind: Any) -> bool:
+    return isinstance(kind, TensorType) and kind.dtype is not None and kind.dtype.is_differentiable
+
+
+def _tensor(result: Operand) -> Any:
+    return Tensor(result) if isinstance(result, ndarray) else result
+
+
+def is_dense(value: Any) -> bool:
+    """Whether a value has bytes that a program can take."""
+    return not isinstance(value, Tensor) or type(value._data) is ndarray
+
+
+def array_of(value: Any) -> Any:
+    """A tensor's bytes in row-major order; numbers as they are."""
+    if not isinstance(value, Tensor):
+        return value
+    return np.asarray(value._data, order="C")  # (ascontiguousarray makes a vector of a number)
+
+
+def owned(results: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    """Results that are memory of an input or of an earlier result are copied: their readers may keep them."""
+    taken = {id(x) for x in inputs}
+    out = []
+    for r in results:
+        if isinstance(r, ndarray):
+            r = r.copy() if id(r) in taken else r
+            taken.add(id(r))
+        out.append(r)
+    return out
