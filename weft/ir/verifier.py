@@ -38,6 +38,7 @@ from weft.types.tensor_type import (
     NONE,
     STR,
     TENSOR,
+    ListType,
     SimpleType,
     TensorType,
     Type,
@@ -173,6 +174,8 @@ class _Verifier:
         declared = declared_types(node.op, len(node.outputs))
         if not node.op.host and declared == tuple(v.type for v in node.outputs):
             return declared  # it says no more than the schema does
+        if not node.op.host and (_has_no_rule(node) or any(map(_is_vague, node.inputs()))):
+            return tuple(v.type for v in node.outputs)  # an analysis knew more than a type rule can tell
         try:
             return self.builder.infer(node.op, node.args)
         except WeftError as error:
@@ -305,6 +308,17 @@ def _check_truth(node: Node, operand: Operand) -> None:
     kind = type_of_immediate(operand)
     if kind is not BOOL and not (isinstance(kind, TensorType) and kind.dims == ()):
         raise _Broken(f"{node.op.name}: a condition is {kind}, should be bool or a 0-dim tensor", node)
+
+
+def _has_no_rule(node: Node) -> bool:
+    """Whether an operator is opened instead, or its results are one list here and several in its rule."""
+    is_list = len(node.outputs) == 1 and isinstance(node.outputs[0].type, ListType)
+    return is_list or (node.op.type is None and node.op.view is None)
+
+
+def _is_vague(value: Value) -> bool:
+    """Whether a type rule cannot ask a value for its sizes, or for the number that it is."""
+    return not value.type.is_complete if isinstance(value.type, TensorType) else value.type is INT
 
 
 def _is_container(operand: Operand) -> bool:

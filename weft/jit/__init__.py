@@ -15,6 +15,7 @@ from weft.jit.matching import OperatorSet, schemas
 from weft.jit.module import RecursiveScriptModule, ScriptMethod, ScriptModule, script_method
 from weft.jit.script import script
 from weft.jit.serialization import load, save
+from weft.jit.shape_analysis import shape_analysis
 from weft.jit.symbol import Symbol
 from weft.jit.trace import trace
 from weft.jit.tracing import TracerWarning
@@ -43,6 +44,7 @@ __all__ = [
     "schemas",
     "script",
     "script_method",
+    "shape_analysis",
     "trace",
     "unused",
 ]

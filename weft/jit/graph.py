@@ -236,6 +236,10 @@ class Graph:
         """Every node of a kind (`aten::relu`); with recurse=False those of the top block."""
         return [n for n in (self.walk() if recurse else self.nodes()) if n.kind() == kind]
 
+    def replace(self, shown: core.Graph) -> None:
+        """Show another graph from here on: what an analysis or a pass made of this one."""
+        self._ir, self._known_names = shown, None
+
     def copy(self) -> Graph:
         """An equal graph of nodes of its own."""
         return Graph(clone(self._ir), self._program)

@@ -130,6 +130,8 @@ class Op:
         host: it works on Python's values (numbers, texts, containers, Tensors as they are): its kernel is called with
             them as it stands, without a walk. Its type rule gets types in place of graph values, of whatever kind;
             immediates stand for themselves.
+        observes: of an entry with the effect "io" that only looks at what others may write: what is left of its effect
+            where nobody writes, "pure" or "raises".
         specialize: numbers whose value decides what is computed: for each argument's name for which values that is so,
             `{"ord": lambda ord: ord in (0, 1, 2)}`. While a function is captured, such a number is a guard instead of
             an input. For any other value the rules get what is no Python number, and may not ask for its value.
@@ -172,6 +174,7 @@ class Op:
     view_if_captured: bool = False
     writes: Op | None = None
     host: bool = False
+    observes: str = ""
     specialize: Mapping[str, Callable[[Any], bool]] | None = None
     how: str = field(init=False)
     name: str = field(init=False)

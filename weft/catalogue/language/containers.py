@@ -49,12 +49,12 @@ def _dict_type(keys: Any, values: Any, type: str) -> Type:
 
 language(
     "prim::ListConstruct", 'elements, type=""', "A new list. `type` is its type, where the elements alone do not tell.",
-    lambda elements, type: list(elements), rule=_list_type, effect=ORDERED,
+    lambda elements, type: list(elements), rule=_list_type, effect=ORDERED, observes="pure",
 )
 language(
     "prim::DictConstruct", 'keys, values, type=""',
     "A new dict. `type` is its type, where the elements alone do not tell.",
-    lambda keys, values, type: dict(zip(keys, values, strict=True)), rule=_dict_type, effect=ORDERED,
+    lambda keys, values, type: dict(zip(keys, values, strict=True)), rule=_dict_type, effect=ORDERED, observes="pure",
 )
 
 
@@ -80,67 +80,67 @@ def _has_length(items: Any) -> Type | None:
 
 language(
     "prim::ListUnpack", "self, count", "The elements of a list that must have so many. Raises ValueError.", _unpacked,
-    rule=_unpacked_types, effect=ORDERED, several=True,
+    rule=_unpacked_types, effect=ORDERED, several=True, observes="raises",
 )
 language(
     "prim::len", "self", "How many elements there are; of a tensor, how many rows.", len, rule=_has_length,
-    effect=ORDERED,
+    effect=ORDERED, observes="pure",
 )
 language(
     "prim::getitem", "self, index", "An element. Raises IndexError or KeyError.", lambda self, index: self[index],
-    "T[], int -> T", "Dict(K, V), K -> V", "str, int -> str", effect=ORDERED,
+    "T[], int -> T", "Dict(K, V), K -> V", "str, int -> str", effect=ORDERED, observes="raises",
 )
 language(
     "prim::slice", "self, start, stop, step", "A new list or text of some elements.", lambda self, a, b, c: self[a:b:c],
-    "T[], int?, int?, int? -> T[]", "str, int?, int?, int? -> str", effect=ORDERED,
+    "T[], int?, int?, int? -> T[]", "str, int?, int?, int? -> str", effect=ORDERED, observes="raises",
 )
 language(
     "prim::contains", "self, item", "Whether there is such an element.", lambda self, item: item in self,
     "T[], T -> bool", "Dict(K, V), K -> bool", "str, str -> bool",
-    rule=lambda items, item: BOOL if isinstance(type_of(items), TupleType) else None, effect=ORDERED,
+    rule=lambda items, item: BOOL if isinstance(type_of(items), TupleType) else None, effect=ORDERED, observes="pure",
 )
 language(
     "prim::index", "self, item, start=None", "Where an element is. Raises ValueError.",
     lambda self, item, start: self.index(item) if start is None else self.index(item, start), "T[], T, int? -> int",
-    "str, str, int? -> int", effect=ORDERED,
+    "str, str, int? -> int", effect=ORDERED, observes="raises",
 )
 language(
     "prim::count", "self, item", "How often an element is there.", lambda self, item: self.count(item), "T[], T -> int",
-    "str, str -> int", effect=ORDERED,
+    "str, str -> int", effect=ORDERED, observes="pure",
 )
 language(
     "prim::copy", "self", "A new list or dict of the same elements.", copy.copy, "T[] -> T[]",
-    "Dict(K, V) -> Dict(K, V)", effect=ORDERED,
+    "Dict(K, V) -> Dict(K, V)", effect=ORDERED, observes="pure",
 )
 language(
     "prim::sorted", "self, reverse=False", "A new list, in order.", lambda self, reverse: sorted(self, reverse=reverse),
     "int[], bool -> int[]", "float[], bool -> float[]", "str[], bool -> str[]", "bool[], bool -> bool[]",
-    "List((T, K)), bool -> List((T, K))", effect=ORDERED,
+    "List((T, K)), bool -> List((T, K))", effect=ORDERED, observes="pure",
 )
 language(
     "prim::reversed", "self", "A new list, the last element first.", lambda self: list(self)[::-1], "T[] -> T[]",
-    effect=ORDERED,
+    effect=ORDERED, observes="pure",
 )
 language(
     "prim::keys", "self", "The keys, in the order in which they came.", lambda self: list(self), "Dict(K, V) -> K[]",
-    effect=ORDERED,
+    effect=ORDERED, observes="pure",
 )
 language(
     "prim::values", "self", "The values, in the order of their keys.", lambda self: list(self.values()),
-    "Dict(K, V) -> V[]", effect=ORDERED,
+    "Dict(K, V) -> V[]", effect=ORDERED, observes="pure",
 )
 language(
     "prim::items", "self", "Keys with values.", lambda self: list(self.items()), "Dict(K, V) -> List((K, V))",
-    effect=ORDERED,
+    effect=ORDERED, observes="pure",
 )
 language(
     "prim::get", "self, key", "The value of a key, or None.", lambda self, key: self.get(key), "Dict(K, V), K -> V?",
-    effect=ORDERED,
+    effect=ORDERED, observes="pure",
 )
 language(
     "prim::get_or", "self, key, default", "The value of a key, or a default.",
     lambda self, key, default: self.get(key, default), "Dict(K, V), K, V -> V", "Dict(K, V), K, None -> V?",
-    effect=ORDERED,
+    effect=ORDERED, observes="pure",
 )
 
 

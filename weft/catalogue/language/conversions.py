@@ -48,9 +48,9 @@ def _has_truth(a: Any) -> Type | None:
 
 language(
     "prim::bool", "a", "Whether a value counts as true. Raises for a tensor with several elements.", bool,
-    "Tensor -> bool", rule=_has_truth, effect=ORDERED,
+    "Tensor -> bool", rule=_has_truth, effect=ORDERED, observes="raises",
 )
-language("prim::str", "a", "A value as text.", str, "Any -> str", effect=ORDERED)
+language("prim::str", "a", "A value as text.", str, "Any -> str", effect=ORDERED, observes="pure")
 language(
     "prim::ord", "text", "The number of a character. Raises TypeError for a text of another length.", ord, "str -> int",
     effect="raises",
@@ -70,11 +70,11 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {"r": repr, "s": str, "a": ascii
 
 language(
     "prim::format_value", 'value, spec="", conversion=""', "A value within an f-string, by its specification.",
-    _format_value, "Any, str, str -> str", effect=ORDERED,
+    _format_value, "Any, str, str -> str", effect=ORDERED, observes="raises",
 )
 language(
     "prim::list", "a", "A new list of the elements.", list, "T[] -> T[]", "str -> str[]", "Dict(K, V) -> K[]",
-    rule=lambda a: _elements(type_of(a)), effect=ORDERED,
+    rule=lambda a: _elements(type_of(a)), effect=ORDERED, observes="pure",
 )
 
 

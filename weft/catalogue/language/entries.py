@@ -25,12 +25,12 @@ def type_of(seen: Any) -> Type:
 
 def language(
     name: str, arguments: str, doc: str, kernel: Callable[..., Any], *signatures: str, rule: TypeRule | None = None,
-    effect: str = "pure", several: bool = False,
+    effect: str = "pure", several: bool = False, observes: str = "",
 ) -> Op:
     """An entry on Python values. `arguments` are names with defaults; `rule` gives the result's type
     where the signatures do not.
 
-    several: each element of what the kernel gives is a result of its own.
+    several: each element of what the kernel gives is a result of its own. observes: see Op.
     """
     parsed = tuple(map(signature, signatures))
     written = ", ".join(f"Object {a}" for a in arguments.split(", ") if a)
@@ -47,6 +47,7 @@ def language(
         effect=effect,
         public=(),
         host=True,
+        observes=observes,
     )
     SIGNATURES[made] = parsed
     return made

@@ -51,12 +51,12 @@ def _tuples_joined(a: Any, b: Any) -> Type | None:
 
 language(
     "prim::add", "a, b", "The sum; texts, lists and tuples are joined.", _wrapping(operator.add), *_NUMBERS,
-    "str, str -> str", "T[], T[] -> T[]", rule=_tuples_joined, effect=ORDERED,
+    "str, str -> str", "T[], T[] -> T[]", rule=_tuples_joined, effect=ORDERED, observes="pure",
 )
 language("prim::sub", "a, b", "The difference.", _wrapping(operator.sub), *_NUMBERS)
 language(
     "prim::mul", "a, b", "The product; texts and lists are repeated.", _wrapping(operator.mul), *_NUMBERS,
-    "str, int -> str", "int, str -> str", "T[], int -> T[]", "int, T[] -> T[]", effect=ORDERED,
+    "str, int -> str", "int, str -> str", "T[], int -> T[]", "int, T[] -> T[]", effect=ORDERED, observes="pure",
 )
 language(
     "prim::truediv", "a, b", "The quotient, never an integer. Raises ZeroDivisionError.", operator.truediv,
@@ -153,9 +153,9 @@ for _name, _doc, _function in (
     ("lt", "Whether a is less than b.", operator.lt), ("le", "Whether a is at most b.", operator.le),
     ("gt", "Whether a is greater than b.", operator.gt), ("ge", "Whether a is at least b.", operator.ge),
 ):
-    language(f"prim::{_name}", "a, b", _doc, _function, rule=_compared, effect=ORDERED)
-language("prim::eq", "a, b", "Whether two values are equal.", operator.eq, rule=_equal, effect=ORDERED)
-language("prim::ne", "a, b", "Whether two values differ.", operator.ne, rule=_equal, effect=ORDERED)
+    language(f"prim::{_name}", "a, b", _doc, _function, rule=_compared, effect=ORDERED, observes="pure")
+language("prim::eq", "a, b", "Whether two values are equal.", operator.eq, rule=_equal, effect=ORDERED, observes="pure")
+language("prim::ne", "a, b", "Whether two values differ.", operator.ne, rule=_equal, effect=ORDERED, observes="pure")
 language("prim::is_", "a, b", "Whether two names stand for one object (None, say).", operator.is_, "Any, Any -> bool")
 language("prim::is_not", "a, b", "Whether two names stand for two objects.", operator.is_not, "Any, Any -> bool")
 language("prim::not_", "a", "Whether a condition does not hold.", operator.not_, "bool -> bool")
@@ -171,11 +171,11 @@ language("prim::min", "a, b", "The lesser of two.", min, *_EXTREMA)
 language("prim::max", "a, b", "The greater of two.", max, *_EXTREMA)
 language(
     "prim::min_of", "values", "The least element. Raises ValueError where there is none.", min, "T[] -> T",
-    effect=ORDERED,
+    effect=ORDERED, observes="raises",
 )
 language(
     "prim::max_of", "values", "The greatest element. Raises ValueError where there is none.", max, "T[] -> T",
-    effect=ORDERED,
+    effect=ORDERED, observes="raises",
 )
 
 
@@ -193,10 +193,10 @@ def _sum_type(values: Any, start: Any) -> Type | None:
 
 language(
     "prim::sum", "values, start=0", "The sum of the elements.", _total, "float[], float -> float", rule=_sum_type,
-    effect=ORDERED,
+    effect=ORDERED, observes="pure",
 )
-language("prim::any", "values", "Whether any element is true.", any, "T[] -> bool", effect=ORDERED)
-language("prim::all", "values", "Whether every element is true.", all, "T[] -> bool", effect=ORDERED)
+language("prim::any", "values", "Whether any element is true.", any, "T[] -> bool", effect=ORDERED, observes="pure")
+language("prim::all", "values", "Whether every element is true.", all, "T[] -> bool", effect=ORDERED, observes="pure")
 language(
     "prim::round", "number, ndigits=None", "The nearest integer (ties to even), or number of so many digits.",
     lambda number, ndigits: wrap(round(number) if ndigits is None else round(number, ndigits)), "float, None -> int",

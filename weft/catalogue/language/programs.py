@@ -52,7 +52,10 @@ for _name, _arguments, _doc in (
     ),
     ("CallMethod", "self, name, args, type", "Calls a method of a Module of the program."),
 ):
-    language(f"prim::{_name}", _arguments, _doc, _is_run_by_an_interpreter, rule=_of_given_type, effect=ORDERED)
+    language(
+        f"prim::{_name}", _arguments, _doc, _is_run_by_an_interpreter, rule=_of_given_type, effect=ORDERED,
+        observes="pure" if _name == "GetAttr" else "",
+    )
 language("prim::set_grad_enabled", "mode", "Whether history is recorded from here on; gives back whether it was.",
          _is_run_by_an_interpreter, "bool -> bool", effect=ORDERED)
 language(

@@ -11,9 +11,12 @@ from weft.types import tensor_type as tt
 from weft.types.tensor_type import Type, list_of, optional
 
 
-def _ask(schema: str, doc: str, kernel: Callable[..., Any], kind: Type, effect: str = "pure") -> Op:
+def _ask(
+    schema: str, doc: str, kernel: Callable[..., Any], kind: Type, effect: str = "pure", observes: str = "",
+) -> Op:
     return define(
-        schema, doc, type=lambda *seen: kind, kernel=kernel, vjp=NOT_DIFFERENTIABLE, effect=effect, public=(), host=True
+        schema, doc, type=lambda *seen: kind, kernel=kernel, vjp=NOT_DIFFERENTIABLE, effect=effect, public=(),
+        host=True, observes=observes,
     )
 
 
@@ -48,31 +51,34 @@ _ask(
 )
 _ask(
     "aten::item(Tensor self) -> Scalar", "The only element, as a number. Raises RuntimeError if there are several.",
-    lambda x: x.item(), tt.NUMBER, ORDERED,
+    lambda x: x.item(), tt.NUMBER, ORDERED, observes="raises",
 )
 _ask(
     "aten::tolist(Tensor self) -> Object", "The elements, as nested lists of numbers.", lambda x: x.tolist(), tt.ANY,
-    ORDERED,
+    ORDERED, observes="pure",
 )
 _ask("prim::dtype(Tensor self) -> ScalarType", "The dtype.", lambda x: x.dtype, tt.DTYPE)
 _ask("prim::device(Tensor self) -> Device", "The device.", lambda x: x.device, tt.DEVICE)
 _ask("prim::layout(Tensor self) -> Layout", "The layout.", lambda x: x.layout, tt.LAYOUT)
 _ask(
     "prim::requires_grad(Tensor self) -> bool", "Whether gradients flow to it.", lambda x: x.requires_grad, tt.BOOL,
-    ORDERED,
+    ORDERED, observes="pure",
 )
-_ask("prim::is_leaf(Tensor self) -> bool", "Whether nothing computed it.", lambda x: x.is_leaf, tt.BOOL, ORDERED)
+_ask(
+    "prim::is_leaf(Tensor self) -> bool", "Whether nothing computed it.", lambda x: x.is_leaf, tt.BOOL, ORDERED,
+    observes="pure",
+)
 _ask(
     "prim::grad(Tensor self) -> Tensor?", "The gradient that has been collected, or None.", lambda x: x.grad,
-    optional(tt.TENSOR), ORDERED,
+    optional(tt.TENSOR), ORDERED, observes="pure",
 )
 _ask(
     "prim::data(Tensor self) -> Tensor", "The tensor without its history, on the same memory.", lambda x: x.data,
-    tt.TENSOR, ORDERED,
+    tt.TENSOR, ORDERED, observes="pure",
 )
 _ask(
     "aten::detach(Tensor self) -> Tensor", "The tensor without its history, on the same memory.", lambda x: x.detach(),
-    tt.TENSOR, ORDERED,
+    tt.TENSOR, ORDERED, observes="pure",
 )
 _ask(
     "aten::requires_grad_(Tensor self, bool requires_grad=True) -> Tensor",
@@ -80,9 +86,9 @@ _ask(
 )
 _ask(
     "aten::contiguous(Tensor self) -> Tensor", "The tensor, copied if it does not lie row-major.",
-    lambda x: x.contiguous(), tt.TENSOR, ORDERED,
+    lambda x: x.contiguous(), tt.TENSOR, ORDERED, observes="pure",
 )
-_ask("aten::cpu(Tensor self) -> Tensor", "The tensor itself.", lambda x: x.cpu(), tt.TENSOR, ORDERED)
+_ask("aten::cpu(Tensor self) -> Tensor", "The tensor itself.", lambda x: x.cpu(), tt.TENSOR, ORDERED, observes="pure")
 _ask(
     "aten::backward(Tensor self, Tensor? gradient=None, bool retain_graph=False) -> ()",
     "Collects gradients in the leaves.",
@@ -94,10 +100,12 @@ _ask(
 _ask(
     "prim::make_slice(Object start, Object stop, Object step) -> Object", "A slice, as part of an index.", slice, tt.ANY
 )
-_ask(
+define(
     "prim::tensor_getitem(Tensor self, Object index) -> Tensor",
     "`self[index]`, by numbers, slices, None, `...`, lists and tensors. Raises IndexError.",
-    lambda x, index: x[_index(index)], tt.TENSOR, ORDERED,
+    type=lambda x, index: tt.tensor_type(x.dtype, None, x.device) if isinstance(x, tt.TensorType) else tt.TENSOR,
+    kernel=lambda x, index: x[_index(index)], vjp=NOT_DIFFERENTIABLE, effect=ORDERED, public=(), host=True,
+    observes="raises",
 )
 _ask(
     "prim::tensor_setitem(Tensor self, Object index, Object value) -> ()", "`self[index] = value`. Raises IndexError.",

@@ -18,9 +18,12 @@ def _method(name: str) -> Callable[..., Any]:
     return kernel
 
 
-def _text(names: str, arguments: str, signature: str, effect: str = "pure") -> None:
+def _text(names: str, arguments: str, signature: str, effect: str = "pure", observes: str = "") -> None:
     for name in names.split():
-        language(f"prim::{name}", arguments, f"Python's str.{name}.", _method(name), signature, effect=effect)
+        language(
+            f"prim::{name}", arguments, f"Python's str.{name}.", _method(name), signature, effect=effect,
+            observes=observes,
+        )
 
 
 _text("upper lower capitalize title swapcase casefold", "self", "str -> str")
@@ -40,7 +43,7 @@ _text("zfill", "self, width", "str, int -> str")
 _text("expandtabs", "self, tabsize=8", "str, int -> str")
 _text("partition rpartition", "self, sep", "str, str -> (str, str, str)", "raises")
 _text("removeprefix removesuffix", "self, affix", "str, str -> str")
-_text("join", "self, parts", "str, str[] -> str", ORDERED)
+_text("join", "self, parts", "str, str[] -> str", ORDERED, observes="pure")
 
 # Without a separator, any run of blanks separates.
 language(
@@ -56,5 +59,5 @@ def _format(text: str, values: tuple[Any, ...], names: tuple[str, ...]) -> str:
 
 language(
     "prim::format", "self, values=[], names=[]", "Python's str.format; the last values have the names.", _format,
-    rule=lambda text, values, names: STR, effect=ORDERED,
+    rule=lambda text, values, names: STR, effect=ORDERED, observes="raises",
 )

@@ -1,0 +1,216 @@
+"""shapes: dtype, rank and sizes of every tensor of a program, for arguments of given types.
+
+Branches are joined, loops are gone through until nothing changes: a carried value is known as far as it is the same in
+every step. Each round can only lose knowledge, so that there are few. Containers that can be written to say nothing of
+their elements, and where a node can give a tensor other sizes in place, sizes are not told at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
+from weft.ir.kinds import type_of_immediate
+from weft.ir.structure import IF, LOOP
+from weft.passes.scripted.result_types import Known, forgotten, result_types
+from weft.types.tensor_type import (
+    INT,
+    DictType,
+    ListType,
+    OptionalType,
+    TensorType,
+    TupleType,
+    Type,
+    optional,
+    tensor_type,
+    tuple_of,
+    unify,
+)
+
+Poisons = Callable[[Node], bool]
+
+
+def propagate_shapes(graph: Graph, types: Sequence[Type], poisons: Poisons = lambda node: False) -> Graph:
+    """The graph, with the types that its values have for parameters of these types.
+
+    poisons: whether a node may give tensors other sizes in place, besides those that the catalogue knows of.
+    """
+    known: Known = dict(zip(graph.params, types, strict=True))
+    if any(poisons(n) or _changes_sizes(n) for n in graph.walk()):
+        known = {p: _without_sizes(t) for p, t in known.items()}
+        look = _Look(_readers(graph), keeps_sizes=False)
+    else:
+        look = _Look(_readers(graph), keeps_sizes=True)
+    look.block(graph.block, known)
+    return _annotated(graph, known)
+
+
+def _changes_sizes(node: Node) -> bool:
+    """Whether a node writes views (`x.t_()`), or an attribute of a tensor (`x.data = y`)."""
+    if node.op.writes is not None:
+        return node.op.writes.view is not None
+    return node.op.host and node.op.base == "SetAttr" and isinstance(_type_of(node.args[0]), TensorType)
+
+
+def _type_of(operand: Operand) -> Type:
+    return type_of_immediate(operand)
+
+
+class _Look:
+    """One look at the program's blocks."""
+
+    def __init__(self, readers: dict[Value, list[Node | None]], keeps_sizes: bool) -> None:
+        self.readers, self.keeps_sizes = readers, keeps_sizes
+        self.numbers: dict[Value, int] = {}
+
+    def block(self, block: Block, known: Known) -> None:
+        """Learn the types of what a block computes."""
+        for node in block.nodes:
+            if node.op is IF:
+                self._if(node, known)
+            elif node.op is LOOP:
+                self._loop(node, known)
+            else:
+                self._node(node, known)
+
+    def _node(self, node: Node, known: Known) -> None:
+        for value, kind in zip(node.outputs, self._results(node, known), strict=True):
+            known[value] = self._kept(value, kind)
+        number = self._number(node, known)
+        for value in node.outputs:
+            self.numbers.pop(value, None)
+        if number is not None:
+            self.numbers[node.output] = number
+
+    def _results(self, node: Node, known: Known) -> tuple[Type, ...]:
+        if node.op.writes is not None:  # the first argument, whose dtype and sizes stay
+            return (_operand_type(node.args[0], known),) * len(node.outputs)
+        return result_types(node, known, self.numbers)
+
+    def _kept(self, value: Value, kind: Type) -> Type:
+        """What may be said of a value: of a list that nobody writes to, also what is in it."""
+        if isinstance(kind, (ListType, DictType)) and not self._is_only_read(value):
+            return forgotten(kind)
+        return kind if self.keeps_sizes else _without_sizes(kind)
+
+    def _is_only_read(self, value: Value) -> bool:
+        return all(n is not None and (not n.op.host or n.op.observes) for n in self.readers.get(value, ()))
+
+    def _number(self, node: Node, known: Known) -> int | None:
+        """The integer that a node results in, if it is known."""
+        if not node.op.host or len(node.outputs) != 1 or node.output.type is not INT or node.op.kernel is None:
+            return None
+        args = [self._value(a, known) for a in node.args]
+        if any(a is _NOTHING for a in args):
+            return None
+        try:
+            found = node.op.kernel(*args)
+        except Exception:  # the program will raise it
+            return None
+        return found if type(found) is int else None
+
+    def _value(self, operand: Operand, known: Known) -> Any:
+        """An operand as a kernel takes it: a number, or what tells a tensor's sizes."""
+        if not isinstance(operand, Value):
+            return _NOTHING if next(values_in(operand), None) is not None else operand
+        if operand in self.numbers:
+            return self.numbers[operand]
+        kind = known.get(operand, operand.type)
+        if isinstance(kind, TensorType) and kind.is_complete:
+            return SimpleNamespace(shape=kind.shape, ndim=kind.ndim, numel=lambda: kind.numel)
+        return _NOTHING
+
+    # ---- control flow
+    def _if(self, node: Node, known: Known) -> None:
+        for block in node.blocks:
+            self.block(block, known)
+        for i, value in enumerate(node.outputs):
+            first, second = (_operand_type(b.results[i], known) for b in node.blocks)
+            known[value] = self._kept(value, unify(first, second))
+
+    def _loop(self, node: Node, known: Known) -> None:
+        _, _, carried, xs, _ = node.args
+        (block,) = node.blocks
+        index, *params = block.params
+        known[index] = index.type
+        types = [_operand_type(c, known) for c in carried]
+        while True:
+            known.update(zip(params, [*types, *(_row(_operand_type(x, known)) for x in xs)], strict=True))
+            self.block(block, known)
+            after = [
+                self._kept(p, unify(t, _operand_type(r, known)))
+                for t, p, r in zip(types, params, block.results[1:], strict=False)
+            ]
+            if all(a is b for a, b in zip(types, after, strict=True)):
+                break
+            types = after
+        stacked = [forgotten(v.type) for v in node.outputs[len(carried) :]]
+        known.update(zip(node.outputs, [*types, *stacked], strict=True))
+
+
+_NOTHING = object()
+
+
+def _operand_type(operand: Operand, known: Known) -> Type:
+    return known.get(operand, operand.type) if isinstance(operand, Value) else type_of_immediate(operand)
+
+
+def _row(kind: Type) -> Type:
+    if isinstance(kind, TensorType):
+        return tensor_type(kind.dtype, None if kind.dims is None else kind.dims[1:], kind.device)
+    return kind
+
+
+def _without_sizes(kind: Type) -> Type:
+    if isinstance(kind, TensorType):
+        return tensor_type(kind.dtype, None, kind.device)
+    if isinstance(kind, OptionalType):
+        return optional(_without_sizes(kind.inner))
+    if isinstance(kind, TupleType) and not kind.name:
+        return tuple_of(*map(_without_sizes, kind.elements))
+    return forgotten(kind)
+
+
+def _readers(graph: Graph) -> dict[Value, list[Node | None]]:
+    """Who reads each value; None stands for a result of a block."""
+    found: dict[Value, list[Node | None]] = {}
+
+    def visit(block: Block) -> None:
+        for node in block.nodes:
+            for value in node.inputs():
+                found.setdefault(value, []).append(node)
+            for inner in node.blocks:
+                visit(inner)
+        for value in values_in(block.results):
+            found.setdefault(value, []).append(None)
+
+    visit(graph.block)
+    return found
+
+
+# ---- the graph with its types
+def _annotated(graph: Graph, known: Known) -> Graph:
+    return Graph(graph.name, _block(graph.block, {}, known), graph.env, graph.writes)
+
+
+def _block(block: Block, values: dict[Value, Operand], known: Known) -> Block:
+    params = tuple(Value(_better(p, known), p.name) for p in block.params)
+    values.update(zip(block.params, params, strict=True))
+    nodes: list[Node] = []
+    for node in block.nodes:
+        args = tuple(map_operand(a, values) for a in node.args)
+        types = tuple(_better(v, known) for v in node.outputs)
+        made = Node(node.op, args, types, tuple(_block(b, values, known) for b in node.blocks), node.where)
+        for old, new in zip(node.outputs, made.outputs, strict=True):
+            new.name = old.name
+            values[old] = new
+        nodes.append(made)
+    return Block(params, tuple(nodes), tuple(map_operand(r, values) for r in block.results))
+
+
+def _better(value: Value, known: Known) -> Type:
+    """What is known of a value, never more vague than what its kind is."""
+    found = known.get(value, value.type)
+    return found if isinstance(found, (TensorType, ListType, OptionalType, TupleType)) else value.type
