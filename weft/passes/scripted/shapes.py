@@ -14,6 +14,7 @@ from typing import Any
 from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
 from weft.ir.kinds import type_of_immediate
 from weft.ir.structure import IF, LOOP
+from weft.passes.scripted.entries import SET_ATTR
 from weft.passes.scripted.result_types import Known, forgotten, result_types
 from weft.types.tensor_type import (
     INT,
@@ -51,7 +52,7 @@ def _changes_sizes(node: Node) -> bool:
     """Whether a node writes views (`x.t_()`), or an attribute of a tensor (`x.data = y`)."""
     if node.op.writes is not None:
         return node.op.writes.view is not None
-    return node.op.host and node.op.base == "SetAttr" and isinstance(_type_of(node.args[0]), TensorType)
+    return node.op is SET_ATTR and isinstance(_type_of(node.args[0]), TensorType)
 
 
 def _type_of(operand: Operand) -> Type:

@@ -1,0 +1,12 @@
+"""The entries of the language that passes build with, or that have a meaning for the graph itself."""
+
+from __future__ import annotations
+
+import weft.catalogue.language  # noqa: F401  # defines them
+from weft.ops.op import OPS, Op
+
+GET_ATTR: Op = OPS["prim::GetAttr"]
+SET_ATTR: Op = OPS["prim::SetAttr"]
+CALLS = frozenset(OPS[f"prim::{name}"] for name in ("CallFunction", "CallMethod", "CallBuiltin", "PythonOp"))
+LIST, LIST_UNPACK = OPS["prim::ListConstruct"], OPS["prim::ListUnpack"]
+TUPLE, TUPLE_INDEX, TUPLE_UNPACK = (OPS[f"prim::Tuple{name}"] for name in ("Construct", "Index", "Unpack"))
