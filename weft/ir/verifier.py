@@ -175,7 +175,7 @@ class _Verifier:
         if not node.op.host and declared == tuple(v.type for v in node.outputs):
             return declared  # it says no more than the schema does
         if not node.op.host and (_has_no_rule(node) or any(map(_is_vague, node.inputs()))):
-            return tuple(v.type for v in node.outputs)  # an analysis knew more than a type rule can tell
+            return _at_most(declared, node)
         try:
             return self.builder.infer(node.op, node.args)
         except WeftError as error:
@@ -308,6 +308,14 @@ def _check_truth(node: Node, operand: Operand) -> None:
     kind = type_of_immediate(operand)
     if kind is not BOOL and not (isinstance(kind, TensorType) and kind.dims == ()):
         raise _Broken(f"{node.op.name}: a condition is {kind}, should be bool or a 0-dim tensor", node)
+
+
+def _at_most(declared: tuple[Type, ...], node: Node) -> tuple[Type, ...]:
+    """The types of a node's results, of which an analysis knew more than a type rule can tell, if the schema has them."""
+    types = tuple(v.type for v in node.outputs)
+    if len(types) == len(declared) and all(t.is_subtype_of(d) for t, d in zip(types, declared, strict=True)):
+        return types
+    return declared
 
 
 def _has_no_rule(node: Node) -> bool:
