@@ -311,7 +311,7 @@ def _check_truth(node: Node, operand: Operand) -> None:
 
 
 def _at_most(declared: tuple[Type, ...], node: Node) -> tuple[Type, ...]:
-    """The types of a node's results, of which an analysis knew more than a type rule can tell, if the schema has them."""
+    """The types of results of which an analysis knew more than a type rule can tell, if the schema allows them."""
     types = tuple(v.type for v in node.outputs)
     if len(types) == len(declared) and all(t.is_subtype_of(d) for t, d in zip(types, declared, strict=True)):
         return types
