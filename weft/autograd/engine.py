@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
@@ -238,12 +239,20 @@ class Walk:
         self.queue: list[tuple[int, int, Node]] = []
         self.captured: dict[Edge, Any] = {}
         self.owned: set[Node] = set()  # leaves whose gradient nobody else has
-        self.dependencies = _count_dependencies([n for n, _ in roots], border)
-        self.needed = None if wanted is None else _reaching({n for n, _ in wanted}, self.dependencies)
         self.evaluator = _local.evaluators[-1]
         self.is_plain = type(self.evaluator) is Evaluator  # nobody records what the walk computes
         self.ticket = 0
         self.notes: dict[Any, Any] = {}  # what hooks remember during this call
+
+    @cached_property
+    def dependencies(self) -> dict[Node, int]:
+        """The nodes of the graph, and how many edges have still to be followed to each."""
+        return _count_dependencies([n for n, _ in self.roots], self.border)
+
+    @cached_property
+    def needed(self) -> dict[Node, bool] | None:
+        """Which nodes have to run, where not all do."""
+        return None if self.wanted is None else _reaching({n for n, _ in self.wanted}, self.dependencies)
 
     def reaches(self, node: Node) -> bool:
         """Whether this call computes the gradient that flows into `node`."""

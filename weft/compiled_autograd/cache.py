@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,8 @@ from weft.autograd.engine import Walk
 from weft.compiled_autograd.captured import CapturedGraph
 from weft.compiled_autograd.graph import build
 from weft.compiled_autograd.program import Before, Diverged, Program
-from weft.compiled_autograd.schedule import schedule
+from weft.compiled_autograd.recall import Recall, Recollections
+from weft.compiled_autograd.schedule import Scheduler, schedule
 from weft.compiled_autograd.steps import Key, Pattern, Schedule
 from weft.support.counters import counters
 from weft.support.errors import StateError
@@ -28,6 +29,7 @@ LIMIT = 1024  # captured graphs; the one that was not used for the longest time 
 class Captured:
     """One captured graph, and what its compiler made of it."""
 
+    key: Key
     graph: CapturedGraph
     compiled: dict[Any, Callable[..., Any]] = field(default_factory=dict)
 
@@ -48,6 +50,7 @@ class Cache:
         self._found: OrderedDict[Key, Captured] = OrderedDict()
         # what calls of Python gave the last time, by the steps that were expected
         self._patterns: dict[Key, dict[int, Pattern]] = {}
+        self.recollections = Recollections()
         self._lock = threading.RLock()
         self.calls = 0  # backward calls that ran by a captured graph
         self.misses: deque[str] = deque(maxlen=LIMIT)
@@ -61,8 +64,14 @@ class Cache:
         with self._lock:
             self._found.clear()
             self._patterns.clear()
+            self.recollections.clear()
             self.misses.clear()
             self.last = None
+
+    def known(self, key: Key) -> Key | None:
+        """The key of the graph of this structure, if there is one."""
+        found = self._found.get(key)
+        return None if found is None else found.key
 
     def lookup(self, plan: Schedule) -> Captured:
         """The captured graph of a schedule: the one that was built from the same steps, or a new one."""
@@ -77,14 +86,14 @@ class Cache:
                 self.misses.append(_reason(plan, self._found))
                 structure = _trapped(plan) if trap.is_set else plan
                 found = self._found[key] = Captured(
-                    CapturedGraph(build(structure), tuple([n.name() for n in plan.origins]))
+                    key, CapturedGraph(build(structure), tuple([n.name() for n in plan.origins]))
                 )
                 while len(self._found) > LIMIT:
                     self._found.popitem(last=False)
             self.last = found.graph
             return found
 
-    def expected(self, key: Key) -> dict[int, Pattern]:
+    def expected(self, key: Key) -> Mapping[int, Pattern]:
         """What calls of Python gave the last time."""
         return self._patterns.get(key, {})
 
@@ -119,7 +128,8 @@ class Placeholder:
 def _trapped(plan: Schedule) -> Schedule:
     """The schedule with placeholders for everything but its structure."""
     stripped = Schedule()
-    stripped.steps, stripped.outputs, stripped.origins = plan.steps, plan.outputs, plan.origins
+    stripped.steps, stripped.outputs = plan.steps, plan.outputs
+    stripped.live, stripped.owners = plan.live, plan.owners
     for name in ("tensors", "sizes", "ints", "floats", "objects"):
         setattr(stripped, name, [Placeholder() for _ in getattr(plan, name)])
     return stripped
@@ -130,16 +140,10 @@ def run(walk: Walk, compiler: Compiler) -> tuple[Any, ...]:
     is at work, the engine walks itself."""
     if anomaly.enabled or modes.special is not None or modes.capture is not None:
         return walk.run()
-    if len(walk.dependencies) > LONGEST:
+    found = _plan(walk)
+    if found is None:
         return walk.run()
-    plan = schedule(walk, {})
-    try:
-        key = plan.key
-    except TypeError:  # a saved value that is no key
-        return walk.run()
-    patterns = cache.expected(key)
-    if patterns:
-        plan = schedule(walk, patterns, plan)
+    plan, key, patterns = found
     resumed: Diverged | None = None
     call = _Call(plan, walk.keep)
     while True:
@@ -150,11 +154,36 @@ def run(walk: Walk, compiler: Compiler) -> tuple[Any, ...]:
             if error.pattern is not None:
                 patterns = {**{n: p for n, p in patterns.items() if n < error.node}, error.node: error.pattern}
                 cache.learn(key, patterns)
+            if plan.recall is not None:
+                cache.recollections.drop(walk, plan.recall)
             plan.forget(error.node)
             resumed, plan = error, schedule(walk, patterns, plan)
             continue
         call.before(len(plan.steps), ())
         return tuple(outputs)
+
+
+def _plan(walk: Walk) -> tuple[Schedule, Key, Mapping[int, Pattern]] | None:
+    """The schedule of a backward call, the key of its structure, and what its calls of Python are expected to give;
+    None for what is not compiled."""
+    plan = cache.recollections.find(walk)
+    if plan is not None:
+        return plan, plan.recall.origin, plan.recall.patterns
+    if len(walk.dependencies) > LONGEST:
+        return None
+    scheduler = Scheduler(walk, {}).run()
+    try:
+        key = scheduler.out.key
+    except TypeError:  # a saved value that is no key
+        return None
+    patterns = cache.expected(key)
+    if patterns:
+        scheduler = Scheduler(walk, patterns, scheduler.out).run()
+    known = cache.known(scheduler.out.key)
+    if known is not None:  # it comes again: worth remembering
+        scheduler.out.key = known
+        cache.recollections.keep(walk, Recall(walk, scheduler, key))
+    return scheduler.out, key, patterns
 
 
 class _Call:
@@ -169,6 +198,7 @@ class _Call:
         self.plan = plan
         inputs = plan.inputs()
         plan.tensors[:] = [None] * len(plan.tensors)
+        plan.objects.clear()
         plan.places.clear()
         return inputs
 
@@ -180,12 +210,16 @@ class _Call:
             saved = plan.saved[i]
             if saved is not None:
                 if done:
-                    saved.packed.unpack(saved.node)
+                    packed, node = saved
+                    packed.unpack(node)
                 plan.saved[i] = None
         if self.keep:
             return
-        while self.released < len(plan.nodes) and plan.nodes[self.released][0] <= done:
-            plan.nodes[self.released][1].release()
+        while self.released < len(plan.nodes) and plan.ends[self.released] <= done:
+            node = plan.nodes[self.released]
+            if done < len(plan.steps):
+                plan.remember(node, self.released)
+            node.release()
             self.released += 1
 
 
@@ -201,7 +235,8 @@ def _reason(plan: Schedule, found: OrderedDict[Key, Captured]) -> str:
         )
         if same > at:
             best, at = key, same
-    where = plan.origins[min(max(at, 0), len(plan.origins) - 1)] if plan.origins else None
+    origins = plan.origins
+    where = origins[min(max(at, 0), len(origins) - 1)] if origins else None
     line = f", {where.forward_line}" if where is not None and where.forward_line else ""
     name = "the end" if where is None else where.name()
     if best is None:

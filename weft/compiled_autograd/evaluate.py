@@ -44,6 +44,12 @@ def evaluate(op: Op, args: tuple[Any, ...]) -> Results:
 # Formulas that give no gradient where one is wanted, because those that they read are not there: which ones,
 # by what they were given. Found by running them.
 _UNDEFINED: dict[Op, dict[Any, tuple[bool, ...]]] = {}
+_epoch = [0]
+
+
+def epoch() -> int:
+    """How often that was found: what was written down before may be out of date."""
+    return _epoch[0]
 
 
 class Undefined(WeftError):
@@ -65,6 +71,7 @@ def evaluate_as(node: ir.Node, args: tuple[Any, ...]) -> Results:
         _UNDEFINED.setdefault(node.op, {})[_absent(grads), needs, _absent(packed)] = tuple(
             [r is not None for r in results]
         )
+        _epoch[0] += 1
         raise Undefined(f"{node.op.name}: no gradient where one was expected")
     return results
 

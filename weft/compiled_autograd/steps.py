@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -27,11 +28,8 @@ class Constant(NamedTuple):
     value: Any
 
 
-class Saved(NamedTuple):
-    """Where a tensor beside the steps was saved, so that its version can be looked at again."""
-
-    packed: SavedTensor
-    node: Node
+# Where a tensor beside the steps was saved, so that its version can be looked at again.
+Saved = tuple[SavedTensor, Node]
 
 
 class Key:
@@ -55,7 +53,7 @@ class Schedule:
     """The steps of one backward call, and what they are done with."""
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: Sequence[Step] = []
         self.outputs: tuple[Ref | None, ...] = ()
         self.tensors: list[Any] = []
         self.saved: list[Saved | None] = []  # beside `tensors`
@@ -63,23 +61,51 @@ class Schedule:
         self.ints: list[int] = []
         self.floats: list[float] = []
         self.objects: list[Any] = []
-        self.nodes: list[tuple[int, Node]] = []  # nodes that have run once so many steps are done
-        self.origins: list[Node] = []  # beside `steps`: whose they are
+        self.live: list[Node] = []  # the nodes in the order in which they are walked
+        self.owners: Sequence[int] = []  # beside `steps`: whose they are, by place in `live`
+        self.nodes: list[Node] = []  # those that run, in order
+        self.ends: Sequence[int] = []  # beside `nodes`: how many steps are done when it has run
         self.places: dict[tuple[Any, ...], Ref] = {}  # of tensors, by payload and history
         self.known: dict[Node, tuple[Any, ...]] = {}  # what nodes had saved, tensors by number: they may be freed since
+        self.recall: Any = None  # the walk (recall.py) by which it was found
+
+    @property
+    def origins(self) -> list[Node]:
+        """Beside `steps`: whose they are."""
+        return [self.live[place] for place in self.owners]
 
     @cached_property
     def key(self) -> Key:
         """The structure, once all steps are written."""
         return Key((tuple(self.steps), self.outputs, len(self.tensors)))
 
+    def remember(self, node: Node, number: int) -> None:
+        """Keep what the node that ran as `number` had saved, all but its tensors."""
+        if self.recall is not None:
+            saved = self.recall.known(node, number if self.recall.runs is None else self.recall.runs[number])
+            if saved is not None:
+                self.known[node] = saved
+        known = self.known.get(node)
+        if known is not None:
+            self.known[node] = _emptied(known)
+
     def forget(self, last: int) -> None:
         """Nodes that come behind step number `last` are asked anew for what they saved: they have not let go of it,
         while a run may have let go of a tensor that it saw no further use for."""
-        done = {node for steps, node in self.nodes if steps <= last}
+        done = {node for steps, node in zip(self.ends, self.nodes, strict=True) if steps <= last}
         done |= {node.inner for node in done if type(node) is CopySlices}
         self.known = {node: saved for node, saved in self.known.items() if node in done}
 
     def inputs(self) -> list[Any]:
         """What the captured graph takes, in the order of its parameters."""
         return [*self.tensors, *self.sizes, *self.ints, *self.floats, *self.objects]
+
+
+_GONE = SavedTensor.__new__(SavedTensor)
+
+
+def _emptied(saved: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Saved values without the tensors that hooks have packed."""
+    return tuple([
+        _GONE if type(v) is SavedTensor else _emptied(v) if type(v) is tuple else v for v in saved
+    ])

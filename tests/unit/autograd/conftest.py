@@ -1,4 +1,5 @@
-"""Every test of autograd runs twice: with the engine's own walk, and under compiled autograd."""
+"""Every test of autograd runs twice: with the engine's own walk, and under compiled autograd, where what is recalled
+of earlier walks is compared with the walk written anew."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import weft
+from tests.unit.compiled_autograd.recalled import compared
 from weft.compiled_autograd.cache import cache
 
 
@@ -17,7 +19,7 @@ def walk_of_backward(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     before = cache.calls
-    with weft.compiled_autograd.enable():
+    with weft.compiled_autograd.enable(), compared():
         yield
     COMPILED.append(cache.calls - before)
 

@@ -1,0 +1,369 @@
+"""A schedule by the walk of an earlier one: where a backward call has the structure of one that was seen before,
+its steps are those, and only what stands beside them is collected.
+
+A live graph matches if walking it in the earlier order meets the same kinds of nodes with the same edges, which saved
+and deliver values of the same kinds, and if that order is its own: the latest node first. What is more than a formula
+or a leaf (hooks, Functions, writes through views) is written down anew and compared.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from weft.autograd.accumulate import AccumulateGrad
+from weft.autograd.engine import Walk
+from weft.autograd.node import Node, OpNode
+from weft.autograd.saved import SavedTensor
+from weft.compiled_autograd.evaluate import epoch
+from weft.compiled_autograd.schedule import Scheduler, Visit, calls_hooks
+from weft.compiled_autograd.steps import (
+    ADD,
+    FLOAT,
+    INT,
+    OP,
+    SIZE,
+    Constant,
+    Key,
+    Schedule,
+)
+from weft.compiled_autograd.writer import Place, Slots, place_of
+from weft.types.dtype import DType
+
+# How a node is taken again.
+FORMULA, LEAF, PASSED, ANEW = range(4)
+# What is expected of a value that a node saved.
+TENSOR, ABSENT, A_SIZE, AN_INT, A_FLOAT, DIMS, SAME = range(7)
+_NUMBERS = {SIZE: A_SIZE, INT: AN_INT, FLOAT: A_FLOAT}
+Slot = tuple[int, int, Any]  # kind, number, and what is expected
+TRIES = 4  # earlier walks that a call is compared with
+KEPT = 8  # for each place where they are looked for
+PLACES = 1024
+
+
+class Edge(NamedTuple):
+    """An edge of a node: where it leads, and of the gradient that is delivered there how many dims it has and of
+    which dtype, if it is checked."""
+
+    place: int
+    slot: int
+    rank: int  # -1: nothing is checked
+    dtype: DType | None
+
+
+class Record(NamedTuple):
+    """A node of the earlier walk, and what is expected of each saved value that is looked at."""
+
+    kind: int
+    type: type
+    counts: tuple[int, ...]
+    slots: tuple[Slot, ...]
+    edges: tuple[Edge | None, ...]
+    inputs: int  # gradients that may come in
+    visit: Visit
+    last: int  # number of the step behind its last
+
+
+class Mismatch(Exception):
+    """A live graph is of another structure."""
+
+
+class Recall:
+    """What is kept of a walk: the structure, without a node or tensor of it."""
+
+    def __init__(self, walk: Walk, scheduler: Scheduler, origin: Key) -> None:
+        """origin: the key of the steps before it was looked up what calls of Python give."""
+        plan = scheduler.out
+        self.origin, self.patterns, self.cut = origin, scheduler.patterns, scheduler.cut
+        self.steps, self.outputs, self.key, self.owners = plan.steps, plan.outputs, plan.key, plan.owners
+        self.ends, self.epoch, self.tensors = plan.ends, epoch(), len(plan.tensors)
+        places = {node: place for place, node in enumerate(plan.live)}
+        self.count = len(places)
+        self.roots = [
+            (places[node], index, ref) for (node, index), ref in zip(walk.roots, scheduler.seeds, strict=True)
+        ]
+        self.wanted = None if walk.wanted is None else [(places.get(n), i) for n, i in walk.wanted]
+        self.runs = None if plan.nodes == plan.live else [places[node] for node in plan.nodes]
+        ends = [*[visit.first for visit in scheduler.visits[1:]], len(plan.steps)]
+        self.records = [
+            _record(node, visit, last, scheduler, places)
+            for node, visit, last in zip(plan.live, scheduler.visits, ends, strict=True)
+        ]
+
+    def match(self, walk: Walk) -> Schedule | None:
+        """The schedule of a walk of this structure; None if it is of another one."""
+        if self.epoch != epoch():
+            return None
+        try:
+            return _Match(self, walk).run()
+        except Mismatch:
+            return None
+
+    def known(self, node: Node, place: int) -> tuple[Any, ...] | None:
+        """What a node of a matched walk saved, its tensors by number."""
+        record = self.records[place]
+        if record.kind != FORMULA or not isinstance(node, OpNode):
+            return None
+        values = list(node.raw_values())
+        for kind, i, expected in record.slots:
+            if kind == TENSOR:
+                values[i] = Place(expected)
+        return tuple(values)
+
+
+def _record(node: Node, visit: Visit, last: int, scheduler: Scheduler, places: Mapping[Node, int]) -> Record:
+    edges: list[Edge | None] = []
+    delivered = iter(visit.delivered)
+    for edge in node.edges:
+        if edge is None:
+            edges.append(None)
+            continue
+        target, slot = edge
+        gradient, _ = next(delivered, (None, None))
+        metadata = target.metadata_of_inputs[slot] if slot < len(target.metadata_of_inputs) else None
+        if gradient is None or metadata is None:
+            edges.append(Edge(places[target], slot, -1, None))
+        else:
+            edges.append(Edge(places[target], slot, len(metadata.dims), metadata.dtype))
+    kind, slots, counts = _kind(node, visit, last, scheduler)
+    return Record(kind, type(node), counts, slots, tuple(edges), len(node.metadata_of_inputs), visit, last)
+
+
+def _kind(node: Node, visit: Visit, last: int, scheduler: Scheduler) -> tuple[int, tuple[Slot, ...], tuple[int, ...]]:
+    anew: tuple[int, tuple[Slot, ...], tuple[int, ...]] = (ANEW, (), ())
+    if node.tensor_hooks or node.retain_hooks or node.pre_hooks or node.post_hooks:
+        return anew
+    first = scheduler.steps[visit.first] if last > visit.first else None
+    if type(node) is AccumulateGrad:
+        return (PASSED, (), ()) if first is None else (LEAF, ((SAME, 0, calls_hooks(node)),), ())
+    if not isinstance(node, OpNode):
+        return anew
+    if first is None:
+        return PASSED, (), ()
+    if first[0] != OP:
+        return anew
+    slots = _slots(first[4], scheduler.out.known[node], scheduler.slots[node.plan, first[3]])
+    return anew if slots is None else (FORMULA, slots, node.argument_counts)
+
+
+def _slots(packed: tuple[Any, ...], known: tuple[Any, ...], asked: Slots) -> tuple[Slot, ...] | None:
+    """What is expected of the values that a node saved; None where they have to be written down anew."""
+    slots: list[Slot] = []
+    for i, (value, was, (is_read, _, decides)) in enumerate(zip(packed, known, asked, strict=True)):
+        kind = type(value)
+        if not is_read:
+            continue
+        if value is None:
+            slots.append((ABSENT, i, None))
+        elif kind is int:
+            slots.append((TENSOR, i, value))
+        elif kind is str:
+            slots.append((_NUMBERS[value], i, decides))
+        elif kind is Constant:
+            slots.append((SAME, i, was))
+        elif kind is tuple and value.count(SIZE) == len(value):
+            slots.append((DIMS, i, len(value)))
+        else:
+            return None
+    return tuple(slots)
+
+
+class _Match:
+    """One walk in an earlier order."""
+
+    def __init__(self, recall: Recall, walk: Walk) -> None:
+        self.recall, self.walk = recall, walk
+        self.scheduler = Scheduler(walk, recall.patterns)
+        self.out = self.scheduler.out
+
+    def run(self) -> Schedule:
+        """Walk. Raises Mismatch."""
+        live = self._roots()
+        latest: int = 1 << 64
+        node: Any
+        sizes = self.out.sizes
+        for place, record in enumerate(self.recall.records):
+            node = live[place]
+            kind = record.kind
+            if len(node.metadata_of_inputs) != record.inputs or (kind != ANEW and (
+                node.tensor_hooks or node.retain_hooks or node.pre_hooks or node.post_hooks
+                or type(node) is not record.type
+            )):
+                raise Mismatch
+            if kind == LEAF:
+                self._leaf(node, record)
+                continue
+            if type(node) is not AccumulateGrad:
+                if node.sequence >= latest:
+                    raise Mismatch
+                latest = node.sequence
+            if kind == FORMULA:
+                self._formula(node, record)
+            elif kind == ANEW:
+                self._anew(node, record)
+            edges = node.edges
+            if len(edges) != len(record.edges):
+                raise Mismatch
+            for edge, expected in zip(edges, record.edges, strict=True):
+                if edge is None or expected is None:
+                    if edge is not expected:
+                        raise Mismatch
+                    continue
+                target, slot = edge
+                at, expected_slot, rank, dtype = expected
+                if live[at] is not target:
+                    if live[at] is not None:
+                        raise Mismatch
+                    live[at] = target
+                if slot != expected_slot:
+                    raise Mismatch
+                if rank >= 0 and kind != ANEW:
+                    metadata = target.metadata_of_inputs[slot]
+                    if metadata is None or metadata.dtype is not dtype or len(metadata.dims) != rank:
+                        raise Mismatch
+                    sizes += metadata.dims
+        return self._finished(live)
+
+    def _roots(self) -> list[Any]:
+        """The nodes by place, as far as they are known before the walk."""
+        live: list[Any] = [None] * self.recall.count
+        for (place, slot, ref), (node, index), seed in zip(
+            self.recall.roots, self.walk.roots, self.walk.seeds, strict=True
+        ):
+            if slot != index or (live[place] is not None and live[place] is not node):
+                raise Mismatch
+            live[place] = node
+            if self.scheduler.seed(node, index, seed) != ref:
+                raise Mismatch
+        return live
+
+    def _formula(self, node: Any, record: Record) -> None:
+        saved, out = node.saved_values, self.out
+        if saved is None or node.argument_counts != record.counts:
+            raise Mismatch
+        for kind, i, expected in record.slots:
+            value = saved[i]
+            if kind == TENSOR:
+                if type(value) is not SavedTensor or value.unpack_hook is not None:
+                    raise Mismatch
+                self._tensor(value, node, expected)
+            elif kind == DIMS:
+                if type(value) is not tuple or len(value) != expected:
+                    raise Mismatch
+                out.sizes += value
+            elif kind == SAME:
+                if type(value) is not type(expected) or value != expected:
+                    raise Mismatch
+            elif kind == ABSENT:
+                if value is not None:
+                    raise Mismatch
+            elif kind == A_FLOAT:
+                if type(value) is not float or (expected is not None and expected(value)):
+                    raise Mismatch
+                out.floats.append(value)
+            elif type(value) is not int or (expected is not None and expected(value)):
+                raise Mismatch
+            else:
+                (out.sizes if kind == A_SIZE else out.ints).append(value)
+
+    def _tensor(self, value: SavedTensor, node: Any, expected: int) -> None:
+        """A saved tensor: a new one where a new one is expected, else the same as earlier in the walk."""
+        out = self.out
+        tensor = value.unpack(node)
+        key, tensors = place_of(tensor), out.tensors
+        if expected != ~len(tensors):
+            if out.places.get(key) != expected:
+                raise Mismatch
+            return
+        if key in out.places:
+            raise Mismatch
+        out.places[key] = expected
+        tensors.append(tensor)
+        out.saved.append((value, node))
+
+    def _leaf(self, node: Any, record: Record) -> None:
+        if node.edges or calls_hooks(node) is not record.slots[0][2]:
+            raise Mismatch
+        self.out.objects.append(node)
+        self.scheduler.note_gradient(node, record.visit.first)
+
+    def _anew(self, node: Node, record: Record) -> None:
+        """Write down a node's steps, and compare."""
+        scheduler, visit = self.scheduler, record.visit
+        scheduler.restart(visit)
+        out = scheduler.compute(node, list(visit.grads))
+        delivered = iter(visit.delivered)
+        for i, edge in enumerate(node.edges):
+            if edge is None or out is None:
+                continue
+            gradient, present = next(delivered, (None, None))
+            if scheduler.fit(node, i, out[i], *edge) != gradient:
+                raise Mismatch
+            if gradient is not None and present is not None:
+                scheduler.emit((ADD, present, gradient))
+        if scheduler.steps != self.recall.steps[visit.first : record.last]:
+            raise Mismatch
+
+    def _finished(self, live: list[Any]) -> Schedule:
+        recall, out = self.recall, self.out
+        distinct = set(live)
+        if len(distinct) != len(live) or len(out.tensors) != recall.tensors or self.scheduler.cuts() != recall.cut:
+            raise Mismatch
+        if recall.wanted is not None:
+            for (node, index), (place, slot) in zip(self.walk.wanted or (), recall.wanted, strict=True):
+                if index != slot or (node in distinct if place is None else live[place] is not node):
+                    raise Mismatch
+        out.live, out.steps, out.outputs, out.owners = live, recall.steps, recall.outputs, recall.owners
+        out.nodes = live if recall.runs is None else [live[place] for place in recall.runs]
+        out.ends, out.key, out.recall = recall.ends, recall.key, recall
+        return out
+
+
+class Recollections:
+    """The walks that are kept, by what is known of a backward call before it is walked."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Any, list[Recall]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, walk: Walk) -> Schedule | None:
+        """The schedule of a walk by an earlier one of the same structure, if there is one."""
+        place = _place(walk)
+        kept = self._kept.get(place, [])
+        for recall in kept[:TRIES]:
+            found = recall.match(walk)
+            if found is not None:
+                if recall is not kept[0]:
+                    self._first(place, recall)
+                return found
+        return None
+
+    def keep(self, walk: Walk, recall: Recall) -> None:
+        """Keep a walk. The one that was not met for the longest time goes."""
+        self._first(_place(walk), recall)
+
+    def drop(self, walk: Walk, recall: Recall) -> None:
+        """Forget a walk whose calls of Python have given something else."""
+        place = _place(walk)
+        with self._lock:
+            self._kept[place] = [other for other in self._kept.get(place, ()) if other is not recall]
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        with self._lock:
+            self._kept.clear()
+
+    def _first(self, place: Any, recall: Recall) -> None:
+        with self._lock:
+            others = [r for r in self._kept.pop(place, ()) if r is not recall and r.key != recall.key]
+            self._kept[place] = [recall, *others][:KEPT]
+            while len(self._kept) > PLACES:
+                self._kept.popitem(last=False)
+
+
+def _place(walk: Walk) -> tuple[Any, ...]:
+    return (
+        *[type(node) for node, _ in walk.roots], walk.accumulate, None if walk.wanted is None else len(walk.wanted)
+    )
