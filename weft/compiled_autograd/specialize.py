@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from weft.autograd.saved import default_hooks
 from weft.compile.program.arguments import contiguous_bytes, dense_permutation, expanded_dims, shown_once
 from weft.compile.program.executable import Compiled, Interpreted, make_executable
 from weft.compile.program.shape_check import shape_check
+from weft.compile.program.tensor_program import TensorProgram
 from weft.compiled_autograd.evaluate import evaluate_as
 from weft.compiled_autograd.program import Part, Run, Values, interpret_part
 from weft.ir.builder import Builder
@@ -35,13 +37,14 @@ Array = np.ndarray[Any, Any]
 # of an input: dtype, rank, and for what is not row-major the order of its dims and those that show one element again
 # and again
 Layout = tuple[Any, ...]
+Kind = tuple[Any, ...]  # of a program: whether its results have histories, and the layout of each input
 
 
 @dataclass
 class Specialization:
-    """One native program of a part."""
+    """One native program of a part. With a TensorProgram its results have histories."""
 
-    executable: Compiled | Interpreted
+    executable: Compiled | Interpreted | TensorProgram
     names: tuple[str | None, ...]  # symbols of the call's sizes and integers, None for an integer that is what it was
     fixed: tuple[tuple[int, int], ...]  # of those, where they stand and what they were
     check: Callable[..., bool]
@@ -54,10 +57,11 @@ class Specialization:
             return False
         return self.checked is None or self.check(*self.checked(numbers))
 
-    def run(self, arrays: list[Any], numbers: list[int]) -> list[Any]:
-        """One call."""
+    def run(self, inputs: list[Any], numbers: list[int]) -> list[Any]:
+        """One call: arrays for arrays, or tensors for tensors."""
         symbols = {name: n for name, n in zip(self.names, numbers, strict=True) if name is not None}
-        return self.executable.run(arrays, symbols)
+        executable = self.executable
+        return executable(inputs, symbols) if isinstance(executable, TensorProgram) else executable.run(inputs, symbols)
 
 
 class NativePart:
@@ -70,18 +74,23 @@ class NativePart:
         self.tensors = [v for v in read if v.type is TENSOR]
         self.floats = [v for v in read if v.type is FLOAT]
         self.integers = [v for v in read if v.type is not TENSOR and v.type is not FLOAT]
-        self.found: dict[tuple[Layout, ...], list[Specialization]] = {}
-        self.unlifted: set[tuple[Layout, ...]] = set()  # where integers that change make another program
+        self.found: dict[Kind, list[Specialization]] = {}
+        self.unlifted: set[Kind] = set()  # where integers that change make another program
         self._interpret: Run | None = None
 
     def __call__(self, values: Values) -> None:
-        """Compute the part's results: natively, or with tensors where there are others than dense ones
-        or a history is wanted."""
+        """Compute the part's results: natively, or node by node where there are tensors that hold no array."""
         inputs = [values[v]._data for v in self.tensors]
-        if self._is_for_tensors(values, inputs):
+        wants_history = modes.grad and any([values[v].requires_grad for v in self.tensors])
+        if modes.special is not None or not all([type(x) is ndarray for x in inputs]) or (
+            wants_history and default_hooks.stack  # what is saved is saved as eager mode does
+        ):
             if self._interpret is None:
                 self._interpret = interpret_part(self.part)
             self._interpret(values)
+            return
+        if wants_history:
+            self._record(values, inputs)
             return
         layouts, arrays = [], []
         numbers: list[int] = []
@@ -97,10 +106,18 @@ class NativePart:
             numbers.extend(x.shape)
         numbers.extend([values[v] for v in self.integers])
         arrays.extend([values[v] for v in self.floats])
-        program = self._program(tuple(layouts), numbers)
+        program = self._program((False, *layouts), numbers)
         results = program.run(arrays, numbers)
         for value, result, is_owned in zip(self.part.outputs, results, program.owned, strict=True):
             values[value] = Tensor(result if is_owned else result.copy())
+
+    def _record(self, values: Values, inputs: list[Any]) -> None:
+        """The same with tensors whose histories go on: the gradients can be differentiated again."""
+        numbers = [n for x in inputs for n in x.shape]
+        numbers.extend([values[v] for v in self.integers])
+        given = [values[v] for v in (*self.tensors, *self.floats)]
+        program = self._program((True, *[(x.dtype, x.ndim) for x in inputs]), numbers)
+        values.update(zip(self.part.outputs, program.run(given, numbers), strict=True))
 
     @property
     def has_run(self) -> bool:
@@ -111,25 +128,19 @@ class NativePart:
         """The latest program at each stage of the compiler."""
         return next(reversed(self.found.values()))[0].executable.stages()
 
-    def _is_for_tensors(self, values: Values, inputs: list[Any]) -> bool:
-        """Whether a history is wanted, or some tensor holds no array."""
-        if modes.special is not None or not all([type(x) is ndarray for x in inputs]):
-            return True
-        return modes.grad and any([values[v].requires_grad for v in self.tensors])
-
-    def _program(self, layouts: tuple[Layout, ...], numbers: list[int]) -> Specialization:
-        known = self.found.setdefault(layouts, [])
+    def _program(self, kind: Kind, numbers: list[int]) -> Specialization:
+        known = self.found.setdefault(kind, [])
         for program in known:
             if program.fits(numbers):
                 return program
-        lifted = set() if layouts in self.unlifted else self._changed(known, numbers)
+        lifted = set() if kind in self.unlifted else self._changed(known, numbers)
         try:
-            made = self._make(layouts, numbers, lifted)
+            made = self._make(kind, numbers, lifted)
         except (TypeError, WeftError):
             if not lifted:
                 raise
-            self.unlifted.add(layouts)  # a formula or a kernel takes one of these integers as a number alone
-            made = self._make(layouts, numbers, set())
+            self.unlifted.add(kind)  # a formula or a kernel takes one of these integers as a number alone
+            made = self._make(kind, numbers, set())
         known.insert(0, made)
         return made
 
@@ -141,7 +152,8 @@ class NativePart:
     def _integer_places(self, numbers: list[int]) -> range:
         return range(len(numbers) - len(self.integers), len(numbers))
 
-    def _make(self, layouts: tuple[Layout, ...], numbers: list[int], lifted: set[int]) -> Specialization:
+    def _make(self, kind: Kind, numbers: list[int], lifted: set[int]) -> Specialization:
+        has_history, *layouts = kind
         env = ShapeEnv()
         builder = Builder("backward", env)
         names: list[str | None] = []
@@ -168,7 +180,8 @@ class NativePart:
                 builder.where = node.where
                 values.update(zip(node.outputs, evaluate_as(node, _mapped(node.args, values)), strict=True))
             results = [builder.operand(values[v]) for v in self.part.outputs]
-        executable = make_executable(builder.graph(results), self.backend)
+        make = TensorProgram if has_history else make_executable
+        executable = make(builder.graph(results), self.backend)
         check, asked = shape_check(env)
         places = [names.index(name) for name in asked]
         checked = None if not places else itemgetter(*places) if len(places) > 1 else lambda n: (n[places[0]],)

@@ -129,3 +129,14 @@ def test_only_what_is_read_must_be_as_it_was(rng: Rng) -> None:
     found = weft.autograd.grad(g.square().sum(), x)[0].numpy()
     (g,) = weft.autograd.grad(norm(x).tanh().square().sum(), x, create_graph=True)
     np.testing.assert_allclose(found, weft.autograd.grad(g.square().sum(), x)[0].numpy(), rtol=1e-8)
+
+
+def test_batches_of_gradients(rng: Rng) -> None:
+    """A backward of a compiled forward under vmap: its formulas see the batch."""
+    compiled = weft.compile(lambda a: (a.exp() * a).sum(0))
+    a = leaf(rng, 3, int(rng.integers(2, 5)))
+    out = compiled(a)
+    eye = weft.eye(out.shape[0], dtype=weft.float64)
+    found = weft.vmap(lambda g: weft.autograd.grad(out, a, g, retain_graph=True)[0])(eye)
+    expected = [weft.autograd.grad((a.exp() * a).sum(0), a, g)[0].numpy() for g in eye]
+    np.testing.assert_allclose(found.numpy(), np.stack(expected))

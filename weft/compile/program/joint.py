@@ -308,8 +308,7 @@ class CompiledFunctionBackward(ProgramBackward):
         if not self.program.has_wrappers:
             return super().apply(grads, needs)
         self.begin(grads)
-        parts = self._again(grads) if modes.grad else self._natively(grads)
-        gradients = resugar(pytree.unflatten(parts, self.program.record.spec))
+        gradients = resugar(pytree.unflatten(self.computed(grads), self.program.record.spec))
         reached = self.reached(grads)
         return tuple([g if i in reached else None for i, g in enumerate(gradients)])
 

@@ -110,9 +110,15 @@ class ProgramBackward(Node):
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         self.begin(grads)
-        made = self._again(grads) if modes.grad else self._natively(grads)
+        made = self.computed(grads)
         reached = self.reached(grads)
         return tuple([g if i in reached else None for i, g in enumerate(made)])
+
+    def computed(self, grads: Sequence[Any]) -> list[Any]:
+        """All gradients: natively, or as operators see them that record, batch or replace them."""
+        if modes.grad or modes.special is not None or not all([is_dense(g) for g in grads]):
+            return self._again(grads)
+        return self._natively(grads)
 
     def begin(self, grads: Sequence[Any]) -> None:
         """A run begins, with gradients for some of the results (None for others). Raises StateError once it was freed.
