@@ -14,6 +14,7 @@ import pytest
 import weft
 import weft.jit
 from tests.jit_programs import containers, control, numbers, tensors
+from weft.jit.hot import compiled_after
 
 MODULES = (numbers, control, containers, tensors)
 PROGRAMS = [
@@ -100,3 +101,5 @@ def test_a_scripted_program_does_what_python_does(function) -> None:
         args = [draw(p.annotation, rng) for p in parameters]
         expected, found = outcome(function, args), outcome(scripted, args)
         assert same(expected, found), (args, expected, found)
+        with compiled_after(0):
+            assert same(expected, outcome(scripted, args)), args

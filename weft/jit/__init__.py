@@ -10,6 +10,7 @@ from weft.jit.errors import CompileError, Error
 from weft.jit.from_text import create_function_from_graph, parse_ir
 from weft.jit.functions import CompilationUnit, ScriptFunction
 from weft.jit.graph import Graph
+from weft.jit.hot import optimized_execution
 from weft.jit.marks import Final, annotate, export, ignore, unused
 from weft.jit.matching import OperatorSet, schemas
 from weft.jit.module import RecursiveScriptModule, ScriptMethod, ScriptModule, script_method
@@ -39,6 +40,7 @@ __all__ = [
     "export",
     "ignore",
     "load",
+    "optimized_execution",
     "parse_ir",
     "save",
     "schemas",

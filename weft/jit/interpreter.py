@@ -18,6 +18,7 @@ from weft.ir.graph import Block, Node, Operand, Value
 from weft.ir.interpreter import last_uses
 from weft.ir.kinds import has_many_results
 from weft.jit.errors import Error, located
+from weft.jit.hot import HotLoop
 from weft.jit.operators import function_of
 from weft.jit.program import MISSING, Program, accepted
 from weft.ops.op import OPS, Op
@@ -61,6 +62,7 @@ class Code:
         self.program = program
         self.places: dict[Value, int] = {}
         self.template: Registers = []
+        self.blocks: dict[Block, Steps] = {}
         self.block = self._block(program.graph.block)
 
     def __call__(self, args: Sequence[Any]) -> Any:
@@ -72,6 +74,10 @@ class Code:
         self.block.run(registers)
         found = self.block.results(registers)
         return found[0] if len(found) == 1 else tuple(found) or None
+
+    def of(self, program: Program) -> Code:
+        """The steps of another program."""
+        return code_of(program)
 
     # ---- places
     def _place(self, value: Value) -> int:
@@ -95,7 +101,7 @@ class Code:
 
     # ---- blocks
     def _block(self, block: Block) -> Steps:
-        made = Steps(params=[self._place(p) for p in block.params])
+        made = self.blocks[block] = Steps(params=[self._place(p) for p in block.params])
         for node, finished in zip(block.nodes, last_uses(block), strict=True):
             step = self._step(node)
             places = [self._place(v) for v in finished]
@@ -204,11 +210,16 @@ def _loop(code: Code, node: Node) -> Step:
     body = code._block(node.blocks[0])
     outputs = [code._place(v) for v in node.outputs]
     index, *carried = body.params
+    hot = HotLoop(code, node)
 
     def repeat(registers: Registers) -> None:
         trip, going, values = read(registers)
-        step = 0
+        step, hands_over = 0, hot.after()
         while going and step < trip:
+            if step == hands_over:
+                step, going, values = hot.run(registers, step, trip, going, values)
+                if not going or step >= trip:
+                    break
             registers[index] = step
             for place, value in zip(carried, values, strict=True):
                 registers[place] = value
@@ -216,6 +227,7 @@ def _loop(code: Code, node: Node) -> Step:
             body.run(registers)
             going, *values = body.results(registers)
             step += 1
+        hot.seen += step
         for out, value in zip(outputs, values, strict=True):
             registers[out] = value
 

@@ -27,10 +27,12 @@ from weft.types.tensor_type import (
 language(
     "prim::int", "a", "An integer: floats are cut off, texts are read. Raises ValueError.", lambda a: wrap(int(a)),
     "int -> int", "float -> int", "Number -> int", "str -> int", "Tensor -> int", effect="raises",
+    native=lambda s, a: s.to_int(a),
 )
 language(
     "prim::float", "a", "A float. Raises ValueError for a text that is none.", float, "float -> float",
     "Number -> float", "str -> float", "Tensor -> float", effect="raises",
+    native=lambda s, a: s.to_float(a),
 )
 language(
     "prim::complex", "real, imag=0", "A complex number.", complex, "complex, complex -> complex",
@@ -49,6 +51,7 @@ def _has_truth(a: Any) -> Type | None:
 language(
     "prim::bool", "a", "Whether a value counts as true. Raises for a tensor with several elements.", bool,
     "Tensor -> bool", rule=_has_truth, effect=ORDERED, observes="raises",
+    native=lambda s, a: s.to_bool(a),
 )
 language("prim::str", "a", "A value as text.", str, "Any -> str", effect=ORDERED, observes="pure")
 language(

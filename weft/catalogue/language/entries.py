@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.catalogue.language.native import Body
 from weft.catalogue.language.signatures import Signature, signature
 from weft.ir.kinds import type_of_immediate
 from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
@@ -16,6 +17,7 @@ from weft.types.tensor_type import Type
 ORDERED = "io"
 TypeRule = Callable[..., Any]
 SIGNATURES: dict[Op, tuple[Signature, ...]] = {}
+NATIVE: dict[Op, Body] = {}  # those on numbers that have a form in machine code
 
 
 def type_of(seen: Any) -> Type:
@@ -25,12 +27,13 @@ def type_of(seen: Any) -> Type:
 
 def language(
     name: str, arguments: str, doc: str, kernel: Callable[..., Any], *signatures: str, rule: TypeRule | None = None,
-    effect: str = "pure", several: bool = False, observes: str = "",
+    effect: str = "pure", several: bool = False, observes: str = "", native: Body | None = None,
 ) -> Op:
     """An entry on Python values. `arguments` are names with defaults; `rule` gives the result's type
     where the signatures do not.
 
     several: each element of what the kernel gives is a result of its own. observes: see Op.
+    native: what it is in machine code where its operands are numbers: a body over Numbers and the operands (native.py).
     """
     parsed = tuple(map(signature, signatures))
     written = ", ".join(f"Object {a}" for a in arguments.split(", ") if a)
@@ -50,6 +53,8 @@ def language(
         observes=observes,
     )
     SIGNATURES[made] = parsed
+    if native is not None:
+        NATIVE[made] = native
     return made
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.catalogue.language.entries import language
+from weft.catalogue.language.native import Body
 from weft.catalogue.language.numbers import wrap
 
 _FLOATS = (
@@ -20,28 +21,46 @@ def _rounded(function: Callable[[float], int]) -> Callable[[float], Any]:
     return lambda x: wrap(function(x))
 
 
+# Those that Python takes from the C library, and so does native code. Gamma, hypot and remainder are Python's own.
+_LIBRARY = (
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "erfc", "exp", "expm1", "fmod",
+    "log10", "log1p", "log2", "pow", "sin", "sinh", "tan", "tanh",
+)
+_BODIES: dict[str, Body] = {
+    **{name: lambda s, *x, name=name: s.library(name, *x) for name in _LIBRARY},
+    "sqrt": lambda s, x: s.library("sqrt", x),
+    "fabs": lambda s, x: s.intrinsic("fabs", x),
+    "copysign": lambda s, x, y: s.intrinsic("copysign", x, y),
+    "degrees": lambda s, x: s.arithmetic("mul", x, 180.0 / math.pi),
+    "radians": lambda s, x: s.arithmetic("mul", x, math.pi / 180.0),
+}
+
 for _name in _FLOATS:
     language(
         f"math::{_name}", "x", f"math.{_name}. Raises ValueError outside of its domain.", getattr(math, _name),
-        "float -> float", effect="raises",
+        "float -> float", effect="raises", native=_BODIES.get(_name),
     )
 for _name in _PAIRS:
     language(
         f"math::{_name}", "x, y", f"math.{_name}. Raises ValueError outside of its domain.", getattr(math, _name),
-        "float, float -> float", effect="raises",
+        "float, float -> float", effect="raises", native=_BODIES.get(_name),
     )
 for _name in ("ceil", "floor", "trunc"):
     language(
         f"math::{_name}", "x", f"math.{_name}, an integer.", _rounded(getattr(math, _name)), "float -> int",
-        effect="raises",
+        effect="raises", native=lambda s, x, name=_name: s.rounded(name, x),
     )
 for _name in ("isfinite", "isinf", "isnan"):
-    language(f"math::{_name}", "x", f"math.{_name}.", getattr(math, _name), "float -> bool")
+    language(
+        f"math::{_name}", "x", f"math.{_name}.", getattr(math, _name), "float -> bool",
+        native=lambda s, x, name=_name[2:]: s.is_kind_of_float(name, x),
+    )
 
 language(
     "math::log", "x, base=None",
     "The logarithm, natural or to a base. Raises ValueError for numbers that are not positive.",
     lambda x, base: math.log(x) if base is None else math.log(x, base), "float, float? -> float", effect="raises",
+    native=lambda s, x, base: s.library("log", x) if base is None else None,
 )
 language(
     "math::factorial", "x", "math.factorial. Raises ValueError for negative numbers.",

@@ -52,43 +52,61 @@ def _tuples_joined(a: Any, b: Any) -> Type | None:
 language(
     "prim::add", "a, b", "The sum; texts, lists and tuples are joined.", _wrapping(operator.add), *_NUMBERS,
     "str, str -> str", "T[], T[] -> T[]", rule=_tuples_joined, effect=ORDERED, observes="pure",
+    native=lambda s, a, b: s.arithmetic("add", a, b),
 )
-language("prim::sub", "a, b", "The difference.", _wrapping(operator.sub), *_NUMBERS)
+language(
+    "prim::sub", "a, b", "The difference.", _wrapping(operator.sub), *_NUMBERS,
+    native=lambda s, a, b: s.arithmetic("sub", a, b),
+)
 language(
     "prim::mul", "a, b", "The product; texts and lists are repeated.", _wrapping(operator.mul), *_NUMBERS,
     "str, int -> str", "int, str -> str", "T[], int -> T[]", "int, T[] -> T[]", effect=ORDERED, observes="pure",
+    native=lambda s, a, b: s.arithmetic("mul", a, b),
 )
 language(
     "prim::truediv", "a, b", "The quotient, never an integer. Raises ZeroDivisionError.", operator.truediv,
     "float, float -> float", "complex, complex -> complex", "Number, Number -> Number", effect="raises",
+    native=lambda s, a, b: s.truediv(a, b),
 )
 language(
     "prim::floordiv", "a, b", "The quotient, rounded down. Raises ZeroDivisionError.", _wrapping(operator.floordiv),
     "int, int -> int", "float, float -> float", "Number, Number -> Number", effect="raises",
+    native=lambda s, a, b: s.floordiv(a, b),
 )
 language(
     "prim::mod", "a, b", "The remainder, with the sign of the divisor; a text is filled in. Raises ZeroDivisionError.",
     _wrapping(operator.mod), "int, int -> int", "float, float -> float", "Number, Number -> Number", "str, Any -> str",
     effect="raises",
+    native=lambda s, a, b: s.mod(a, b),
 )
 language(
     "prim::neg", "a", "The number with the other sign.", _wrapping(operator.neg), "int -> int", "float -> float",
     "complex -> complex", "Number -> Number",
+    native=lambda s, a: s.neg(a),
 )
 language(
     "prim::pos", "a", "The number itself.", operator.pos, "int -> int", "float -> float", "complex -> complex",
     "Number -> Number",
+    native=lambda s, a: s.pos(a),
 )
 language(
     "prim::abs", "a", "The number without its sign.", _wrapping(abs), "int -> int", "float -> float",
     "complex -> float", "Number -> Number",
+    native=lambda s, a: s.abs(a),
 )
-language("prim::bitwise_and", "a, b", "Both, bit by bit.", operator.and_, "bool, bool -> bool", "int, int -> int")
-language("prim::bitwise_or", "a, b", "Either, bit by bit.", operator.or_, "bool, bool -> bool", "int, int -> int")
 language(
-    "prim::bitwise_xor", "a, b", "One but not both, bit by bit.", operator.xor, "bool, bool -> bool", "int, int -> int"
+    "prim::bitwise_and", "a, b", "Both, bit by bit.", operator.and_, "bool, bool -> bool", "int, int -> int",
+    native=lambda s, a, b: s.bits("and_", a, b),
 )
-language("prim::invert", "a", "The other bits.", operator.invert, "int -> int")
+language(
+    "prim::bitwise_or", "a, b", "Either, bit by bit.", operator.or_, "bool, bool -> bool", "int, int -> int",
+    native=lambda s, a, b: s.bits("or_", a, b),
+)
+language(
+    "prim::bitwise_xor", "a, b", "One but not both, bit by bit.", operator.xor, "bool, bool -> bool", "int, int -> int",
+    native=lambda s, a, b: s.bits("xor", a, b),
+)
+language("prim::invert", "a", "The other bits.", operator.invert, "int -> int", native=lambda s, a: s.invert(a))
 
 
 def _shifted(a: int, b: int) -> int:
@@ -98,10 +116,12 @@ def _shifted(a: int, b: int) -> int:
 language(
     "prim::lshift", "a, b", "Bits moved up. Raises ValueError for a negative count.", _shifted, "int, int -> int",
     effect="raises",
+    native=lambda s, a, b: s.shift("shl", a, b),
 )
 language(
     "prim::rshift", "a, b", "Bits moved down. Raises ValueError for a negative count.", operator.rshift,
     "int, int -> int", effect="raises",
+    native=lambda s, a, b: s.shift("ashr", a, b),
 )
 
 
@@ -115,10 +135,12 @@ def _power(a: Any, b: Any) -> Any:
 language(
     "prim::pow", "a, b", "a to the power b, a float unless complex; nan where only a complex number would do.", _power,
     "float, float -> float", "complex, complex -> complex", "Number, Number -> Number", effect="raises",
+    native=lambda s, a, b: s.power(a, b),
 )
 language(
     "prim::int_pow", "a, b", "a to the power of an integer that is written in the program and not negative.",
     _wrapping(operator.pow), "int, int -> int",
+    native=lambda s, a, b: s.int_power(a, b),
 )
 
 
@@ -153,22 +175,35 @@ for _name, _doc, _function in (
     ("lt", "Whether a is less than b.", operator.lt), ("le", "Whether a is at most b.", operator.le),
     ("gt", "Whether a is greater than b.", operator.gt), ("ge", "Whether a is at least b.", operator.ge),
 ):
-    language(f"prim::{_name}", "a, b", _doc, _function, rule=_compared, effect=ORDERED, observes="pure")
-language("prim::eq", "a, b", "Whether two values are equal.", operator.eq, rule=_equal, effect=ORDERED, observes="pure")
-language("prim::ne", "a, b", "Whether two values differ.", operator.ne, rule=_equal, effect=ORDERED, observes="pure")
+    language(
+        f"prim::{_name}", "a, b", _doc, _function, rule=_compared, effect=ORDERED, observes="pure",
+        native=lambda s, a, b, name=_name: s.compare(name, a, b),
+    )
+language(
+    "prim::eq", "a, b", "Whether two values are equal.", operator.eq, rule=_equal, effect=ORDERED, observes="pure",
+    native=lambda s, a, b: s.compare("eq", a, b),
+)
+language(
+    "prim::ne", "a, b", "Whether two values differ.", operator.ne, rule=_equal, effect=ORDERED, observes="pure",
+    native=lambda s, a, b: s.compare("ne", a, b),
+)
 language("prim::is_", "a, b", "Whether two names stand for one object (None, say).", operator.is_, "Any, Any -> bool")
 language("prim::is_not", "a, b", "Whether two names stand for two objects.", operator.is_not, "Any, Any -> bool")
-language("prim::not_", "a", "Whether a condition does not hold.", operator.not_, "bool -> bool")
+language(
+    "prim::not_", "a", "Whether a condition does not hold.", operator.not_, "bool -> bool",
+    native=lambda s, a: s.not_(a),
+)
 
 
 # ---- several numbers
 language(
     "prim::divmod", "a, b", "Quotient and remainder. Raises ZeroDivisionError.", divmod, "int, int -> (int, int)",
     "float, float -> (float, float)", effect="raises",
+    native=lambda s, a, b: (s.floordiv(a, b), s.mod(a, b)),
 )
 _EXTREMA = ("int, int -> int", "float, float -> float", "str, str -> str")
-language("prim::min", "a, b", "The lesser of two.", min, *_EXTREMA)
-language("prim::max", "a, b", "The greater of two.", max, *_EXTREMA)
+language("prim::min", "a, b", "The lesser of two.", min, *_EXTREMA, native=lambda s, a, b: s.extremum("lt", a, b))
+language("prim::max", "a, b", "The greater of two.", max, *_EXTREMA, native=lambda s, a, b: s.extremum("gt", a, b))
 language(
     "prim::min_of", "values", "The least element. Raises ValueError where there is none.", min, "T[] -> T",
     effect=ORDERED, observes="raises",
@@ -201,6 +236,7 @@ language(
     "prim::round", "number, ndigits=None", "The nearest integer (ties to even), or number of so many digits.",
     lambda number, ndigits: wrap(round(number) if ndigits is None else round(number, ndigits)), "float, None -> int",
     "int, int -> int", "float, int -> float", effect="raises",
+    native=lambda s, number, ndigits: s.rounded("roundeven", number) if ndigits is None else None,
 )
 
 
@@ -211,4 +247,5 @@ def _range_length(start: int, stop: int, step: int) -> int:
 language(
     "prim::range_length", "start, stop, step", "How many numbers a range has. Raises ValueError for a step of 0.",
     _range_length, "int, int, int -> int", effect="raises",
+    native=lambda s, start, stop, step: s.range_length(start, stop, step),
 )

@@ -41,6 +41,13 @@ def _unpacked(items: Any) -> tuple[Type, ...] | None:
 
 
 language("prim::TupleConstruct", 'elements, type=""', "A tuple; `type` is that of a named one.", _make,
-         rule=lambda elements, type: parse_type(type) if type else tuple_of(*map(type_of, elements)))
-language("prim::TupleIndex", "self, index", "An element of a tuple.", lambda self, index: self[index], rule=_element)
-language("prim::TupleUnpack", "self", "The elements of a tuple.", tuple, rule=_unpacked, several=True)
+         rule=lambda elements, type: parse_type(type) if type else tuple_of(*map(type_of, elements)),
+    native=lambda s, elements, type: elements)
+language(
+    "prim::TupleIndex", "self, index", "An element of a tuple.", lambda self, index: self[index], rule=_element,
+    native=lambda s, items, index: items[index],
+)
+language(
+    "prim::TupleUnpack", "self", "The elements of a tuple.", tuple, rule=_unpacked, several=True,
+    native=lambda s, items: items,
+)

@@ -1,0 +1,135 @@
+"""A compiled loop: entered from the interpreter at any step, left where it ends or where the interpreter must go on."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from weft.codegen.emit import Module
+from weft.codegen.native import build, native_caller
+from weft.codegen.target import host_target
+from weft.ir.graph import Block, Node, Value
+from weft.jit.errors import located
+from weft.jit.native.emit import TRACE_WORDS, Interpreted, Site, Unit, emit_loop, outer_values
+from weft.jit.native.kinds import Unfit, built, flat, scalars, struct_format
+from weft.jit.program import Program
+from weft.support.counters import counters
+from weft.support.errors import StateError
+from weft.types.tensor_type import BOOL, INT
+
+CHUNK = 1 << 24  # steps between two looks at signals
+_MOST_VAIN = 3
+Registers = list[Any]
+
+
+class Steps(Protocol):
+    """A block as the interpreter has it."""
+
+    steps: list[Any]
+
+    def run(self, registers: Registers) -> None:
+        """Every step."""
+
+
+class Code(Interpreted, Protocol):
+    """The steps of a program as a compiled loop uses them."""
+
+    program: Program
+    template: Registers
+    blocks: dict[Block, Steps]
+    places: dict[Value, int]
+
+
+class NativeLoop:
+    """The machine code of one prim::Loop. Raises Unfit where it has none."""
+
+    def __init__(self, code: Code, node: Node) -> None:
+        self.code, self.node = code, node
+        target = host_target()
+        unit = Unit(Module.for_target(target))
+        name = emit_loop(unit, code, node)
+        self.sites: list[Site] = unit.sites
+        try:
+            library = build(unit.module.text(), [name], target)
+        except StateError as problem:  # a function of the C library that this machine has not
+            raise Unfit(str(problem)) from None
+        self._call = native_caller().callable(library[name], library)
+        self.kinds = [v.type for v in node.outputs]
+        outer = outer_values(node)
+        self.outer = [(code.places[v], v.type) for v in outer]
+        given = [INT, INT, BOOL, *self.kinds, *(kind for _, kind in self.outer)]
+        self._given = struct.Struct(struct_format(given))
+        self._results = struct.Struct(struct_format([INT, BOOL, *self.kinds]))
+        words = max(sum(len(scalars(k)) for k in given), unit.words)
+        self._frame = ctypes.c_int64 * (TRACE_WORDS + words)
+        self._free: list[Any] = []
+        self.vain = 0  # how often the interpreter was called in for nothing
+
+    @property
+    def is_worthwhile(self) -> bool:
+        """Whether it does not leave for the interpreter again and again without an error."""
+        return self.vain < _MOST_VAIN
+
+    def run(
+        self, registers: Registers, step: int, trip: int, going: bool, carried: Sequence[Any]
+    ) -> tuple[int, bool, list[Any]]:
+        """From a step on: the step and the condition where it ended, and the carried values. Where the interpreter must
+        go on, these are some that the loop passed through. Raises what the program raises.
+        """
+        values = list(carried)
+        try:
+            outer = [n for place, kind in self.outer for n in flat(registers[place], kind)]
+            while going and step < trip and self.is_worthwhile:
+                inner = [n for value, kind in zip(values, self.kinds, strict=True) for n in flat(value, kind)]
+                found = self._chunk(registers, (step, min(trip, step + CHUNK), going, *inner, *outer))
+                if found is None:
+                    break
+                step, going = found[0], bool(found[1])
+                rest = iter(found[2:])
+                values = [built(rest, kind) for kind in self.kinds]
+        except (TypeError, struct.error):  # a stand-in for a number: the interpreter knows what to do with it
+            self.vain += 1
+        return step, going, values
+
+    def _chunk(self, registers: Registers, numbers: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        frame = self._free.pop() if self._free else self._frame()
+        try:
+            self._given.pack_into(frame, 8 * TRACE_WORDS, *numbers)
+            counters.native_calls += 1
+            status = self._call(ctypes.addressof(frame))
+            if status == 0:
+                return self._results.unpack_from(frame, 8 * TRACE_WORDS)
+            self._leave(self.sites[status - 1], registers, frame)
+        finally:
+            self._free.append(frame)
+        self.vain += 1
+        return None
+
+    def _leave(self, site: Site, registers: Registers, frame: Any) -> None:
+        """Let the interpreter do what raises. If it does not raise after all, nothing has happened."""
+        open_calls = [self.sites[n - 1].call for n in frame[1:TRACE_WORDS] if n]
+        frame[0:TRACE_WORDS] = [0] * TRACE_WORDS
+        code: Any = site.code
+        if code is not self.code:
+            registers = code.template.copy()
+        numbers = iter(struct.unpack_from(struct_format([v.type for v in site.live]), frame, 8 * TRACE_WORDS))
+        for value in site.live:
+            registers[code.places[value]] = built(numbers, value.type)
+        steps = code.blocks[site.block]
+        try:
+            if site.index is None:
+                steps.run(registers)
+            else:
+                steps.steps[site.index](registers)
+        except Exception as error:
+            raise self._located(error, site, open_calls) from error.__cause__
+
+    def _located(self, error: Exception, site: Site, calls: Sequence[Node | None]) -> Exception:
+        if site.index is not None:
+            error = located(error, site.block.nodes[site.index].where)
+        for call in calls:
+            assert call is not None
+            error = located(error, call.where)
+        return error
