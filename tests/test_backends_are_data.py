@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "weft"
-PACKAGES = ("autograd", "layers", "nn", "optim", "tensor", "utils", "interop")
+PACKAGES = (
+    "autograd", "compile", "func", "functionalizer", "interop", "layers", "nn", "optim", "tensor", "utils",
+)
 DENSE = {
     "layers/backends.py",  # chooses: an ndarray cannot name its back end
     "layers/dense.py",

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "weft"
-CLEAN = ("autograd", "catalogue/transforms", "codegen", "layers", "loops", "passes", "plan")
+CLEAN = (
+    "autograd", "catalogue/transforms", "codegen", "compile", "func", "functionalizer", "layers",
+    "loops", "passes", "plan",
+)
 
 
 def _is_name(node: ast.AST) -> bool:

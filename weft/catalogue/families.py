@@ -40,8 +40,10 @@ def pointwise(
 def alias(schema: str, target: Op, **fields: Any) -> Op:
     """A second name for an entry: it opens to a call of `target`, whose type rule it shares
     (argument order must agree)."""
-    fields = {"inplace": target.inplace, "out": target.out, "numbers": target.numbers, "public": target.public,
-              "reference": target.reference, "samples": target.samples, **fields}
+    shared = (
+        "inplace", "out", "numbers", "number_first", "numbers_alone", "public", "reference", "samples",
+    )
+    fields = {**{name: getattr(target, name) for name in shared}, **fields}
     return define(
         parse_schema(schema), target.doc, type=target.type, decompose=lambda *args: call(target, args), **fields
     )

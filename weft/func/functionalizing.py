@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from weft.autograd.views import path_from_base
 from weft.func.arguments import map_tensors
 from weft.functionalizer.operators import AS_STRIDED
@@ -15,6 +13,7 @@ from weft.functionalizer.writes import Path, memory_as
 from weft.layers.transforms.functional import FunctionalLevel, whole_memory
 from weft.runtime.storage import root_of
 from weft.support.errors import StateError
+from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
 from weft.types.dims import product
 
@@ -79,8 +78,7 @@ def _enter(level: FunctionalLevel, arguments: Any) -> dict[int, tuple[Tensor, Te
 
 def _memory_of(tensor: Tensor) -> int:
     """What the aliases of a tensor have in common."""
-    data = tensor._data
-    return id(root_of(data)) if type(data) is np.ndarray else id(tensor.storage())
+    return id(root_of(tensor._data)) if is_dense(tensor) else id(tensor.storage())
 
 
 def _with_bases(family: list[Tensor]) -> list[tuple[Tensor, list[tuple[Path, Tensor]]]]:
@@ -91,7 +89,7 @@ def _with_bases(family: list[Tensor]) -> list[tuple[Tensor, list[tuple[Path, Ten
     if len(roots) == 1:
         base = next(iter(roots.values()))
         return [(base, [(() if t is base else path_from_base(t), t) for t in family])]
-    if any(type(t._data) is not np.ndarray for t in family):
+    if any(not is_dense(t) for t in family):
         return [(t, [((), t)]) for t in family]
     base = _covering(family)
     return [(base, [(() if t is base else _path_within(base, t), t) for t in family])]

@@ -20,6 +20,7 @@ from weft.ops.layout import like_strides
 from weft.ops.op import Op
 from weft.ops.route import call
 from weft.support.errors import CaptureError, WeftError
+from weft.tensor.dense import dense_array, is_dense
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Expr, evaluate
 from weft.types.shape_env import ShapeEnv
@@ -56,7 +57,7 @@ def is_permuted(value: Any, env: ShapeEnv | None) -> bool:
     if not isinstance(value, Tensor):
         return False
     data = value._data
-    if type(data) is ndarray:
+    if is_dense(value):
         return not data.flags.c_contiguous and not _descend(data.shape, data.strides)
     if not isinstance(data, View):
         return False
@@ -108,7 +109,7 @@ def _form(value: Any, env: ShapeEnv | None) -> Any:
         return tuple([_form(v, env) for v in value])
     if isinstance(value, Tensor):
         data = value._data
-        if type(data) is ndarray:
+        if is_dense(value):
             return _form_of(data.dtype, data.shape, data.strides)
         if not (isinstance(data, View) and data.has_geometry):
             raise TypeError("a value whose dims are not known")
@@ -152,8 +153,8 @@ def _probe(op: Op, forms: tuple[Any, ...]) -> tuple[Order | None, ...]:
 
 
 def _order_of(out: Any) -> Order | None:
-    data = out._data if isinstance(out, Tensor) else None
-    if type(data) is not ndarray or data.flags.c_contiguous:
+    data = dense_array(out) if isinstance(out, Tensor) else None
+    if data is None or data.flags.c_contiguous:
         return None
     found = _form_of(data.dtype, data.shape, data.strides)[2]
     return None if found == tuple(range(data.ndim)) else found

@@ -5,15 +5,11 @@ from __future__ import annotations
 from functools import cache
 
 from weft.ops.op import OPS, Op
+from weft.ops.packet import aten
 
-
-def _named(name: str) -> Op:
-    return OPS[f"aten::{name}"]
-
-
-VIEW, RESHAPE, PERMUTE, AS_STRIDED = map(_named, ("view", "reshape", "permute", "as_strided"))
-SELECT, VIEW_BITS = map(_named, ("select.int", "view_bits"))
-VIEW_AS_REAL, VIEW_AS_COMPLEX = map(_named, ("view_as_real", "view_as_complex"))
+VIEW, RESHAPE, PERMUTE = aten.view.default.op, aten.reshape.default.op, aten.permute.default.op
+AS_STRIDED, SELECT, VIEW_BITS = aten.as_strided.default.op, aten.select.int.op, aten.view_bits.default.op
+VIEW_AS_REAL, VIEW_AS_COMPLEX = aten.view_as_real.default.op, aten.view_as_complex.default.op
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import Any
 from weft.layers.backends import backend_for
 from weft.layers.dense import DENSE
 from weft.layers.outputs import write_out
+from weft.ops.op import Out
 from weft.ops.overrides import handle, override_classes, overriding
 from weft.ops.packet import aten
 from weft.ops.route import default_route
@@ -109,7 +110,7 @@ def _check_layout(name: str, layout: Any) -> None:
 
 def _finished(name: str, made: Tensor, requires_grad: bool, out: Any) -> Tensor:
     if out is not None:
-        return write_out(name, made, out)
+        return write_out(name, Out(), made, out)
     return made.requires_grad_() if requires_grad else made
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.ops.geometry import repeats_elements
+from weft.ops.op import Out
 from weft.ops.packet import aten
 from weft.support.errors import DTypeError, StateError
 from weft.tensor.dense import payload_of
@@ -13,27 +14,21 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import promotion
 
-# Operators that move elements about: they want the result's own dtype, and an output that no argument
-# shares memory with.
-MOVING = frozenset(("gather", "index_select", "take", "masked_select", "kthvalue"))
-JOINING = frozenset(("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"))
-EXACT = MOVING | {"complex", "polar", "aminmax"}
 
-
-def into(name: str, result: Any, out: Any, args: tuple[Any, ...]) -> Any:
+def into(name: str, takes: Out, result: Any, out: Any, args: tuple[Any, ...]) -> Any:
     """Write a result, or several, into `out`. Returns the outputs, named as the results are."""
     if not isinstance(out, (tuple, list)):
-        return write_out(name, result, out, args)
-    written = [write_out(name, r, o, args) for r, o in zip(result, out, strict=True)]
+        return write_out(name, takes, result, out, args)
+    written = [write_out(name, takes, r, o, args) for r, o in zip(result, out, strict=True)]
     return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
 
 
-def write_out(name: str, result: Tensor, out: Tensor, args: tuple[Any, ...] = ()) -> Tensor:
+def write_out(name: str, takes: Out, result: Tensor, out: Tensor, args: tuple[Any, ...] = ()) -> Tensor:
     """Write a result into an output, which takes its shape if it must. Raises DTypeError, StateError."""
-    if name in EXACT and out.dtype is not result.dtype:
+    if takes.is_exact and out.dtype is not result.dtype:
         raise DTypeError(f"{name}: Expected out tensor to have dtype {result.dtype}, but got {out.dtype} instead")
     promotion.check_cast(result.dtype, out.dtype)
-    if name in MOVING or name in JOINING:
+    if takes.is_apart:
         _check_apart(name, out, args)
     if tuple(out.shape) != tuple(result.shape):
         _resize(out, result)

@@ -4,12 +4,12 @@ Made from the entries, never written by hand."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.layers.outputs import into, no_history
 from weft.layers.walk import inplace
 from weft.ops.call_signatures import Calls
-from weft.ops.op import PACKETS, Op, on_define
+from weft.ops.op import PACKETS, Op, Out, on_define
 from weft.ops.overrides import FirstOverride, handle, meets, overridable, override_classes, overriding, plain_kinds
 from weft.ops.packet import Packet, aten
 from weft.support.errors import ArgumentError
@@ -79,8 +79,11 @@ def with_out(packet: Packet) -> Callable[..., Any]:
     """The function users call: the packet, with `out=` where the entry offers it, and numbers only
     where PyTorch takes them."""
     name = packet.__name__
-    can = any(op.out for op in packet.overloads)
-    wants_tensor = name not in NUMBER_FIRST and _accepts_number_first(packet)
+    takes = next((Out() if op.out is True else op.out for op in packet.overloads if op.out), None)
+    numbers = _Numbers(
+        any(op.number_first for op in packet.overloads), any(op.numbers_alone for op in packet.overloads)
+    )
+    asks_first = numbers.first or _accepts_number_first(packet)
     plain = packet.calls.plain
 
     def function(*args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -95,15 +98,15 @@ def with_out(packet: Packet) -> Callable[..., Any]:
                 return handle(function, asked, args, given)
         try:
             given_args = args
-            if args and type(args[0]) in _NUMBERS and (wants_tensor or name in NUMBER_FIRST):
-                args = _with_number_first(name, args)
+            if args and asks_first and type(args[0]) in _NUMBERS:
+                args = _with_number_first(name, numbers, args)
             if out is None:
                 return packet(*args, **kwargs)
         except FirstOverride:
             return function(*given_args, out=out, **kwargs)
-        if not can:
+        if not takes:
             raise ArgumentError(f"{name}() got an unexpected keyword argument 'out'")
-        return into(name, packet(*no_history(name, args, out), **kwargs), out, args)
+        return into(name, takes, packet(*no_history(name, args, out), **kwargs), out, args)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = packet.__doc__  # made when the function is first asked for
@@ -112,11 +115,13 @@ def with_out(packet: Packet) -> Callable[..., Any]:
 
 
 _NUMBERS = frozenset((int, float, bool, complex))
-ARITHMETIC = frozenset(("add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "floor_divide"))
-NUMBER_FIRST = ARITHMETIC | {
-    "pow", "float_power", "remainder", "xlogy", "where", "bitwise_and", "bitwise_or", "bitwise_xor",
-    "bitwise_left_shift", "bitwise_right_shift",
-}
+
+
+class _Numbers(NamedTuple):
+    """Where users may give numbers for tensors: as the first operand, and for all of them."""
+
+    first: bool
+    alone: bool
 
 
 def _accepts_number_first(packet: Packet) -> bool:
@@ -126,13 +131,13 @@ def _accepts_number_first(packet: Packet) -> bool:
     )
 
 
-def _with_number_first(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _with_number_first(name: str, numbers: _Numbers, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of a call whose first operand is a number. Raises ArgumentError where PyTorch wants a tensor."""
-    if name in NUMBER_FIRST and any(isinstance(a, Tensor) for a in args[1:]):
+    if numbers.first and any(isinstance(a, Tensor) for a in args[1:]):
         return args
     if meets(args, {}):
         raise FirstOverride
-    if name in ARITHMETIC:
+    if numbers.alone:
         return (aten.full((), args[0]), *args[1:])
     got = ", ".join(type(a).__name__ for a in args)
     raise ArgumentError(

@@ -81,6 +81,15 @@ class View:
     may_copy: bool = False
 
 
+@dataclass(frozen=True)
+class Out:
+    """What `out=` takes. is_exact: only the result's own dtype; is_apart: nothing that shares memory with
+    an argument."""
+
+    is_exact: bool = False
+    is_apart: bool = False
+
+
 def itself(*arguments: Any) -> int:
     """The `identity` of operators that change nothing but dims, a dtype or where the elements lie."""
     return 0
@@ -104,8 +113,10 @@ class Op:
         effect: "pure", "random", "raises", "io" or "python": what passes must respect.
         public: where users find it: "weft", "Tensor", "nn.functional", "linalg", "special", "fft".
         inplace: whether `name_` is derived (the functional result is written back to `self`).
-        out: whether an `out=` argument is derived.
+        out: whether an `out=` argument is derived, and what may be given there.
         numbers: whether Python numbers are welcome where the schema says Tensor.
+        number_first: whether users may give a number as the first operand, beside a tensor.
+        numbers_alone: whether users may give numbers only.
         reference: an independent NumPy oracle over arrays in schema order.
         samples: inputs for the tests, `samples(rng) -> list of (args, kwargs)`.
         batch: the rule of vmap, `rule(op, size, flags, *args) -> results`, where batched tensors have the batch
@@ -154,8 +165,10 @@ class Op:
     effect: str = "pure"
     public: tuple[str, ...] = ("weft", "Tensor")
     inplace: bool = False
-    out: bool = False
+    out: Out | bool = False
     numbers: bool = False
+    number_first: bool = False
+    numbers_alone: bool = False
     reference: Rule | None = None
     samples: Rule | None = None
     batch: Rule | None = None

@@ -136,6 +136,11 @@ def dressed_as(data: Any, out: Tensor) -> Tensor:
     return out if type(data) is ndarray else data.rewrapped(out)
 
 
+def is_dense(tensor: Any) -> bool:
+    """Whether a tensor's payload is an array."""
+    return type(tensor._data) is ndarray
+
+
 def dense_array(tensor: Any) -> Array | None:
     """The array of a dense tensor; None for any other."""
     data = tensor._data

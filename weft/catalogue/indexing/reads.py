@@ -16,7 +16,7 @@ from weft.catalogue.indexing.checks import (
 )
 from weft.catalogue.samples import B, F, I, case, draw
 from weft.catalogue.shapes.rearranging import run_size
-from weft.ops.op import NOT_DIFFERENTIABLE, define
+from weft.ops.op import NOT_DIFFERENTIABLE, Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, dims_text, normalize_dim
 from weft.support.errors import DTypeError, OutOfBounds, ShapeError
@@ -77,7 +77,7 @@ gather = define(
     kernel=_gather,
     vjp={"self": lambda g, self_dims, dim, index: aten.scatter_add(aten.new_zeros(g, self_dims), dim, index, g)},
     effect="raises",
-    out=True,
+    out=Out(is_exact=True, is_apart=True),
     samples=draw(case(F(3, 4), 0, I(2, 4, high=3)), case(F(3, 4), -1, I(3, 2, high=4))),
 )
 
@@ -109,7 +109,7 @@ index_select = define(
     kernel=_index_select,
     vjp={"self": lambda g, self_dims, dim, index: aten.index_add(aten.new_zeros(g, self_dims), dim, index, g)},
     effect="raises",
-    out=True,
+    out=Out(is_exact=True, is_apart=True),
     samples=draw(case(F(3, 4), 0, I(5, high=3)), case(F(3, 4), -1, I(2, high=4))),
     reference=lambda x, dim, index: np.take(x, index, dim),
 )
@@ -122,7 +122,7 @@ def _take(self: Any, index: Any) -> Any:
 
 define(
     "aten::take(Tensor self, Tensor index) -> Tensor", "The elements at these places of the flattened tensor.",
-    decompose=_take, out=True,
+    decompose=_take, out=Out(is_exact=True, is_apart=True),
 )
 
 
@@ -219,7 +219,7 @@ define(
     unbacked_from=lambda self, mask: (
         mask if _are_alike(self.tensor_type, mask.tensor_type) else (mask, self.tensor_type.dims),
     ),
-    out=True,
+    out=Out(is_exact=True, is_apart=True),
     samples=draw(case(F(3, 4), B(3, 4)), case(F(3, 4), B(4))),
     dynamic_output_shape=True,
 )

@@ -65,6 +65,8 @@ add = pointwise(
     scalar=lambda s, a, b, alpha: s.add(a, b if alpha is None else s.mul(alpha, b)),
     over=("self", "other"),
     rule=_Scaled,
+    number_first=True,
+    numbers_alone=True,
     vjp={"self": lambda g: g, "other": lambda g, alpha: scaled(g, conjugate(alpha))},
     reference=lambda a, b, alpha: a + alpha * b,
 )
@@ -75,6 +77,8 @@ sub = pointwise(
     scalar=lambda s, a, b, alpha: s.sub(a, b if alpha is None else s.mul(alpha, b)),
     over=("self", "other"),
     rule=_NoBool,
+    number_first=True,
+    numbers_alone=True,
     vjp={"self": lambda g: g, "other": lambda g, alpha: -scaled(g, conjugate(alpha))},
     reference=lambda a, b, alpha: a - alpha * b,
 )
@@ -94,6 +98,8 @@ mul = pointwise(
     "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor",
     "Product, element by element.",
     scalar=lambda s, a, b: s.mul(a, b),
+    number_first=True,
+    numbers_alone=True,
     vjp={"self": lambda g, other: g * conjugate(other), "other": lambda g, self: g * conjugate(self)},
     reference=np.multiply,
 )
@@ -103,6 +109,8 @@ div = pointwise(
     "Quotient, element by element; integers divide as floats.",
     scalar=lambda s, a, b: s.div(a, b),
     compute="float",
+    number_first=True,
+    numbers_alone=True,
     vjp={
         "self": lambda g, other: g / conjugate(other),
         "other": lambda g, self, other: -g * conjugate((self / other) / other),
@@ -144,6 +152,8 @@ div_mode = pointwise(
     "Quotient, rounded towards zero ('trunc'), towards -infinity ('floor') or not at all (None).",
     scalar=_rounded_quotient,
     rule=_RoundedDivision,
+    number_first=True,
+    numbers_alone=True,
     vjp={
         "self": lambda g, other, rounding_mode: g / conjugate(other) if rounding_mode is None else aten.zeros_like(g),
         "other": lambda g, self, other, rounding_mode: (
@@ -158,6 +168,8 @@ floor_divide = pointwise(
     scalar=lambda s, a, b: guarded(s, s.floordiv, a, b),
     accepts=is_real,
     wants="real numbers",
+    number_first=True,
+    numbers_alone=True,
     vjp=NOT_DIFFERENTIABLE,
     reference=lambda a, b: np.floor(np.true_divide(a, b)),
 )
@@ -168,6 +180,7 @@ remainder = pointwise(
     scalar=lambda s, a, b: guarded(s, s.remainder, a, b),
     accepts=is_real,
     wants="real numbers",
+    number_first=True,
     vjp={
         "self": lambda g: g,
         "other": lambda g, self, other: -g * aten.div(self, other, rounding_mode="floor"),

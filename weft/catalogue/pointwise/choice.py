@@ -134,6 +134,7 @@ where = pointwise(
     keep=("condition",),
     rule=_Condition,
     inplace=False,
+    number_first=True,
     vjp={
         "self": lambda g, condition: aten.where(condition, g, 0),
         "other": lambda g, condition: aten.where(condition, 0, g),

@@ -204,6 +204,7 @@ def _bits(name: str, overload: str, words: str, body: Callable[..., Any], refere
         scalar=body,
         accepts=accepts,
         wants="integers" if accepts is not is_integral else "integers and bool",
+        number_first=True,
         vjp=NOT_DIFFERENTIABLE,
         reference=reference,
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import dtype_of, pointwise
-from weft.ops.op import define
+from weft.ops.op import Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
 from weft.support.errors import DTypeError
@@ -79,6 +79,7 @@ complex_ = pointwise(
     scalar=lambda s, a, b: s.complex(a, b),
     rule=_Parts,
     inplace=False,
+    out=Out(is_exact=True),
     numbers=False,
     public=("weft",),
     vjp={"real": lambda g: aten.real(g), "imag": lambda g: aten.imag(g)},
@@ -91,6 +92,7 @@ polar = pointwise(
     scalar=lambda s, r, a: s.complex(s.mul(r, s.cos(a)), s.mul(r, s.sin(a))),
     rule=_Parts,
     inplace=False,
+    out=Out(is_exact=True),
     numbers=False,
     public=("weft",),
     vjp={

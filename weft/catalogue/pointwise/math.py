@@ -182,6 +182,7 @@ pow_tensor = pointwise(
     scalar=lambda s, x, e: s.pow(x, e),
     rule=_Power,
     numbers=False,
+    number_first=True,
     vjp={"self": _power_base_gradient, "exponent": _power_exponent_gradient},
     reference=np.power,
 )
@@ -193,6 +194,7 @@ pow_number = pointwise(
     rule=_Power,
     specialize={"exponent": lambda exponent: exponent == 0 or (type(exponent) is int and exponent < 0)},
     numbers=False,
+    number_first=True,
     vjp={"self": _power_base_gradient},
     reference=np.power,
 )
@@ -204,6 +206,7 @@ pow_scalar = pointwise(
     numbers=False,
     inplace=False,
     public=("weft",),
+    number_first=True,
     vjp={"exponent": _scalar_power_gradient},
     reference=np.power,
 )
@@ -213,6 +216,7 @@ float_power = pointwise(
     "self to the power of exponent, computed in float64 (complex128 for complex operands).",
     scalar=lambda s, x, e: s.pow(x, e),
     compute=lambda d: dt.complex128 if d.is_complex else dt.float64,
+    number_first=True,
     vjp={
         "self": _power_base_gradient,
         "exponent": lambda g, self, exponent, result: _scalar_power_gradient(g, self, exponent, result)

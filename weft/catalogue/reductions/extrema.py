@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.reductions.sums import Axes, numpy_axes, reduced_type, with_reduced
-from weft.ops.op import NOT_DIFFERENTIABLE, Op, Reduce, define
+from weft.ops.op import NOT_DIFFERENTIABLE, Op, Out, Reduce, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim, normalize_dims
 from weft.support.errors import DTypeError, IndexBoundsError, StateError, WeftError
@@ -191,6 +191,6 @@ aminmax = define(
     "The least and the greatest element over `dim` (all dims when None).",
     type=_aminmax_type,
     decompose=lambda self, dim, keepdim: (aten.amin(self, dim, keepdim), aten.amax(self, dim, keepdim)),
-    out=True,
+    out=Out(is_exact=True),
     reference=lambda x, dim, keepdim: tuple(f(x, axis=numpy_axes(x, dim), keepdims=keepdim) for f in (np.min, np.max)),
 )

@@ -9,7 +9,7 @@ import numpy as np
 from weft.catalogue.reductions.extrema import picked_gradient, shared_among_ties
 from weft.catalogue.reductions.sums import reduced_type
 from weft.catalogue.shapes.rearranging import run_size
-from weft.ops.op import NOT_DIFFERENTIABLE, define
+from weft.ops.op import NOT_DIFFERENTIABLE, Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
 from weft.support.errors import DTypeError, IndexBoundsError, StateError
@@ -171,7 +171,7 @@ kthvalue = define(
     type=_kth_type,
     kernel=_kth,
     vjp={"self": lambda g, result1, self_dims, dim, keepdim: picked_gradient(g, result1, self_dims, dim, keepdim)},
-    out=True,
+    out=Out(is_exact=True, is_apart=True),
     reference=lambda x, k, dim, keepdim: (
         np.sort(x, dim).take([k - 1], dim) if keepdim else np.sort(x, dim).take(k - 1, dim),),
 )

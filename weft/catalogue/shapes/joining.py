@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.samples import F, case, draw
-from weft.ops.op import define
+from weft.ops.op import Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text, normalize_dim
 from weft.support.errors import ShapeError, ValueProblem
@@ -96,7 +96,7 @@ cat = define(
     kernel=_cat,
     vjp={"tensors": _cat_back},
     public=("weft",),
-    out=True,
+    out=Out(is_apart=True),
     samples=draw(case((F(2, 3), F(4, 3)), 0), case((F(2, 3), F(2, 1), F(2, 2)), -1)),
     reference=lambda tensors, dim: np.concatenate(tensors, dim),
 )
@@ -104,7 +104,7 @@ cat = define(
 for _name in ("concat", "concatenate"):
     define(
         f"aten::{_name}(Tensor[] tensors, int dim=0) -> Tensor", "The same as cat.",
-        decompose=lambda tensors, dim: aten.cat(tensors, dim), public=("weft",), out=True,
+        decompose=lambda tensors, dim: aten.cat(tensors, dim), public=("weft",), out=Out(is_apart=True),
     )
 
 
@@ -137,7 +137,7 @@ stack = define(
     decompose=_stack,
     vjp={"tensors": lambda g, dim: aten.unbind(g, dim)},
     public=("weft",),
-    out=True,
+    out=Out(is_apart=True),
     samples=draw(case((F(2, 3), F(2, 3)), 0), case((F(2, 3), F(2, 3)), -1)),
     reference=lambda tensors, dim: np.stack(tensors, dim),
 )
@@ -167,14 +167,14 @@ def _joined(name: str, tensors: Sequence[Any], ndim: int, dim: int) -> Any:
 
 define(
     "aten::hstack(Tensor[] tensors) -> Tensor", "Tensors joined along dim 1 (dim 0 for vectors).", decompose=_hstack,
-    public=("weft",), out=True,
+    public=("weft",), out=Out(is_apart=True),
 )
 define("aten::vstack(Tensor[] tensors) -> Tensor", "Tensors joined as rows, along dim 0.",
-       decompose=lambda tensors: _joined("vstack", tensors, 2, 0), public=("weft",), out=True)
+       decompose=lambda tensors: _joined("vstack", tensors, 2, 0), public=("weft",), out=Out(is_apart=True))
 define("aten::row_stack(Tensor[] tensors) -> Tensor", "Another name of `vstack`.",
-       decompose=lambda tensors: _joined("row_stack", tensors, 2, 0), public=("weft",), out=True)
+       decompose=lambda tensors: _joined("row_stack", tensors, 2, 0), public=("weft",), out=Out(is_apart=True))
 define("aten::dstack(Tensor[] tensors) -> Tensor", "Tensors joined along dim 2.",
-       decompose=lambda tensors: _joined("dstack", tensors, 3, 2), public=("weft",), out=True)
+       decompose=lambda tensors: _joined("dstack", tensors, 3, 2), public=("weft",), out=Out(is_apart=True))
 
 for _ndim in (1, 2, 3):
     define(
@@ -216,7 +216,7 @@ def _block_diag(tensors: Sequence[Any]) -> Any:
 
 
 define("aten::column_stack(Tensor[] tensors) -> Tensor", "Tensors joined as columns, along dim 1; vectors are columns.",
-       decompose=_column_stack, public=("weft",), out=True)
+       decompose=_column_stack, public=("weft",), out=Out(is_apart=True))
 define(
     "aten::block_diag(Tensor[] tensors) -> Tensor",
     "Matrices along the diagonal of one matrix, zeros elsewhere; vectors are rows.", decompose=_block_diag,

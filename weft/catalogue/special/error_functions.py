@@ -70,6 +70,7 @@ xlogy = pointwise(
     "self * log(other), and 0 where self is 0 (unless other is NaN).",
     scalar=lambda s, x, y: _xlogy(s, x, y, s.log),
     compute="real_float",
+    number_first=True,
     vjp={
         "self": lambda g, self, other: g * aten.where(_both_vanish(self, other), 0, aten.log(_tensor_like(other, g))),
         "other": lambda g, self, other: g * (self / other),

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.functionalizer import other_memory
-from weft.ops.op import OPS, Op
+from weft.ops.op import Op
+from weft.ops.packet import aten
 from weft.tensor.backend import CAPTURE_RANK, Args, Backend, register, tensors_in
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -39,7 +40,7 @@ class CaptureBackend(Backend):
     def write(self, op: Op, args: Args) -> None:
         """The functional value goes into the base."""
         if op.decompose is not None and op.type is None:  # only its opening says what the result is
-            op, args = OPS["aten::copy"], (args[0], self.open(op, args), False)
+            op, args = aten.copy.default.op, (args[0], self.open(op, args), False)
         self.capture.tensors.write(op, args)
 
     def open(self, op: Op, args: Args) -> Any:

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from numpy import ndarray
-
 from weft.compile.capture.outside import GuardedState
 from weft.compile.capture.recorder import GraphRecorder, refusal
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.compile.capture.tensors import SymbolicTensors
 from weft.ir.opaque import ACCUMULATE
 from weft.ops.packet import aten
+from weft.tensor.dense import is_dense
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -99,7 +98,7 @@ class LeafGradients:
         """Set `.grad` to zero if there is one, which what follows may leave to the run. False if it is known already:
         then it is an ordinary write.
         """
-        is_outside = type(tensor._data) is ndarray or id(tensor) in self.outside.stand_ins
+        is_outside = is_dense(tensor) or id(tensor) in self.outside.stand_ins
         slot = self._grad_slot(tensor) if is_outside else None
         if slot is None or slot.current is not UNREAD:
             return False

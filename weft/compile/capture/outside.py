@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from weft.autograd.hooks import hooks_on, keep_hooks
 from weft.compile.capture.recorder import GraphRecorder, refusal
 from weft.compile.capture.state import StateSlot, choose_base, type_of_array
@@ -18,9 +16,10 @@ from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
 from weft.compile.capture.writes import Writes
 from weft.compile.numbers.lifted import LiftedNumbers
 from weft.ops.geometry import Geometry, contiguous
-from weft.ops.op import OPS
+from weft.ops.packet import aten
 from weft.support.errors import CaptureError
 from weft.support.locations import Location, user_location
+from weft.tensor.dense import is_dense
 from weft.tensor.flattening import inner_tensors, is_traceable_wrapper_subclass
 from weft.tensor.tensor import Tensor
 
@@ -98,7 +97,7 @@ class GuardedState:
         return _Identities(slot.own)
 
     def _new_state(self, tensor: Tensor) -> StateSlot:
-        if type(tensor._data) is not np.ndarray:
+        if not is_dense(tensor):
             raise refusal(
                 f"a tensor of shape {list(tensor.shape)} on the {tensor.device} device has no values that a compiled "
                 "function could read"
@@ -121,7 +120,7 @@ class GuardedState:
         size = data.dtype.itemsize
         strides = tuple(s // size for s in data.strides)
         offset = tensor.storage().offset_of(data)
-        step = (OPS["aten::as_strided"], (tuple(data.shape), strides, offset), 0)
+        step = (aten.as_strided.default.op, (tuple(data.shape), strides, offset), 0)
         return SymbolicPayload(slot.symbolic, (step,), kind, Geometry(data.shape, strides, offset))
 
     # ---- detached tensors
@@ -139,16 +138,16 @@ class GuardedState:
         """Let the capture say how a detached tensor lies that the function made; False for a tensor that exists outside
         of it.
         """
-        if self.is_alias(tensor) and type(tensor._data) is np.ndarray:
+        if self.is_alias(tensor) and is_dense(tensor):
             tensor._data = self.payload_of(tensor)
-        return type(tensor._data) is not np.ndarray and id(tensor) not in self.stand_ins
+        return not is_dense(tensor) and id(tensor) not in self.stand_ins
 
     # ---- what may not happen
     def refuse_value(self, tensor: Tensor, what: str) -> None:
         """The error for asking a tensor for what is only known when the program runs; also of state, whose value a
         later call changes.
         """
-        if type(tensor._data) is np.ndarray or type(tensor._data) is SymbolicPayload:
+        if is_dense(tensor) or type(tensor._data) is SymbolicPayload:
             self.payload_of(tensor).materialize(what)
 
     def refuse_reshaping(self, tensor: Tensor, what: str) -> None:
@@ -165,7 +164,7 @@ class GuardedState:
 
         Raises CaptureError if it would have other memory.
         """
-        if type(tensor._data) is not np.ndarray and id(tensor) not in self.stand_ins:
+        if not is_dense(tensor) and id(tensor) not in self.stand_ins:
             return False
         mine, other = self.payload_of(tensor), self.payload_of(value)
         if other.storage is not mine.storage or other.path != mine.path:
@@ -186,7 +185,7 @@ class GuardedState:
                 "a branch or loop body registers a hook on a tensor that was made outside of it; register it outside, "
                 "or on a tensor made in the body"
             )
-        if (type(tensor._data) is np.ndarray or id(tensor) in self.stand_ins) and id(tensor) not in self._hooked:
+        if (is_dense(tensor) or id(tensor) in self.stand_ins) and id(tensor) not in self._hooked:
             before = hooks_on(tensor)
             self._hooked[id(tensor)] = (tensor, before, user_location(3))
             self.writes.on_roll_back(lambda: keep_hooks(tensor, before))
@@ -249,4 +248,4 @@ class GuardedState:
         """Whether a tensor exists outside of the function: it has bytes, or its inner tensors have."""
         if is_traceable_wrapper_subclass(tensor):
             return all(self.is_outside(getattr(tensor, n)) for n in inner_tensors(tensor)[0])
-        return type(tensor._data) is np.ndarray
+        return is_dense(tensor)

@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.compile.capture.symbolic import SymbolicStorage
 from weft.runtime.storage import Storage, root_of
+from weft.tensor.dense import dense_array
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.tensor_type import tensor_type
@@ -44,10 +45,9 @@ def choose_base(tensor: Tensor) -> tuple[np.ndarray[Any, Any], bool]:
     else all of it as one row.
     """
     storage: Storage = tensor.storage()
-    candidates = [tensor._data] if tensor._view is None else [tensor._view.base._data, tensor._data]
-    for data in candidates:
+    for data in map(dense_array, [tensor] if tensor._view is None else [tensor._view.base, tensor]):
         if (
-            type(data) is np.ndarray and data.flags.c_contiguous and data.nbytes == storage.nbytes
+            data is not None and data.flags.c_contiguous and data.nbytes == storage.nbytes
             and root_of(data) is root_of(tensor._data)
         ):
             return data, False

@@ -22,7 +22,7 @@ from weft.ir.builder import Handle
 from weft.ir.graph import Value
 from weft.ops.geometry import Geometry
 from weft.ops.layout import ordered
-from weft.ops.op import OPS, Op
+from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.support.errors import ShapeError
@@ -35,7 +35,6 @@ from weft.types.sym import SymInt, wrap
 from weft.types.tensor_type import TensorType, tensor_type
 
 ndarray = np.ndarray
-_SELECT_AT = OPS["aten::select_at"]
 
 
 class SymbolicTensors:
@@ -50,8 +49,8 @@ class SymbolicTensors:
         """Record an operator; tensors out."""
         if op.view is not None:
             return self._view(op, args)
-        if op is _SELECT_AT:
-            return self._select_at(*args)
+        if op.view_if_captured:
+            return self._view_at(op, *args)
         node = self.recorder.builder.emit(op, self.operand(args))
         if node.outputs and not isinstance(node.outputs[0].type, TensorType):
             raise refusal(
@@ -146,9 +145,9 @@ class SymbolicTensors:
             storage = SymbolicStorage(self.recorder, self.recorder.builder.param(kind, name), kind)
             storage.param = len(self.recorder.builder.params) - 1
             base = self._tensor(SymbolicPayload(storage, (), kind), storage)
-            out = self.run(OPS["aten::permute"], (base, permutation))
+            out = self.run(aten.permute.default.op, (base, permutation))
         if expanded is not None:
-            out = self.run(OPS["aten::expand"], (out, expanded, False))
+            out = self.run(aten.expand.default.op, (out, expanded, False))
         out._view = None
         self.outside.stand_ins[id(out)] = tensor
         self.outside.python_state.keep(out)
@@ -178,7 +177,7 @@ class SymbolicTensors:
         storage.questions.extend(shown.questions)
         return tuple(made) if op.schema.returns_list or len(op.schema.returns) > 1 else made[0]
 
-    def _select_at(self, source: Tensor, dim: int, index: Tensor) -> Tensor:
+    def _view_at(self, op: Op, source: Tensor, dim: int, index: Tensor) -> Tensor:
         """The view of a slice at a place that is known when the program runs: a symbol for where it starts."""
         # later writes to the index do not move the view
         payload, place = self.payload_of(source), self.fresh(self.operand(index))
@@ -195,9 +194,9 @@ class SymbolicTensors:
         )
         kind = tensor_type(payload.type.dtype, shown.dims)
         view = SymbolicPayload(
-            payload.storage, (*payload.path, (_SELECT_AT, (dim, self.operand(place)), 0)), kind, shown
+            payload.storage, (*payload.path, (op, (dim, self.operand(place)), 0)), kind, shown
         )
-        return view_of(source, source.storage(), view, _SELECT_AT, (dim, place), 0)
+        return view_of(source, source.storage(), view, op, (dim, place), 0)
 
     def _copy_of_view(self, op: Op, payload: SymbolicPayload, rest: tuple[Any, ...], asked: list[ShapeGuard]) -> Tensor:
         out = self.fresh(self.recorder.builder.emit(op, (payload.read(), *rest)).output)

@@ -8,10 +8,9 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from weft.support.errors import CaptureError
 from weft.support.locations import Location, user_location
+from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
 
 
@@ -26,7 +25,7 @@ class Writes:
     def note(self, target: Tensor) -> None:
         """A tensor is written: its version rises, and a history that exists outside of the function may change."""
         for tensor in (target,) if target._view is None else (target, target._view.base):
-            if type(tensor._data) is np.ndarray:
+            if is_dense(tensor):
                 self._histories.append((tensor, copy.copy(tensor._autograd), user_location(3)))
         counted = target._storage
         self._versions.append((counted, counted.version))

@@ -128,7 +128,7 @@ def _replaced(value: Any, params: Iterator[Any]) -> Any:
     """An argument with parameters in place of arrays, or of what holds them."""
     if type(value) is tuple:
         return tuple([_replaced(v, params) for v in value])
-    return next(params) if type(getattr(value, "_data", value)) is np.ndarray else value
+    return next(params) if isinstance(getattr(value, "_data", value), np.ndarray) else value
 
 
 class _Sizes:

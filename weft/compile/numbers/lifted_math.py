@@ -18,7 +18,7 @@ from typing import Any, Final
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.compile.numbers.sym_float import SymFloat, float_of, is_live
 from weft.guards.rewrite import Substitutes, functions_with, with_substitutes
-from weft.ops.op import OPS
+from weft.ops.packet import aten
 from weft.tensor.tensor import Tensor
 from weft.types.sym import SymInt
 
@@ -39,7 +39,7 @@ def _lifted(value: Any) -> SymFloat | None:
 
 
 def _recorded(name: str) -> Function:
-    python, op = _PYTHONS[name], OPS[f"aten::{name}"]
+    python, op = _PYTHONS[name], getattr(aten, name).default.op
 
     @functools.wraps(python)
     def function(x: Any, *rest: Any) -> Any:

@@ -20,7 +20,7 @@ import numpy as np
 from weft.compile.capture.backend import active_capture
 from weft.guards.values import same
 from weft.ir.graph import Value
-from weft.ops.op import OPS
+from weft.ops.packet import Overload, aten
 from weft.ops.route import call
 from weft.support.errors import CaptureError
 from weft.types.dims import Expr, evaluate
@@ -67,7 +67,7 @@ class SymFloat:
         capture = next((a.capture for a in args if type(a) is SymFloat), None)
         return call(op, args) if capture is None else capture.tensors.run_numbers(op, args)
 
-    def _binary(self, other: Any, name: str, fn: Callable[[Any, Any], Any], swapped: bool = False) -> Any:
+    def _binary(self, other: Any, overload: Overload, fn: Callable[[Any, Any], Any], swapped: bool = False) -> Any:
         if type(other) is SymFloat and other.capture is None:
             other = other.now()
         if self.capture is None:
@@ -88,7 +88,7 @@ class SymFloat:
         compute: Compute = (
             (lambda v: fn(other_compute(v), mine(v))) if swapped else (lambda v: fn(mine(v), other_compute(v)))
         )
-        node = self.capture.recorder.builder.emit(OPS[name], _with_defaults(OPS[name], args))
+        node = self.capture.recorder.builder.emit(overload.op, _with_defaults(overload.op, args))
         return SymFloat(node.output, self.capture, compute)
 
     def now(self) -> float:
@@ -96,38 +96,38 @@ class SymFloat:
         return self.compute({}) if self.capture is None else self.capture.python_state.example_of(self.compute)
 
     def __add__(self, other: Any) -> Any:
-        return self._binary(other, "aten::add.Tensor", operator.add)
+        return self._binary(other, aten.add.Tensor, operator.add)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return self._binary(other, "aten::sub.Tensor", operator.sub)
+        return self._binary(other, aten.sub.Tensor, operator.sub)
 
     def __rsub__(self, other: Any) -> Any:
-        return self._binary(other, "aten::sub.Tensor", operator.sub, swapped=True)
+        return self._binary(other, aten.sub.Tensor, operator.sub, swapped=True)
 
     def __mul__(self, other: Any) -> Any:
-        return self._binary(other, "aten::mul.Tensor", operator.mul)
+        return self._binary(other, aten.mul.Tensor, operator.mul)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Any:
-        return self._binary(other, "aten::div.Tensor", operator.truediv)
+        return self._binary(other, aten.div.Tensor, operator.truediv)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return self._binary(other, "aten::div.Tensor", operator.truediv, swapped=True)
+        return self._binary(other, aten.div.Tensor, operator.truediv, swapped=True)
 
     def __neg__(self) -> Any:
-        return self._binary(-1.0, "aten::mul.Tensor", operator.mul)
+        return self._binary(-1.0, aten.mul.Tensor, operator.mul)
 
     def __pos__(self) -> SymFloat:
         return self
 
     def __pow__(self, other: Any) -> Any:
-        return self._binary(other, "aten::pow.Tensor_Tensor", operator.pow)
+        return self._binary(other, aten.pow.Tensor_Tensor, operator.pow)
 
     def __rpow__(self, other: Any) -> Any:
-        return self._binary(other, "aten::pow.Tensor_Tensor", operator.pow, swapped=True)
+        return self._binary(other, aten.pow.Tensor_Tensor, operator.pow, swapped=True)
 
     def __floordiv__(self, other: Any) -> Any:
         return float(self) // other
@@ -260,7 +260,7 @@ def float_of(number: SymInt) -> SymFloat | None:
     if capture is None or number.env is not capture.env:
         return None
     expr = number.expr
-    node = capture.recorder.builder.emit(OPS["aten::add.Tensor"], (0.0, expr, 1))
+    node = capture.recorder.builder.emit(aten.add.Tensor.op, (0.0, expr, 1))
     return SymFloat(node.output, capture, lambda values: float(evaluate(expr, values)))
 
 

@@ -12,6 +12,7 @@ from weft.autograd.hooks import hooks_on
 from weft.compile.capture.capture import Capture
 from weft.guards.values import MISSING
 from weft.runtime.storage import root_of
+from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Expr
 
@@ -99,7 +100,7 @@ def sharing_pattern(leaves: Sequence[Any]) -> tuple[tuple[int, int], ...]:
     roots: dict[int, int] = {}
     pattern = []
     for i, leaf in enumerate(leaves):
-        if isinstance(leaf, Tensor) and type(leaf._data) is ndarray:
+        if isinstance(leaf, Tensor) and is_dense(leaf):
             root = roots.setdefault(id(root_of(leaf._data)), i) if leaf._data.size else i
             pattern.append((objects.setdefault(id(leaf), i), root))
     return tuple(pattern)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from weft.autograd.hooks import hooks_on
 from weft.autograd.saved import default_hooks
 from weft.compile.capture.capture import Capture
@@ -30,6 +28,7 @@ from weft.compile.program.shape_check import shape_check
 from weft.compile.program.state_guards import StateGuards
 from weft.guards.values import MISSING, same
 from weft.support import pytree
+from weft.tensor.dense import dense_array, is_dense
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -181,11 +180,8 @@ class CallGuards:
 
 def fits(leaf: Tensor, fact: TensorFacts) -> bool:
     """Whether a tensor argument has the facts."""
-    data = leaf._data
-    if (
-        type(leaf) is not fact.kind or type(data) is not np.ndarray or data.dtype != fact.dtype
-        or data.ndim != fact.ndim
-    ):
+    data = dense_array(leaf)
+    if type(leaf) is not fact.kind or data is None or data.dtype != fact.dtype or data.ndim != fact.ndim:
         return False
     if leaf.requires_grad is not fact.requires_grad or (leaf._autograd is not None and hooks_on(leaf) != fact.hooks):
         return False
@@ -206,7 +202,7 @@ def fits(leaf: Tensor, fact: TensorFacts) -> bool:
 
 def _described(leaf: Tensor, fact: TensorFacts) -> str:
     """A tensor argument in the words of the facts that the program knows of another."""
-    if not isinstance(leaf._data, np.ndarray):
+    if not is_dense(leaf):
         return f"{leaf.type_} on the {leaf.device} device"
     return with_given(facts_of(leaf, fact.layout is not None), leaf, [name for name, _ in fact.given]).describe()
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from weft.compile.capture.state import Getter, StateSlot, base_like
 from weft.runtime.storage import Storage, root_of
+from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -41,7 +42,7 @@ class Place:
     def holds(self, tensor: Tensor | None) -> bool:
         """Whether a tensor lies in its storage as the one of the capture did."""
         return (
-            tensor is not None and type(tensor._data) is np.ndarray
+            tensor is not None and is_dense(tensor)
             and _layout(tensor._data, tensor.storage()) == self.layout
         )
 
@@ -55,7 +56,7 @@ class Memory:
         self.places = [place for slot in slots for place in _places(slot, found)]
         known = {id(place.tensor) for place in self.places}
         self.places += [
-            Place(t, t._data, None) for key, t in found.items() if type(t._data) is np.ndarray and key not in known
+            Place(t, t._data, None) for key, t in found.items() if is_dense(t) and key not in known
         ]
         self.by_state = [slot for slot in slots if slot.leaf is None]
         # and ids of the arrays that own the state's memory: no argument may be the one or show the other

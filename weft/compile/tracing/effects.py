@@ -7,8 +7,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from weft import guards
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.gradients import GradSlot
@@ -24,6 +22,7 @@ from weft.compile.program.program_io import (
     StateSource,
 )
 from weft.compile.tracing.outcome import Outcome
+from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
 
 
@@ -77,15 +76,14 @@ def gradient_effects(outcome: Outcome) -> list[GradEffect]:
         if current is None:
             effects.append(GradEffect(slot, real, None, None, leaf))
             continue
-        data = current._data
-        if type(data) is np.ndarray:
+        if is_dense(current):
             effects.append(GradEffect(slot, real, current, None, leaf))
             continue
         param = slot.param if slot.param is not None else _grad_buffer(capture, slot)
         outcome.put_source(param, GradBuffer(slot, real, leaf))
         if slot.has is not None:
             outcome.put_source(slot.has, GradFlag(slot, real, leaf))
-        outcome.writes.append((outcome.result(data.read()), param))
+        outcome.writes.append((outcome.result(current._data.read()), param))
         effects.append(GradEffect(slot, real, None, param, leaf))
     return effects
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any
 
-import numpy as np
-
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
 from weft.compile.capture.tracer_leaks import held_symbol
@@ -28,10 +26,10 @@ from weft.compile.tracing.assignments import Older
 from weft.compile.tracing.outcome import Outcome
 from weft.functionalizer.writes import Path
 from weft.ir.graph import Operand, Value
-from weft.ops.op import OPS
 from weft.ops.packet import aten
 from weft.passes.partition import partition
 from weft.support import pytree
+from weft.tensor.dense import is_dense
 from weft.tensor.meta import is_meta
 from weft.tensor.tensor import Tensor
 from weft.types import dims
@@ -114,9 +112,10 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
     returned = _return_grad(outcome, leaf)
     if returned is not None:
         return returned
-    data = outcome.capture.tensors.payload_of(leaf) if outcome.capture.outside.is_alias(leaf) else leaf._data
-    if type(data) is np.ndarray or is_meta(leaf):
+    is_alias = outcome.capture.outside.is_alias(leaf)
+    if not is_alias and (is_dense(leaf) or is_meta(leaf)):
         return ReturnState(leaf, None, None)
+    data = outcome.capture.tensors.payload_of(leaf) if is_alias else leaf._data
     assert isinstance(data, SymbolicPayload)
     storage = data.storage
     if data.path or storage.partner is not None:
@@ -167,7 +166,7 @@ def _in_memory_order(capture: Capture, storage: SymbolicStorage) -> Operand:
     """A storage's value with its dims from the outermost in memory inwards: results lie row-major."""
     if storage.order is None:
         return storage.value
-    return capture.recorder.builder.emit(OPS["aten::permute"], (storage.value, storage.order)).output
+    return capture.recorder.builder.emit(aten.permute.default.op, (storage.value, storage.order)).output
 
 
 def bind_late(outcome: Outcome, returns: list[Return], writes: list[NumberWrite], offsets: list[Dim]) -> None:

@@ -8,8 +8,6 @@ import functools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from weft.autograd.hooks import hooks_on
 from weft.compile.capture.capture import Capture
 from weft.compile.program.arguments import (
@@ -27,6 +25,7 @@ from weft.compile.restart import Restart
 from weft.compile.tracing.outcome import Outcome
 from weft.ops.geometry import Geometry
 from weft.runtime.storage import root_of
+from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def _shared_storages(leaves: list[Any]) -> set[int]:
     seen: dict[int, int] = {}
     shared: set[int] = set()
     for leaf in leaves:
-        if not isinstance(leaf, Tensor) or type(leaf._data) is not np.ndarray or leaf._data.size == 0:
+        if not isinstance(leaf, Tensor) or not is_dense(leaf) or leaf._data.size == 0:
             continue
         root = id(root_of(leaf._data))
         if seen.setdefault(root, id(leaf)) != id(leaf):
