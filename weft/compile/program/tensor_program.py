@@ -26,6 +26,7 @@ from weft.ir.graph import Block, Graph, Operand, Value, values_in
 from weft.passes.dce import dce
 from weft.passes.partition import Halves, partition
 from weft.support.errors import StateError, VersionError
+from weft.tensor.dense import is_dense
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -116,7 +117,7 @@ class ProgramBackward(Node):
 
     def computed(self, grads: Sequence[Any]) -> list[Any]:
         """All gradients: natively, or as operators see them that record, batch or replace them."""
-        if modes.grad or modes.special is not None or not all([is_dense(g) for g in grads]):
+        if modes.grad or modes.special is not None or not all([has_bytes(g) for g in grads]):
             return self._again(grads)
         return self._natively(grads)
 
@@ -198,7 +199,7 @@ class TensorProgram:
 
     def __call__(self, inputs: list[Any], symbols: Symbols) -> list[Any]:
         """The results. They have a history where grad mode is on and an input wants a gradient."""
-        if modes.special is not None or not all([is_dense(x) for x in inputs]):
+        if modes.special is not None or not all([has_bytes(x) for x in inputs]):
             return run_on_tensors(self.graph, inputs, symbols)
         wrt = tuple([i for i in self.differentiable if inputs[i].requires_grad]) if modes.grad else ()
         known = self.found.setdefault(wrt, [])
@@ -302,9 +303,9 @@ def _tensor(result: Operand) -> Any:
     return Tensor(result) if isinstance(result, ndarray) else result
 
 
-def is_dense(value: Any) -> bool:
-    """Whether a value has bytes that a program can take."""
-    return not isinstance(value, Tensor) or type(value._data) is ndarray
+def has_bytes(value: Any) -> bool:
+    """Whether a program can take a value: a number, or a tensor with bytes."""
+    return not isinstance(value, Tensor) or is_dense(value)
 
 
 def array_of(value: Any) -> Any:
