@@ -116,6 +116,10 @@ PAGES: dict[str, Page] = {
                          "weft.autograd", "weft.tensor.modes", "weft.layers.inference", "weft.utils.checkpoint",
                          "weft.utils.selective",
                      )),
+    "library": Page(
+        "Operators of your own", "Python functions and schemas as operators, with what is registered for them. How: "
+        "[library.md](../library.md).", (), ("weft.library",),
+    ),
     "func": Page("Transforms of functions", "Functions of functions; they nest in any order.", (), ("weft.func",)),
     "compile": Page(
         "Compiling",

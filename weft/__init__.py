@@ -94,7 +94,7 @@ _LAZY = {
     "nn": "weft.nn", "optim": "weft.optim", "func": "weft.func", "autograd": "weft.autograd", "linalg": "weft.linalg",
     "compiled_autograd": "weft.compiled_autograd", "special": "weft.special", "fft": "weft.fft", "utils": "weft.utils",
     "random": "weft.random", "cuda": "weft.cuda", "testing": "weft.testing", "backends": "weft.backends",
-    "overrides": "weft.overrides", "version": "weft.version", "jit": "weft.jit",
+    "overrides": "weft.overrides", "version": "weft.version", "jit": "weft.jit", "library": "weft.library",
 }
 _LAZY_NAMES = {
     "vmap": ("weft.func.mapping", "vmap"), "compile": ("weft.compile.api", "compile"),

@@ -41,7 +41,7 @@ def entry_of(op: Op, args: tuple[Any, ...]) -> Entry | None:
     kinds = tuple(map(type, args))
     tensors = [i for i in op.tensor_positions if isinstance(args[i], Tensor)]
     lists = [i for i in op.tensor_list_positions if args[i]]
-    if op.effect not in ("pure", "raises") or not all(kinds[i] in plain_kinds for i in tensors):
+    if op.effect not in ("pure", "raises") or op.enter is not None or not all(kinds[i] in plain_kinds for i in tensors):
         return None
     if op.view is not None:
         return _view_entry(op, tensors)

@@ -36,6 +36,11 @@ Args = tuple[Any, ...]
 
 def walk(op: Op, args: Args) -> Any:
     """Run an operator on bound arguments, from the top layer down."""
+    return walk_on(op, args) if op.enter is None else op.enter(walk_on, op, args)
+
+
+def walk_on(op: Op, args: Args) -> Any:
+    """The walk of an operator that nobody answers for."""
     capture = modes.capture
     if capture is not None:
         out = capture.call(walk_layers, op, args if op.specialize is None else capture.specialized(op, args))

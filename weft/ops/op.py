@@ -146,6 +146,8 @@ class Op:
         specialize: numbers whose value decides what is computed: for each argument's name for which values that is so,
             `{"ord": lambda ord: ord in (0, 1, 2)}`. While a function is captured, such a number is a guard instead of
             an input. For any other value the rules get what is no Python number, and may not ask for its value.
+        enter: who answers calls on tensors in place of the walk, `enter(walk, op, args)` (an operator of the user's has
+            kernels, gradients and batch rules that are registered later); `walk(op, args)` goes on from there.
         reads_any_strides: its native kernel takes operands as they lie, so that a copy to row-major order is lost work.
         jvp: the tangents of the results, `rule(op, values, tangents, results)`. Follows from the vjp,
             for pointwise entries directly.
@@ -189,6 +191,7 @@ class Op:
     host: bool = False
     observes: str = ""
     specialize: Mapping[str, Callable[[Any], bool]] | None = None
+    enter: Rule | None = None
     how: str = field(init=False)
     name: str = field(init=False)
     origin: str = field(init=False, default="")
@@ -265,6 +268,17 @@ def define(schema: SchemaLike, doc: str, **fields: Any) -> Op:
     for listener in _listeners:
         listener(op)
     return op
+
+
+def forget(op: Op) -> None:
+    """Take an entry out of the catalogue: no name finds it any more. Graphs that hold it keep it."""
+    if OPS.get(op.name) is op:
+        del OPS[op.name]
+    of_name = PACKETS.get(f"{op.schema.namespace}::{op.base}", [])
+    if op in of_name:
+        of_name.remove(op)
+    if not of_name:
+        PACKETS.pop(f"{op.schema.namespace}::{op.base}", None)
 
 
 def _defining_module() -> str:

@@ -123,6 +123,17 @@ class InplaceOverload(Overload):
         return _run_inplace(self, args, kwargs)
 
 
+def has_operators(namespace: str) -> bool:
+    """Whether any operator is defined in a namespace."""
+    return any(name.startswith(f"{namespace}::") for name in PACKETS)
+
+
+def renew(namespace: str, base: str) -> None:
+    """Let a name be looked up anew: what is defined under it has changed."""
+    if namespace in _NAMESPACES:
+        vars(_NAMESPACES[namespace]).pop(base, None)
+
+
 def namespace_of(name: str) -> Namespace:
     """A namespace of operators by its name, those of users included."""
     return _NAMESPACES.setdefault(name, Namespace(name))

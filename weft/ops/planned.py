@@ -352,7 +352,9 @@ def table_of(op: Op, kinds: Sequence[type], wrap: Wrap, store: Rule | None = Non
     argument, see Table.
     """
     rule = None if op.scalar is not None else lambda *args: Traced.__weft_route__(op, args)
-    return Table(op, rule, uses_of(op, kinds), [a.default for a in op.schema.arguments], wrap, store)
+    # (what answers for itself is never run twice, nor by others)
+    uses = uses_of(op, kinds) if op.enter is None else [UNKNOWN] * len(kinds)
+    return Table(op, rule, uses, [a.default for a in op.schema.arguments], wrap, store)
 
 
 def table_of_rule(owner: Any, rule: Rule, kinds: Sequence[type], wrap: Wrap) -> Table:

@@ -108,7 +108,7 @@ class Schema:
 
 
 _HEAD = re.compile(r"^\s*(\w+)::(\w+)(?:\.(\w+))?\s*\((.*)\)\s*->\s*(.+?)\s*$", re.S)
-_TYPE = re.compile(r"^(\w+)(?:\(([a-z!|*> ]+)\))?(\?)?(?:\[(\d*)\])?(\?)?$")
+_TYPE = re.compile(r"^(\w+)(?:\(([a-z0-9!|*> ]+)\))?(\?)?(?:\[(\d*)\])?(\?)?$")
 
 
 def parse_schema(text: str) -> Schema:

@@ -214,7 +214,7 @@ class _Grouper:
         live = [i for i in self.items if i.nodes]
         stored, deps = self._flows(live, results)
         for node in nodes:
-            if (is_leaf(node) or node.outputs[0] in self.aliases.splats) and node.outputs[0] in stored:
+            if node.outputs and (is_leaf(node) or node.outputs[0] in self.aliases.splats) and node.outputs[0] in stored:
                 live.append(StandaloneKernel(node, 0, -1))
                 self.item_of[node.outputs[0]] = live[-1]
         stored, deps = self._flows(live, results)

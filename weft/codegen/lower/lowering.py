@@ -97,14 +97,14 @@ class BlockLowering:
         if node.blocks:
             blocks = tuple(BlockLowering(self.lowering, b).run() for b in node.blocks)
             self.steps.append(BlockStep(node, inputs, node.outputs, blocks))
-        elif (is_leaf(node) or node.outputs[0] in self.aliases.splats) and _is_native(node.outputs[0]):
+        elif node.outputs and (is_leaf(node) or node.outputs[0] in self.aliases.splats) and _is_native(node.outputs[0]):
             self.steps.append(self.lowering.nest(leaf_nest(node, self.aliases)))
         else:
             self.steps += self._lowered(node) or [HostCall(node, inputs, node.outputs)]
 
     def _lowered(self, node: Node) -> list[KernelCall] | None:
         """The kernels of a node that stands alone, or None when only NumPy knows how."""
-        if not all(_is_native(v) for v in (*node.outputs, *node.inputs())):
+        if not node.outputs or not all(_is_native(v) for v in (*node.outputs, *node.inputs())):
             return None
         if node.op.is_view:
             if len(node.outputs) != 1 or sum(1 for _ in node.inputs()) != 1 or changes_dtype(node):

@@ -1,0 +1,93 @@
+"""Values of a user's operator on their way: bound arguments, arrays and tensors, and their types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.ops.schema import Argument
+from weft.tensor.device import Device
+from weft.tensor.tensor import Tensor
+from weft.types.tensor_type import TensorType
+
+
+def as_given(argument: Argument, value: Any) -> Any:
+    """A bound argument as an implementation gets it: lists are lists, devices devices."""
+    if type(value) is tuple:
+        return list(value)
+    return Device(value) if argument.kind == "Device" and value is not None else value
+
+
+def tensors_of(args: Iterable[Any]) -> list[Tensor]:
+    """The tensors among values, those in lists included."""
+    found: list[Tensor] = []
+    for a in args:
+        if isinstance(a, Tensor):
+            found.append(a)
+        elif isinstance(a, (tuple, list)):
+            found.extend(tensors_of(a))
+    return found
+
+
+def types_in(values: Iterable[Any]) -> list[TensorType]:
+    """The types of tensors among values, those in lists included."""
+    found: list[TensorType] = []
+    for v in values:
+        if isinstance(v, TensorType):
+            found.append(v)
+        elif isinstance(v, (tuple, list)):
+            found.extend(types_in(v))
+    return found
+
+
+def types_of(value: Any) -> Any:
+    """A value with types in place of tensors."""
+    if isinstance(value, Tensor):
+        return value.type_
+    return tuple([types_of(v) for v in value]) if isinstance(value, (tuple, list)) else value
+
+
+def as_tensors(value: Any, copies: bool) -> Any:
+    """A value of a program with tensors in place of arrays."""
+    if isinstance(value, np.ndarray):
+        return Tensor(value.copy() if copies or not value.flags.aligned else value)
+    return tuple([as_tensors(v, copies) for v in value]) if isinstance(value, (tuple, list)) else value
+
+
+def as_arrays(value: Any) -> Any:
+    """A result as a program takes it."""
+    if isinstance(value, Tensor):
+        return np.ascontiguousarray(value._data).reshape(value._data.shape)
+    return tuple([as_arrays(v) for v in value]) if isinstance(value, (tuple, list)) else value
+
+
+def pairs(target: Any, value: Any) -> list[tuple[Any, Any]]:
+    """Tensors that are written, with their new values."""
+    if target is None:
+        return []
+    return list(zip(target, value, strict=True)) if isinstance(target, (tuple, list)) else [(target, value)]
+
+
+def joined(results: Sequence[Any]) -> Any:
+    """One result as it is, several as a tuple, none as None."""
+    return tuple(results) if len(results) > 1 else results[0] if results else None
+
+
+def separated(joint: Any) -> list[Any]:
+    """The inverse of `joined`."""
+    return list(joint) if isinstance(joint, tuple) else [] if joint is None else [joint]
+
+
+def device_of(args: Iterable[Any]) -> str:
+    """The type of the device that an operator's tensors are on."""
+    found = tensors_of(args)
+    return found[0].device.type if found else "cpu"
+
+
+def fits(promised: Sequence[Any], sizes: Sequence[Any]) -> bool:
+    """Whether sizes are as promised; one that was not known before may be any."""
+    return len(promised) == len(sizes) and all(
+        not isinstance(p, int) or p == n for p, n in zip(promised, sizes, strict=True)
+    )
