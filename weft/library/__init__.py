@@ -9,16 +9,14 @@ checks.py      opcheck
 Imports everything below. Start reading at operators.py.
 """
 
-from weft.library.checks import OpCheckError as OpCheckError
-from weft.library.checks import opcheck as opcheck
-from weft.library.custom import CustomOpDef as CustomOpDef
-from weft.library.custom import custom_op as custom_op
-from weft.library.fake import get_ctx as get_ctx
-from weft.library.libraries import Library as Library
-from weft.library.libraries import define as define
-from weft.library.libraries import impl as impl
-from weft.library.registry import register_autograd as register_autograd
-from weft.library.registry import register_fake as register_fake
-from weft.library.registry import register_kernel as register_kernel
-from weft.library.registry import register_vmap as register_vmap
-from weft.library.schemas import infer_schema as infer_schema
+from weft.library.checks import OpCheckError, opcheck
+from weft.library.custom import CustomOpDef, custom_op
+from weft.library.fake import get_ctx
+from weft.library.libraries import Library, define, impl
+from weft.library.registry import register_autograd, register_fake, register_kernel, register_vmap
+from weft.library.schemas import infer_schema
+
+__all__ = [
+    "CustomOpDef", "Library", "OpCheckError", "custom_op", "define", "get_ctx", "impl", "infer_schema", "opcheck",
+    "register_autograd", "register_fake", "register_kernel", "register_vmap",
+]

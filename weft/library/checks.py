@@ -9,7 +9,7 @@ import numpy as np
 
 import weft.testing
 from weft.compile.driver import CompiledFunction
-from weft.library import registry
+import weft.library.registry as registry
 from weft.library.operators import UserOperator
 from weft.library.values import fits, tensors_of, types_in, types_of
 from weft.support import pytree

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from weft.library import registry
+import weft.library.registry as registry
 from weft.library.operators import USER_OPERATORS, UserOperator
 from weft.library.schemas import infer_schema, parse
 from weft.ops.packet import Overload

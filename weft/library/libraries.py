@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.library import registry
+import weft.library.registry as registry
 from weft.library.operators import ANY_DEVICE, USER_OPERATORS, UserOperator
 from weft.library.schemas import parse
 from weft.support.errors import ArgumentError, StateError, ValueProblem
