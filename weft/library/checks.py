@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+import weft.library.registry as registry
 import weft.testing
 from weft.compile.driver import CompiledFunction
-import weft.library.registry as registry
 from weft.library.operators import UserOperator
 from weft.library.values import fits, tensors_of, types_in, types_of
 from weft.support import pytree
