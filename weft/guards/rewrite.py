@@ -190,7 +190,7 @@ def _begin(function: FunctionType, substitutes: Substitutes, held: list[_Exchang
         exchange = _exchanges.get(id(function))
         if exchange is None:
             before = function.__code__
-            after = rewritten(before, function.__globals__, function.__builtins__, substitutes)  # type: ignore[attr-defined]
+            after = rewritten(before, function.__globals__, getattr(function, "__builtins__"), substitutes)  # noqa: B009
             if after is before:
                 return
             exchange = _exchanges[id(function)] = _Exchange(function, before, after)
