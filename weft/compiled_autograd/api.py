@@ -17,7 +17,7 @@ from weft.support.errors import ArgumentError, StateError
 def interpret(graph: CapturedGraph | Graph) -> Program:
     """A callable that runs a captured graph node by node: `fn(inputs)` takes the list of the graph's inputs in order
     and gives its outputs."""
-    return Program(graph.graph if isinstance(graph, CapturedGraph) else graph)
+    return Program(graph.graph, steps=graph.steps) if isinstance(graph, CapturedGraph) else Program(graph)
 
 
 def native(graph: CapturedGraph | Graph) -> Program:

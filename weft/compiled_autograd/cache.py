@@ -40,7 +40,9 @@ class Captured:
             program = self.compiled[compiler] = compiler(self.graph)
         if isinstance(program, Program):
             return program(inputs, before, resumed)
-        return program(inputs) if resumed is None else Program(self.graph.graph)(inputs, before, resumed)
+        if resumed is None:
+            return program(inputs)
+        return Program(self.graph.graph, steps=self.graph.steps)(inputs, before, resumed)
 
 
 class Cache:
@@ -84,9 +86,9 @@ class Cache:
             else:
                 counters.captures += 1
                 self.misses.append(_reason(plan, self._found))
-                structure = _trapped(plan) if trap.is_set else plan
+                graph, steps = build(_trapped(plan) if trap.is_set else plan)
                 found = self._found[key] = Captured(
-                    key, CapturedGraph(build(structure), tuple([n.name() for n in plan.origins]))
+                    key, CapturedGraph(graph, tuple([n.name() for n in plan.origins]), steps)
                 )
                 while len(self._found) > LIMIT:
                     self._found.popitem(last=False)
@@ -130,7 +132,7 @@ def _trapped(plan: Schedule) -> Schedule:
     stripped = Schedule()
     stripped.steps, stripped.outputs = plan.steps, plan.outputs
     stripped.live, stripped.owners = plan.live, plan.owners
-    for name in ("tensors", "sizes", "ints", "floats", "objects"):
+    for name in ("tensors", "sizes", "numbers", "ints", "floats", "objects"):
         setattr(stripped, name, [Placeholder() for _ in getattr(plan, name)])
     return stripped
 
@@ -152,11 +154,11 @@ def run(walk: Walk, compiler: Compiler) -> tuple[Any, ...]:
             outputs = captured.run(compiler, call.take(plan), call.before, resumed)
         except Diverged as error:
             if error.pattern is not None:
-                patterns = {**{n: p for n, p in patterns.items() if n < error.node}, error.node: error.pattern}
+                patterns = {**{n: p for n, p in patterns.items() if n < error.step}, error.step: error.pattern}
                 cache.learn(key, patterns)
             if plan.recall is not None:
                 cache.recollections.drop(walk, plan.recall)
-            plan.forget(error.node)
+            plan.forget(error.step)
             resumed, plan = error, schedule(walk, patterns, plan)
             continue
         call.before(len(plan.steps), ())

@@ -17,8 +17,9 @@ class CapturedGraph:
     """A backward call as a graph of opaque calls. `graph` is the program in weft's notation, without a size,
     dtype or number of any call."""
 
-    def __init__(self, graph: Graph, origins: Sequence[str] = ()) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, origins: Sequence[str] = (), steps: Sequence[int] | None = None) -> None:
+        """steps: for each node the number of the step of the walk that it belongs to; None: one node for each."""
+        self.graph, self.steps = graph, steps
         self.origins = tuple([f"{name} (NodeCall {i})" for i, name in enumerate(_runs(origins))])
 
     @property
@@ -29,8 +30,8 @@ class CapturedGraph:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The names of all inputs: tensors `t*`, sizes `s*`, integers `i*`, floats `f*`, and hooks,
-        nodes and leaves `o*`."""
+        """The names of all inputs: tensors `t*`, sizes `s*`, numbers of inlined programs `n*`, integers `i*`,
+        floats `f*`, and hooks, nodes and leaves `o*`."""
         names = name_values(self.graph)
         return tuple([names[p] for p in self.graph.params])
 
@@ -42,7 +43,7 @@ class CapturedGraph:
         """What `weft.compile(graph)` gives: a callable of the list of inputs."""
         from weft.compiled_autograd.specialize import NativePart  # deferred: brings in the compiler
 
-        return Program(self.graph, partial(NativePart, backend=backend))
+        return Program(self.graph, partial(NativePart, backend=backend), self.steps)
 
     def __str__(self) -> str:
         return print_graph(self.graph)

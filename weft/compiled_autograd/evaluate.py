@@ -22,14 +22,18 @@ from weft.ir.backward_calls import (
     EPILOGUE,
     POST_HOOK_CALL,
     PRE_HOOK_CALL,
+    PROGRAM_PROLOGUE,
     PROLOGUE,
     RETAIN_GRAD,
+    SIZE_OF,
     TENSOR_HOOK_CALL,
     UNPACK_HOOK,
 )
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.support.errors import WeftError
+from weft.types.dims import substitute
+from weft.types.parse import parse_dim
 from weft.types.tensor_type import NONE
 
 Results = tuple[Any, ...]
@@ -93,6 +97,16 @@ def _epilogue(grad: Any, shown: Any, into_self: Any, path: Any) -> Results:
     return (write_path(grad, _path(path), aten.zeros_like(shown) if into_self is None else into_self),)
 
 
+def _program_prologue(grads: tuple[Any, ...], missing: tuple[Any, ...]) -> Results:
+    return tuple([
+        aten.zeros(m[0], dtype=m[1]) if g is None else g for g, m in zip(grads, missing, strict=True)
+    ])
+
+
+def _size_of(text: str, names: tuple[str, ...], values: tuple[Any, ...]) -> Results:
+    return (substitute(parse_dim(text), dict(zip(names, values, strict=True))),)
+
+
 def _call_backward(node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Results:
     out = node.apply(grads, needs)
     if len(out) != len(node.edges):
@@ -121,6 +135,8 @@ def _unpack(saved: SavedTensor, node: Node) -> Results:
 _CALLS: dict[Op, Callable[..., Results]] = {
     PROLOGUE: _prologue,
     EPILOGUE: _epilogue,
+    PROGRAM_PROLOGUE: _program_prologue,
+    SIZE_OF: _size_of,
     CALL_BACKWARD: _call_backward,
     CHECK_GRADIENT: _check,
     TENSOR_HOOK_CALL: lambda hook, grad: (call_tensor_hook(hook, grad),),

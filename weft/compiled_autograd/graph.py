@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft.compiled_autograd.inline import Copies
 from weft.compiled_autograd.steps import (
     ACCUMULATE,
     ADD,
     CALL,
     CHECK,
     FLOAT,
+    INLINE,
     INT,
     INTO_BASE,
     OP,
@@ -46,18 +48,20 @@ from weft.ir.graph import Graph, Operand, Value
 from weft.ir.opaque import VALIDATE as VALIDATE_OP
 from weft.ir.opaque import opaque_op
 from weft.ops.op import OPS, Op
+from weft.support.locations import Location
 from weft.types.tensor_type import FLOAT as FLOAT_TYPE
 from weft.types.tensor_type import INT as INT_TYPE
 from weft.types.tensor_type import NONE, OBJECT, TENSOR, Type
 
 _ADD = OPS["aten::add.Tensor"]
 # by the first letter of a parameter's name
-_KINDS: dict[str, Type] = {"t": TENSOR, "s": INT_TYPE, "i": INT_TYPE, "f": FLOAT_TYPE, "o": OBJECT}
+_KINDS: dict[str, Type] = {"t": TENSOR, "s": INT_TYPE, "n": INT_TYPE, "i": INT_TYPE, "f": FLOAT_TYPE, "o": OBJECT}
 
 
-def build(plan: Schedule, name: str = "backward") -> Graph:
-    """The graph of a schedule. Its parameters: tensors `t*`, sizes `s*` (never negative), other integers `i*`,
-    floats `f*`, then hooks, nodes and leaves `o*`. One node for each step, in order."""
+def build(plan: Schedule, name: str = "backward") -> tuple[Graph, tuple[int, ...]]:
+    """The graph of a schedule, and for each node the number of its step. Its parameters: tensors `t*`, sizes `s*`
+    (never negative), the numbers `n*` that inlined programs have for symbols, other integers `i*`, floats `f*`,
+    then hooks, nodes and leaves `o*`. One node for each step, in order; for an inlined program all of its own."""
     return _Build(name, plan).graph()
 
 
@@ -68,26 +72,40 @@ class _Build:
         self.builder = Builder(name)
         self.plan = plan
         counts = {
-            "t": len(plan.tensors), "s": len(plan.sizes), "i": len(plan.ints), "f": len(plan.floats),
-            "o": len(plan.objects),
+            "t": len(plan.tensors), "s": len(plan.sizes), "n": len(plan.numbers), "i": len(plan.ints),
+            "f": len(plan.floats), "o": len(plan.objects),
         }
         self.params = {
             kind: [self.builder.param(_KINDS[kind], f"{kind}{i}") for i in range(n)] for kind, n in counts.items()
         }
         self.taken = dict.fromkeys(counts, 0)
-        self.values: list[Value] = []
+        self.values: list[Operand] = []
+        self.copies = Copies(self.builder)
 
-    def graph(self) -> Graph:
+    def graph(self) -> tuple[Graph, tuple[int, ...]]:
         plan = self.plan
         origin, where = None, None
-        for step, whose in zip(plan.steps, plan.origins, strict=True):
-            op, args, results = self._call(step)
+        steps: list[int] = []
+        for i, (step, whose) in enumerate(zip(plan.steps, plan.origins, strict=True)):
+            steps += [i - 1] * (len(self.builder.nodes) - len(steps))
             if whose is not origin:
                 origin, where = whose, whose.forward_line
+            if step[0] == INLINE:
+                self.values.extend(self._copy(step, where))
+                continue
+            op, args, results = self._call(step)
             types = (TENSOR,) * results if isinstance(results, int) else tuple([TENSOR if r else NONE for r in results])
             node = self.builder.emit_raw(op, args, types, where=where)
             self.values.extend(node.outputs)
-        return self.builder.graph(tuple([self._ref(r) for r in plan.outputs]))
+        steps += [len(plan.steps) - 1] * (len(self.builder.nodes) - len(steps))
+        return self.builder.graph(tuple([self._ref(r) for r in plan.outputs])), tuple(steps)
+
+    def _copy(self, step: Step, where: Location | None) -> list[Operand]:
+        """A compiled backward's nodes."""
+        _, body, taken, grads = step
+        numbers = [self._take("n") for _ in body.symbols]
+        operands = [self._take("f") if ref == FLOAT else self._ref(ref) for ref in taken]
+        return self.copies.add(body, operands, self._refs(grads), numbers, where)
 
     def _call(self, step: Step) -> tuple[Op, tuple[Operand, ...], int | Pattern]:
         """The operator of a step, its operands, and how many results it has (for Python's: which of them are there)."""

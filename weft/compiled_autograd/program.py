@@ -6,7 +6,7 @@ instead of cutting it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -23,13 +23,16 @@ Before = Callable[[int, "tuple[int, ...]"], None]
 
 
 class Diverged(WeftError):
-    """A node gave other results than the captured graph goes by; a call of Python: `pattern` says which are there.
+    """A node, that of a step of the walk, gave other results than the captured graph goes by; a call of Python:
+    `pattern` says which are there.
     `results` is what is known of the nodes up to that one, `inputs` what is left of the graph's inputs
     by parameter name."""
 
-    def __init__(self, node: int, pattern: tuple[bool, ...] | None, results: Places, inputs: dict[str, Any]) -> None:
+    def __init__(
+        self, node: int, step: int, pattern: tuple[bool, ...] | None, results: Places, inputs: dict[str, Any]
+    ) -> None:
         super().__init__("a call in a captured backward gave other gradients than when it was captured")
-        self.node, self.pattern, self.results, self.inputs = node, pattern, results, inputs
+        self.node, self.step, self.pattern, self.results, self.inputs = node, step, pattern, results, inputs
 
 
 @dataclass
@@ -102,8 +105,12 @@ class Program:
     The list of inputs is emptied: what only the program needs is let go as soon as nobody reads it any more.
     """
 
-    def __init__(self, graph: Graph, compile_part: Callable[[Part], Run] | None = None) -> None:
+    def __init__(
+        self, graph: Graph, compile_part: Callable[[Part], Run] | None = None, steps: Sequence[int] | None = None
+    ) -> None:
+        """steps: for each node the number of the step of the walk that it belongs to; None: one node for each."""
         self.graph = graph
+        self._steps = None if steps is None else [*steps, steps[-1] + 1 if steps else 0]
         self.parts = parts_of(graph)
         self._runs = [
             None if not part.nodes else (interpret_part(part) if compile_part is None else compile_part(part))
@@ -118,7 +125,7 @@ class Program:
         return [run.stages() for run in staged if run.has_run]
 
     def __call__(self, inputs: list[Any], before: Before | None = None, resumed: Diverged | None = None) -> list[Any]:
-        """Run. before(n, tensors): the first n nodes are done, and what follows reads these parameters for the first
+        """Run. before(n, tensors): the first n steps are done, and what follows reads these parameters for the first
         time. resumed: go on where another graph of the same call diverged, whose nodes are the same up to there."""
         values: Values = dict(zip(self.graph.params, inputs, strict=True))
         inputs.clear()
@@ -132,7 +139,7 @@ class Program:
         for part, run in zip(self.parts, self._runs, strict=True):
             if part.last > start:
                 if before is not None:
-                    before(done, part.tensors)
+                    before(self._steps_of(done), part.tensors)
                 if run is not None and part.first >= start:
                     try:
                         run(values)
@@ -143,12 +150,16 @@ class Program:
                 for i, call in part.calls:
                     if i >= start:
                         if before is not None and _cuts(call):
-                            before(i, ())
+                            before(self._steps_of(i), ())
                         self._call(i, call, values)
                 for value in part.dead:
                     values.pop(value, None)
             done = part.last
         return [map_operand(r, values) for r in self.graph.results]
+
+    def _steps_of(self, nodes: int) -> int:
+        """How many steps are done with the first nodes."""
+        return nodes if self._steps is None else self._steps[nodes]
 
     def _call(self, i: int, call: Node, values: Values) -> None:
         results = evaluate(call.op, tuple([map_operand(a, values) for a in call.args]))
@@ -163,9 +174,8 @@ class Program:
             (n, j): values[v] for n, node in enumerate(self.graph.nodes[: last + 1])
             for j, v in enumerate(node.outputs) if v in values
         }
-        return Diverged(
-            last, pattern, places, {p.name: values[p] for p in self.graph.params if p.type is TENSOR and p in values}
-        )
+        left = {p.name: values[p] for p in self.graph.params if p.type is TENSOR and p in values}
+        return Diverged(last, self._steps_of(last + 1) - 1, pattern, places, left)
 
 
 def interpret_part(part: Part) -> Run:

@@ -22,7 +22,9 @@ from weft.autograd.engine import Walk
 from weft.autograd.node import Edge, InputMetadata, Node, OpNode
 from weft.autograd.validate import validate
 from weft.autograd.views import CopySlices
+from weft.compile.program.tensor_program import ProgramBackward
 from weft.compiled_autograd.evaluate import undefined
+from weft.compiled_autograd.inline import inline
 from weft.compiled_autograd.steps import (
     ACCUMULATE,
     ADD,
@@ -75,6 +77,7 @@ class Scheduler(Writer):
         self.seeds: list[Ref] = []
         self.cut: list[int] = []
         self.ticket = 0
+        self.inlined: set[Node] = set()
         self.leaves: list[tuple[int, Any]] = []  # steps that accumulate, and the gradients that are there
         self.dependencies: dict[Node, int] = {}
         self.buffers: dict[Node, list[Ref | None]] = {}
@@ -175,10 +178,11 @@ class Scheduler(Writer):
 
     def _is_typed(self, node: Node) -> bool:
         """Whether formulas gave a node's gradients, which fit up to broadcasting; what Python gave may be anything."""
-        return (
-            not node.post_hooks
-            and (isinstance(node, OpNode) or (type(node) is CopySlices and isinstance(node.inner, OpNode)))
-        )
+        if node.post_hooks:
+            return False
+        if isinstance(node, OpNode) or node in self.inlined:
+            return True
+        return type(node) is CopySlices and isinstance(node.inner, OpNode)
 
     def _validate(self, gradient: Ref, metadata: InputMetadata) -> Ref:
         self.out.sizes.extend(metadata.dims)
@@ -223,6 +227,11 @@ class Scheduler(Writer):
             return ()
         if type(node) is CopySlices and (isinstance(node.inner, OpNode)):
             return self._copy_slices(node, grads[0], needs)
+        if isinstance(node, ProgramBackward):
+            inlined = inline(self, node, grads, needs)
+            if inlined is not None:
+                self.inlined.add(node)
+                return inlined
         return tuple(self.python((CALL, grads, needs), (node,), (True,) * len(node.edges)))
 
     def _capture(self, node: Node, grads: list[Ref | None]) -> None:

@@ -167,7 +167,7 @@ class NativePart:
             for value in self.integers:
                 at = len(names)
                 is_size = value.name[:1] == "s"
-                if is_size or at in lifted:
+                if is_size or value.name[:1] == "n" or at in lifted:
                     symbol = env.fresh("s" if is_size else "i", numbers[at])
                     values[value] = symbol
                     names.append(str(symbol))

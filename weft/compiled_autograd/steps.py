@@ -14,7 +14,7 @@ Step = tuple[Any, ...]  # (kind, ...)
 Ref = int
 Pattern = tuple[bool, ...]  # which results of a Python call are there
 # Kinds of steps. What a step takes of the lists beside it, it takes in the order in which it is written.
-OP, SLICE, INTO_BASE, ADD, VALIDATE = "op", "slice", "into_base", "add", "validate"
+OP, SLICE, INTO_BASE, ADD, VALIDATE, INLINE = "op", "slice", "into_base", "add", "validate", "inline"
 CALL, CHECK, TENSOR_HOOK, RETAIN, PRE_HOOK, POST_HOOK, ACCUMULATE, UNPACK = (
     "call", "check", "tensor_hook", "retain", "pre_hook", "post_hook", "accumulate", "unpack"
 )
@@ -58,6 +58,7 @@ class Schedule:
         self.tensors: list[Any] = []
         self.saved: list[Saved | None] = []  # beside `tensors`
         self.sizes: list[int] = []
+        self.numbers: list[int] = []  # the symbols of what is inlined
         self.ints: list[int] = []
         self.floats: list[float] = []
         self.objects: list[Any] = []
@@ -98,7 +99,7 @@ class Schedule:
 
     def inputs(self) -> list[Any]:
         """What the captured graph takes, in the order of its parameters."""
-        return [*self.tensors, *self.sizes, *self.ints, *self.floats, *self.objects]
+        return [*self.tensors, *self.sizes, *self.numbers, *self.ints, *self.floats, *self.objects]
 
 
 _GONE = SavedTensor.__new__(SavedTensor)

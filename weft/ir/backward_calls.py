@@ -44,6 +44,18 @@ EPILOGUE = _call(
 )
 
 
+PROGRAM_PROLOGUE = _call(
+    "autograd::program_prologue(Object[] grads, Object[] missing) -> Object[]",
+    "The gradients of a compiled forward's results, zeros of given sizes and dtype for those that are missing.",
+    "pure",
+)
+SIZE_OF = _call(
+    "autograd::size_of(str text, str[] names, int[] values) -> int",
+    "A size of a copied program: the expression of this text, with values for the symbols of these names.",
+    "pure",
+)
+
+
 CALL_BACKWARD = _python(
     "autograd::call_backward(Object node, Object[] grads, bool[] needs) -> Object[]",
     "The gradients that a node of the user's (a custom Function, a compiled forward) gives for its edges.",

@@ -22,7 +22,7 @@ from weft.compile.program.arguments import leaf_of
 from weft.compile.program.executable import Compiled, Interpreted
 from weft.compile.program.higher_order import input_of, version_of
 from weft.compile.program.program_io import ArgumentSource, StateSource
-from weft.compile.program.tensor_program import Gradients, ProgramBackward
+from weft.compile.program.tensor_program import Gradients, Inlined, ProgramBackward
 from weft.ir.graph import Graph
 from weft.passes.partition import Halves, partition
 from weft.support import pytree
@@ -311,6 +311,9 @@ class CompiledFunctionBackward(ProgramBackward):
         gradients = resugar(pytree.unflatten(self.computed(grads), self.program.record.spec))
         reached = self.reached(grads)
         return tuple([g if i in reached else None for i, g in enumerate(gradients)])
+
+    def inlined(self, grads: Sequence[Any], needs: Sequence[bool]) -> Inlined | None:
+        return None if self.program.has_wrappers else super().inlined(grads, needs)
 
     def primals(self) -> list[Any]:
         super().primals()  # asks for versions

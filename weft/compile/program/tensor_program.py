@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED, SavedTensor
 from weft.compile.blocks.differentiate import Joint, with_gradients
 from weft.compile.program.executable import Compiled, Interpreted, make_executable
+from weft.compile.program.inlining import Body, body_of
 from weft.compile.program.on_tensors import run_on_tensors
 from weft.compile.program.shape_check import shape_check
 from weft.ir.graph import Block, Graph, Operand, Value, values_in
@@ -36,6 +37,17 @@ Symbols = Mapping[str, Any]
 ndarray = np.ndarray
 
 
+class Inlined(NamedTuple):
+    """A run of a backward as nodes to copy: what they take of the forward (and where that was saved), the numbers that
+    their symbols are, which gradients of results they take, and for which edges they give one, in order."""
+
+    body: Body
+    taken: list[tuple[Any, SavedTensor | None]]
+    numbers: list[int]
+    tangents: tuple[int, ...]
+    edges: tuple[int, ...]
+
+
 # ---- gradients
 @dataclass(eq=False)
 class Gradients:
@@ -50,6 +62,7 @@ class Gradients:
 
     def __post_init__(self) -> None:
         self.executable = make_executable(self.halves.backward, self.backend)
+        self._bodies: dict[tuple[bool, tuple[int, ...]], Body | None] = {}
         block = Block(self.joint.params, self.joint.nodes, self.joint.results[self.results :])
         whole = dce(Graph(f"{self.joint.name}_gradients", block, self.joint.env))
         read = {v for node in whole.walk() for v in node.reads()} | {v for r in whole.results for v in values_in(r)}
@@ -61,8 +74,7 @@ class Gradients:
     @cached_property
     def reach(self) -> tuple[frozenset[int], ...]:
         """For each tangent, the gradients that depend on it."""
-        first = len(self.joint.params) - self.tangents
-        found: dict[Value, int] = {p: 1 << i for i, p in enumerate(self.joint.params[first:])}
+        found: dict[Value, int] = {p: 1 << i for i, p in enumerate(self.joint.params[self.inputs :])}
 
         def bits(values: Sequence[Value]) -> int:
             known = 0
@@ -76,6 +88,21 @@ class Gradients:
                 found.update(dict.fromkeys(node.outputs, known))
         gradients = [bits(tuple(values_in(r))) for r in self._whole.results]
         return tuple([frozenset(i for i, g in enumerate(gradients) if g >> t & 1) for t in range(self.tangents)])
+
+    def body(self, has_history: bool, wanted: tuple[int, ...]) -> Body | None:
+        """Some of the gradients as nodes to copy, of saved values, or of the inputs if they are to be differentiated
+        again; None where they are not copied."""
+        key = (has_history, wanted)
+        if key not in self._bodies:
+            graph = self._whole if has_history else self.halves.backward
+            tangents = sum(i >= self.inputs for i in self.read) if has_history else self.tangents
+            self._bodies[key] = body_of(graph, tangents, wanted)
+        return self._bodies[key]
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs the forward has."""
+        return len(self.joint.params) - self.tangents
 
     @cached_property
     def again(self) -> TensorProgram:
@@ -141,6 +168,40 @@ class ProgramBackward(Node):
         self.saved = None
         self.inputs = {}
 
+    # ---- copied into another graph
+    def inlined(self, grads: Sequence[Any], needs: Sequence[bool]) -> Inlined | None:
+        """The run for gradients of some results (None for others) as nodes to copy; None where it is not.
+        Raises StateError once it was freed."""
+        reached = self.reached(grads)
+        wanted = tuple([i for i in range(len(self.edges)) if i in reached and needs[i]])
+        body = self.gradients.body(modes.grad, wanted) if wanted else None
+        if body is None or modes.special is not None:
+            return None
+        self.begin(grads)
+        return Inlined(
+            body, self._taken(body), [int(self.symbols[name]) for name in body.symbols], self._tangents(body), wanted
+        )
+
+    def _taken(self, body: Body) -> list[tuple[Any, SavedTensor | None]]:
+        """What a body takes of the forward, and where it was saved."""
+        if modes.grad:
+            primals = self.primals()
+            return [(x, None) for x in (primals[at] for at in body.reads if at < len(primals))]
+        assert self.saved is not None
+        arrays, count = self.arrays(), len(self.saved)
+        return [
+            (Tensor(arrays[at]) if isinstance(arrays[at], ndarray) else float(arrays[at]), _packed(self.saved[at]))
+            for at in body.reads if at < count
+        ]
+
+    def _tangents(self, body: Body) -> tuple[int, ...]:
+        """Which gradients of results a body takes."""
+        if modes.grad:
+            places = [i - self.gradients.inputs for i in self.gradients.read]
+            return tuple([places[at] for at in body.reads if places[at] >= 0])
+        count = len(self.gradients.halves.saved)
+        return tuple([at - count for at in body.reads if at >= count])
+
     # ---- natively
     def _natively(self, grads: Sequence[Any]) -> list[Tensor]:
         tangents = [self._zeros(i) if g is None else array_of(g) for i, g in enumerate(grads)]
@@ -167,7 +228,7 @@ class ProgramBackward(Node):
     # ---- with a history
     def _again(self, grads: Sequence[Any]) -> list[Any]:
         """The gradients as a function of the inputs, to be differentiated again."""
-        count = len(self.gradients.joint.params) - self.gradients.tangents
+        count = self.gradients.inputs
         tangents = [i - count for i in self.gradients.read if i >= count]
         given = [Tensor(self._zeros(i)) if grads[i] is None else grads[i] for i in tangents]
         return self.gradients.again([*self.primals(), *given], self.symbols)
@@ -293,6 +354,10 @@ class _Recorded(_Native):
         """For each saved value which input it is."""
         places = {v: i for i, v in enumerate(self.gradients.halves.forward.params)}
         return [places.get(v) for v in self.gradients.halves.saved]
+
+
+def _packed(saved: Any) -> SavedTensor | None:
+    return saved[0] if type(saved) is tuple else None
 
 
 def _has_gradient(kind: Any) -> bool:

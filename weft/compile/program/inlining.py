@@ -1,0 +1,96 @@
+"""The backward of a program as nodes that another graph takes in (weft.compiled_autograd): its calls opened, what
+nobody asks for left out, and every symbol named, so that whoever copies it can put numbers in their place."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+
+from weft.ir.graph import Block, Graph, Operand, Value, values_in
+from weft.ir.printer import print_graph
+from weft.passes.dce import dce
+from weft.passes.effects import ORDERED, has_effect
+from weft.passes.open_opaque import open_opaque
+from weft.passes.unbacked import mentioned
+from weft.types.dims import Expr
+from weft.types.tensor_type import FLOAT, TensorType
+
+
+class Body:
+    """A graph to copy. Its parameters: what is taken from the forward, then `tangents` gradients of results.
+
+    Two are equal if they compute the same in the same steps: text is their identity, and equal ones are one object.
+    reads: which parameters of the graph that it was made from it has.
+    """
+
+    def __init__(self, graph: Graph, tangents: int, reads: tuple[int, ...], text: str) -> None:
+        self.graph, self.tangents, self.reads, self.text = graph, tangents, reads, text
+        self.symbols = tuple(sorted(set(_operand_symbols(graph)).union(
+            s for p in graph.params[len(graph.params) - tangents :] for s in _symbols(p.tensor_type.shape)
+        )))
+
+    @property
+    def taken(self) -> tuple[Value, ...]:
+        """The parameters that are taken from the forward."""
+        return self.graph.params[: len(self.graph.params) - self.tangents]
+
+    @property
+    def given(self) -> tuple[Value, ...]:
+        """The parameters that are gradients of results."""
+        return self.graph.params[len(self.graph.params) - self.tangents :]
+
+    def __repr__(self) -> str:
+        return f"<body of {len(self.graph.nodes)} nodes>"
+
+
+_bodies: weakref.WeakValueDictionary[str, Body] = weakref.WeakValueDictionary()
+
+
+def body_of(graph: Graph, tangents: int, results: Sequence[int]) -> Body | None:
+    """Some of a backward graph's results as a body; None for what is not copied: branches, loops, calls of Python,
+    and sizes that are found on the way.
+
+    tangents: how many of its last parameters are gradients of results; those that nothing reads are left out.
+    """
+    block = Block(graph.params, graph.nodes, tuple([graph.results[i] for i in results]))
+    opened = dce(open_opaque(Graph(graph.name, block, graph.env)))
+    if not _can_be_copied(opened):
+        return None
+    read = {v for node in opened.nodes for v in node.inputs()} | {v for r in opened.results for v in values_in(r)}
+    reads = tuple([i for i, p in enumerate(opened.params) if p in read])
+    pruned = Graph(
+        graph.name, Block(tuple([opened.params[i] for i in reads]), opened.nodes, opened.results), opened.env
+    )
+    count = sum(i >= len(graph.params) - tangents for i in reads)
+    text = f"{count} {reads} {print_graph(pruned, locations=False, symbols=False)}"
+    found = _bodies.get(text)
+    if found is None:
+        found = _bodies[text] = Body(pruned, count, reads, text)
+    return found
+
+
+def _can_be_copied(graph: Graph) -> bool:
+    if any(s[0] == "u" for s in mentioned(graph.block)):
+        return False
+    return (
+        all(p.type is FLOAT or isinstance(p.type, TensorType) for p in graph.params)
+        and all(isinstance(r, Value) for r in graph.results)
+        and not any(
+            node.blocks or has_effect(node, ORDERED) or not all(isinstance(v.type, TensorType) for v in node.outputs)
+            for node in graph.nodes
+        )
+    )
+
+
+def _operand_symbols(graph: Graph) -> Iterator[str]:
+    for node in graph.nodes:
+        for operand in node.args:
+            yield from _symbols(operand)
+
+
+def _symbols(operand: Operand) -> Iterator[str]:
+    if type(operand) is tuple:
+        for part in operand:
+            yield from _symbols(part)
+    elif type(operand) is Expr:
+        yield from sorted(operand.symbols())
