@@ -20,7 +20,7 @@ from typing import Any
 import weft
 from weft import special
 from weft.layers.factories import FACTORIES, LIKE_NAMES
-from weft.layers.variants import _INPLACE_SYNTAX, NUMBER_FIRST
+from weft.layers.variants import _INPLACE_SYNTAX
 from weft.ops.op import PACKETS, Op
 from weft.ops.schema import Argument
 
@@ -93,7 +93,7 @@ def parameters(op: Op, is_method: bool, star: int | None = None, extra: str = ""
         if argument.keyword_only and not is_starred:
             parts.append("*")
             is_starred = True
-        first_is_tensor = i == 0 and not is_method and op.base not in NUMBER_FIRST
+        first_is_tensor = i == 0 and not is_method and not op.number_first
         text = f"{name_text(argument, not is_method)}: {type_text(argument, op.numbers and not first_is_tensor)}"
         parts.append(text + (" = ..." if argument.has_default else ""))
     if extra:

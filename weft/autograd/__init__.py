@@ -3,7 +3,7 @@
 record.py           recording a call (which formula needs what: ops/backward.py)
 node.py             the node and its hooks
 saved.py            saved tensors and their versions
-engine.py           backward (seeds.py: its roots, run_hooks.py: its hooks)
+engine.py           backward (seeds.py: its roots, dependencies.py: its order, run_hooks.py: its hooks)
 accumulate.py       AccumulateGrad
 views.py            in-place writes, CopySlices, regenerated histories
 function.py         custom Functions (function_context.py, function_outputs.py)

@@ -17,7 +17,9 @@ from typing import Any
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.accumulate import accumulate as accumulate_into
 from weft.autograd.anomaly import anomaly, check_nan, describe_failure, evaluating
+from weft.autograd.dependencies import count_dependencies, reaching, runs_on_nothing
 from weft.autograd.node import Edge, InputMetadata, Node
+from weft.autograd.ownership import is_owned
 from weft.autograd.record import gradient_edge
 from weft.autograd.run_hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
 from weft.autograd.seeds import input_edge, seeds_of
@@ -247,12 +249,12 @@ class Walk:
     @cached_property
     def dependencies(self) -> dict[Node, int]:
         """The nodes of the graph, and how many edges have still to be followed to each."""
-        return _count_dependencies([n for n, _ in self.roots], self.border)
+        return count_dependencies([n for n, _ in self.roots], self.border)
 
     @cached_property
     def needed(self) -> dict[Node, bool] | None:
         """Which nodes have to run, where not all do."""
-        return None if self.wanted is None else _reaching({n for n, _ in self.wanted}, self.dependencies)
+        return None if self.wanted is None else reaching({n for n, _ in self.wanted}, self.dependencies)
 
     def reaches(self, node: Node) -> bool:
         """Whether this call computes the gradient that flows into `node`."""
@@ -309,7 +311,7 @@ class Walk:
             if out is not None:
                 gradient = self._checked(node, i, out[i], target, index)
                 if type(target) is AccumulateGrad and node.makes_gradients and not node.post_hooks:
-                    self._deliver(target, index, gradient, _is_owned(gradient, i, out, grads))
+                    self._deliver(target, index, gradient, is_owned(gradient, i, out, grads))
                 else:
                     self._deliver(target, index, gradient)
             if border and edge in border:
@@ -339,7 +341,7 @@ class Walk:
                 return None
         if node.pre_hooks:
             grads = run_pre_hooks(node, grads)
-        if grads[0] is None and all([g is None for g in grads]) and not _runs_on_nothing(node):
+        if grads[0] is None and all([g is None for g in grads]) and not runs_on_nothing(node):
             if not self.keep:
                 node.release()
             return None
@@ -396,54 +398,3 @@ def wrong_count(node: Node, out: tuple[Any, ...]) -> StateError:
         f"Function {node.name()} returned an invalid number of gradients - got {len(out)}, "
         f"but expected {len(node.edges)}"
     )
-
-
-def _is_owned(gradient: Any, place: int, out: tuple[Any, ...], grads: Sequence[Any]) -> bool:
-    """Whether a gradient is all of its memory, and nobody else has it: its node made it, for one edge only,
-    and was not given it."""
-    if not isinstance(gradient, Tensor) or gradient._view is not None or gradient._storage is not None:
-        return False
-    data = gradient._data
-    base = data.base
-    if gradient is not out[place]:  # it was summed or cast to fit, into memory of its own
-        return base is None or (type(base) is type(data) and base.size == data.size)
-    if base is not None:
-        return False
-    for g in grads:
-        if isinstance(g, Tensor) and g._data is data:
-            return False
-    return not any([i != place and isinstance(o, Tensor) and o._data is data for i, o in enumerate(out)])
-
-
-def _runs_on_nothing(node: Node) -> bool:
-    """Custom Functions materialise missing gradients themselves."""
-    return bool(getattr(node, "runs_on_nothing", False))
-
-
-def _count_dependencies(roots: list[Node], border: Collection[Edge]) -> dict[Node, int]:
-    counts: dict[Node, int] = {node: 0 for node in roots}
-    stack = list(dict.fromkeys(roots))
-    seen = set(stack)
-    while stack:
-        for edge in stack.pop().edges:
-            if edge is None or edge in border:
-                continue
-            target = edge[0]
-            counts[target] = counts.get(target, 0) + 1
-            if target not in seen:
-                seen.add(target)
-                stack.append(target)
-    return counts
-
-
-def _reaching(targets: set[Node], nodes: dict[Node, int]) -> dict[Node, bool]:
-    """Which nodes must run so that gradients arrive at the targets (a target itself only if another
-    target lies behind it)."""
-    runs: dict[Node, bool] = {}
-    for node in sorted(nodes, key=_topological):
-        runs[node] = any(e is not None and (e[0] in targets or runs.get(e[0], False)) for e in node.edges)
-    return runs
-
-
-def _topological(node: Node) -> int:
-    return -1 if isinstance(node, AccumulateGrad) else node.sequence

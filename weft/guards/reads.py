@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.guards.class_reads import DESCRIPTORS, ClassReads
+from weft.guards.class_reads import DESCRIPTORS
 from weft.guards.guard import FunctionGuard, TypeGuard
-from weft.guards.hidden_guard import LeafGuard
 from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds, is_changeable
+from weft.guards.leaf_reads import LeafReads, overrides_instances
 from weft.guards.origin import INTERNAL, USER
 from weft.guards.rewrite import original
 from weft.guards.slots import (
@@ -52,7 +52,7 @@ _CLOSED: Final = frozenset({
 _ARRAY_LIMIT: Final = 1 << 20  # bytes; a larger array is guarded by identity alone
 
 
-class Reads(ClassReads):
+class Reads(LeafReads):
     """What has been read so far, each thing with its value when it was first seen.
 
     known: objects older than the call, because a chain of reads leads to them;
@@ -72,7 +72,6 @@ class Reads(ClassReads):
         self.caches: dict[int, tuple[Any, Location, str]] = {}
         self.registries: dict[int, tuple[Any, Location]] = {}
         self.references: dict[int, tuple[Any, bool, Location, str]] = {}
-        self.said: dict[tuple[int, str], LeafGuard] = {}
         self.weak: dict[int, Any] = {}  # the reference by which an object was found, by the object's id
         self.randoms: dict[int, RandomState] = {}
         self.drawn: dict[int, Drawn] = {}
@@ -82,8 +81,6 @@ class Reads(ClassReads):
         self.fresh: dict[int, Any] = {}  # objects that the call made, since it initialised them: never guarded
         self.exempt: set[int] = set()  # containers of the arguments, whose structure is the caller's to guard
         self.mutations: dict[int, list[Location]] = {}
-        # attributes looked up on tensors that are the call's arguments, or made of them
-        self.names_of_leaves: set[str] = set()
         self._noted: set[int] = set()
 
     # values
@@ -308,11 +305,11 @@ class Reads(ClassReads):
         cls = type(obj)
         owner, raw = class_lookup(cls, name)
         slot = AttributeSlot(obj, name, path)
-        if is_slot(cls, name) or (name in instance_dict(obj) and not _overrides(raw)):
+        if is_slot(cls, name) or (name in instance_dict(obj) and not overrides_instances(raw)):
             if raw is MISSING and read:
                 self.lacks_over_instances(cls, name, where)
             return self.entry(slot, where, read, store, sure)
-        if _overrides(raw):
+        if overrides_instances(raw):
             return self.class_value(cls, name, raw, where)
         if raw is MISSING and (found := self.submodule(obj, name)) is not MISSING:
             if store is not None:
@@ -348,48 +345,6 @@ class Reads(ClassReads):
                 self.entry(AttributeSlot(obj, name, f"{text}.{name}"), where)
                 self.structure(value, f"{text}.{name}", where)
 
-    def of_optimizer(
-        self, optimizer: Any, name: str, path: str, where: Location, read: bool, store: Location | None, sure: bool
-    ) -> Any:
-        """An optimizer's groups where the user's code reads them, and its methods;
-        what its step goes by it guards itself."""
-        if name in instance_dict(optimizer) and name != "state":
-            return self.entry(AttributeSlot(optimizer, name, path), where, read, store, sure)
-        raw = class_lookup(type(optimizer), name)[1]
-        is_method = isinstance(raw, FunctionType) and store is None
-        if is_method and self.entry(AttributeSlot(optimizer, name, path), where, read) is MISSING:
-            self.class_value(type(optimizer), name, raw, where)
-        return MISSING
-
-    def of_leaf(self, leaf: Any, name: str, path: str, where: Location) -> Any:
-        """An attribute of a tensor: what its class has is code of weft's or of the user's class,
-        all else the user put there."""
-        cls = type(leaf)
-        owner, raw = class_lookup(cls, name)
-        if name in self.kinds.said_by_leaves and not self.kinds.is_recorded(leaf) and (id(leaf), name) not in self.said:
-            self.said[id(leaf), name] = LeafGuard(leaf, name, where, path)
-        if owner is not None and self.is_leafs_own(owner):
-            return self.class_value(owner, name, raw, where)
-        if _overrides(raw):
-            return self.class_value(cls, name, raw, where)
-        if self.kinds.is_recorded(leaf):
-            self.names_of_leaves.add(name)
-            found = instance_dict(leaf).get(name, MISSING)
-        else:
-            found = self.entry(AttributeSlot(leaf, name, path), where)
-        if found is not MISSING or owner is None:
-            if owner is None:
-                self.lacks(cls, name, where)
-            return found
-        if isinstance(raw, DESCRIPTORS) or hasattr(type(raw), "__get__"):
-            return self.class_value(cls, name, raw, where)
-        self.lacks(cls, name, where, owner)
-        return self.entry(ClassSlot(owner, name, path), where)
-
-    def is_leafs_own(self, owner: type) -> bool:
-        """Whether a class is one that leaves have in common: weft's Tensor, or something behind it."""
-        return any(issubclass(leaf, owner) for leaf in self.kinds.leaves)
-
     def used(self, obj: Any, text: str, where: Location, sure: bool) -> None:
         """An object took part in an operator, a statement or a call: its class decides what that does."""
         cls = type(obj)
@@ -399,10 +354,6 @@ class Reads(ClassReads):
             and id(obj) not in self.types and class_lookup(cls, "__class__")[0] is object
         ):
             self.types[id(obj)] = TypeGuard(obj, where, text, self.kinds)
-
-    def named(self, getter: Any) -> list[str]:
-        """The attributes that an operator.attrgetter or methodcaller reads."""
-        return [part for text in getter.__reduce__()[1] if isinstance(text, str) for part in text.split(".")]
 
     def submodule(self, obj: Any, name: str) -> Any:
         """A Module's parameter, buffer or submodule; the dicts that hold them are guarded with the Module."""
@@ -419,10 +370,6 @@ class Reads(ClassReads):
             held = instance_dict(module).get(group, {})
             if name in held:
                 self.mutations.setdefault(id(held), []).append(store)
-
-def _overrides(raw: Any) -> bool:
-    return raw is not MISSING and hasattr(type(raw), "__set__")
-
 
 def _content(cell: Any) -> Any:
     try:

@@ -190,7 +190,8 @@ def _begin(function: FunctionType, substitutes: Substitutes, held: list[_Exchang
         exchange = _exchanges.get(id(function))
         if exchange is None:
             before = function.__code__
-            after = rewritten(before, function.__globals__, getattr(function, "__builtins__"), substitutes)  # noqa: B009
+            scopes: Any = function  # (type stubs differ on what a function has)
+            after = rewritten(before, scopes.__globals__, scopes.__builtins__, substitutes)
             if after is before:
                 return
             exchange = _exchanges[id(function)] = _Exchange(function, before, after)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.ir.graph import Node, Operand, Value
+from weft.loops.accumulate import accumulator, combining_nest, held_dtype, is_rounded
+from weft.loops.coalesce import coalesce, is_broadcast, joins
 from weft.loops.nest import FULL, ONCE, ROW, Access, Instr, Nest, Ref, Store
 from weft.loops.phases import settle_phases
 from weft.ops.compute import is_default, reduce_arguments
@@ -17,7 +19,6 @@ from weft.passes.alias import Aliases, dims_of, dtype_of
 from weft.passes.group import AxisMap, Group, is_leaf
 from weft.types import dims as dm
 from weft.types import dtype as dt
-from weft.types import shape_env
 from weft.types.dims import Dim, Expr
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, tensor_type
@@ -350,7 +351,7 @@ class GroupBuilder:
         form = self.form
         merged = (
             self.group.inner is None and len(outer_sizes) == 1 and chunks is None
-            and self._joins(outer_sizes, inner_sizes, outer_strides, inner_strides)
+            and joins(outer_sizes, inner_sizes, outer_strides, inner_strides)
         )
         if merged:
             inner_sizes = [outer_sizes[0] * inner_sizes[0]]
@@ -374,35 +375,6 @@ class GroupBuilder:
         settle_phases(nest)
         return nest
 
-    def _joins(
-        self, outer_sizes: list[Dim], inner_sizes: list[Dim], outer: list[list[Dim]], inner: list[list[Dim]]
-    ) -> bool:
-        return (
-            len(inner_sizes) == 1
-            and all(_adjacent(o[0], i[0], inner_sizes[0]) for o, i in zip(outer, inner, strict=False))
-        )
-
-
-def accumulator(combine: str, result: DType, source: DType) -> DType:
-    """The dtype in which a reduction is carried out."""
-    if combine == "prod" and result.is_floating_point:
-        return dt.float64  # products of numbers near 1 round to the same side again and again
-    if combine in ("sum", "prod"):
-        return dt.compute_dtype(result)
-    if combine in ("any", "all"):
-        return dt.bool_
-    return dt.compute_dtype(source)
-
-
-def is_rounded(combine: str, dtype: DType) -> bool:
-    """Whether each step of a reduction rounds, so that the order of the steps shows."""
-    return combine in ("sum", "prod") and dtype.is_floating_point
-
-
-def held_dtype(combine: str, dtype: DType) -> DType:
-    """The dtype in which the results of blocks are combined."""
-    return dt.float64 if is_rounded(combine, dtype) else dtype
-
 
 def _type_of(operand: Operand) -> Any:
     if type(operand) is Value:
@@ -421,49 +393,3 @@ class _NumberType:
 
 def _joint(args: Sequence[Instr]) -> tuple[int, int]:
     return max((a.level for a in args), default=ONCE), max((a.phase for a in args), default=0)
-
-
-def is_broadcast(d: Dim, size: Dim) -> bool:
-    """Whether a dim of an operand is a 1 that stands for every index of the axis."""
-    if isinstance(d, int):
-        return d == 1
-    return d != size and not shape_env.equal(d, size) and shape_env.equal(d, 1)
-
-
-def _adjacent(outer: Dim, inner: Dim, size: Dim) -> bool:
-    if isinstance(inner, int) and inner == 0:
-        return isinstance(outer, int) and outer == 0
-    joined = inner * size
-    return outer == joined or shape_env.equal(outer, joined)
-
-
-def coalesce(
-    axes: list[int], space: Sequence[Dim], strides: list[tuple[Dim, ...]]
-) -> tuple[list[Dim], list[list[Dim]]]:
-    """Join neighbouring axes that every access walks as one."""
-    kept: list[int] = []
-    sizes: list[Dim] = []
-    for axis in axes:
-        previous = kept[-1] if kept else None
-        if previous is not None and all(_adjacent(s[previous], s[axis], space[axis]) for s in strides):
-            kept[-1], sizes[-1] = axis, sizes[-1] * space[axis]
-            continue
-        kept.append(axis)
-        sizes.append(space[axis])
-    return sizes, [[s[a] for a in kept] for s in strides]
-
-
-def combining_nest(parts: Value, result: Value, combine: str, chunks: Dim, width: Dim, node: Node) -> Nest:
-    """result[j] = the parts[i, j] combined over i, in order."""
-    dtype, target = dtype_of(parts), dtype_of(result)
-    assert dtype is not None and target is not None
-    is_scalar = isinstance(width, int) and width == 1
-    outer = () if is_scalar else (width,)
-    nest = Nest("rows" if is_scalar else "columns", outer, (chunks,), [parts], [result], nodes=(node,))
-    load = Access(0, dtype, (1,) if is_scalar else (1, width))
-    store = Access(1, target, (0,) if is_scalar else (1, 0))
-    nest.accesses = [load, store]
-    nest.instrs = [Instr("load", dtype, FULL, what=0), Instr("reduce", dtype, ROW, 1, (Ref(0),), combine, dtype, node)]
-    nest.stores = [Store(1, store)]
-    settle_phases(nest)
-    return nest

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.ir.graph import Node, Operand, Value
-from weft.loops.build import GroupBuilder, coalesce, is_broadcast
+from weft.loops.build import GroupBuilder
+from weft.loops.coalesce import coalesce, is_broadcast
 from weft.loops.nest import FULL, ONCE, ROW, Access, Gather, Instr, Nest, Ref, Store
 from weft.loops.phases import settle_phases
 from weft.ops.geometry import Geometry, contiguous

@@ -44,7 +44,6 @@ from weft.nn.modules.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTr
 from weft.nn.modules.distances import CosineSimilarity, PairwiseDistance
 from weft.nn.modules.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
 from weft.nn.modules.embedding import Embedding, EmbeddingBag
-from weft.nn.modules.fractional_pooling import FractionalMaxPool2d, FractionalMaxPool3d
 from weft.nn.modules.linear import Bilinear, Identity, Linear
 from weft.nn.modules.losses import (
     BCELoss,
@@ -99,12 +98,17 @@ from weft.nn.modules.pooling import (
     AvgPool1d,
     AvgPool2d,
     AvgPool3d,
+    FractionalMaxPool2d,
+    FractionalMaxPool3d,
     LPPool1d,
     LPPool2d,
     LPPool3d,
     MaxPool1d,
     MaxPool2d,
     MaxPool3d,
+    MaxUnpool1d,
+    MaxUnpool2d,
+    MaxUnpool3d,
 )
 from weft.nn.modules.recurrent import GRU, LSTM, RNN, RNNBase
 from weft.nn.modules.recurrent_cells import GRUCell, LSTMCell, RNNCell
@@ -135,7 +139,6 @@ from weft.nn.modules.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
-from weft.nn.modules.unpooling import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
 from weft.nn.parameter import Buffer, Parameter
 from weft.support.absent import refuse
 

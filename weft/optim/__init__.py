@@ -1,6 +1,7 @@
 """Floor 9: optimizers with PyTorch's names, options, numerics and state_dict.
 
-optimizer.py is the base (groups, hooks, capture), clock.py the step counters; each other file is one algorithm,
+optimizer.py is the base (groups, capture), step_hooks.py the hooks around steps, clock.py the step counters, updates.py
+what update rules are written with; each other file is one algorithm,
 written per parameter with tensor operators only, so that the same lines run eagerly and become part of a captured step.
 """
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
-from weft.optim.optimizer import Group, Optimizer, Params, descent
+from weft.optim.optimizer import Optimizer, Params
+from weft.optim.updates import Group, descent
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt

@@ -7,7 +7,8 @@ from typing import Any
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero, check_betas
 from weft.optim.clock import as_number
-from weft.optim.optimizer import Group, Optimizer, Params, add_quotient, before_write, descent
+from weft.optim.optimizer import Optimizer, Params
+from weft.optim.updates import Group, add_quotient, before_write, descent
 from weft.tensor.tensor import Tensor
 
 

@@ -14,7 +14,10 @@ from weft.autograd.node import RemovableHandle
 from weft.ops.overrides import override_classes
 from weft.ops.packet import aten
 from weft.optim.clock import Clock, advance
+from weft.optim.complex_parameters import update_as_real
 from weft.optim.facts import KnownState, Makers, group_change, group_facts
+from weft.optim.step_hooks import add_hook, global_post_hooks, global_pre_hooks
+from weft.optim.updates import Group
 from weft.support import registry
 from weft.support.errors import ArgumentError, StateError, ValueProblem
 from weft.support.locations import is_internal
@@ -23,7 +26,6 @@ from weft.tensor.modes import enable_grad, modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 
-Group = dict[str, Any]
 State = dict[str, Any]
 Params = Iterable[Any]
 
@@ -185,7 +187,7 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} must define step()")
 
     def _before_step(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        for hook in [*_global_pre_hooks.values(), *self._step_pre_hooks.values()]:
+        for hook in [*global_pre_hooks.values(), *self._step_pre_hooks.values()]:
             changed = hook(self, args, kwargs)
             if changed is not None:
                 if not (isinstance(changed, tuple) and len(changed) == 2):
@@ -196,7 +198,7 @@ class Optimizer:
         return args, kwargs
 
     def _after_step(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        for hook in [*self._step_post_hooks.values(), *_global_post_hooks.values()]:
+        for hook in [*self._step_post_hooks.values(), *global_post_hooks.values()]:
             hook(self, args, kwargs)
         self.__dict__["_opt_called"] = True  # schedulers ask whether steps are in order
 
@@ -275,7 +277,7 @@ class Optimizer:
         if capture is None:
             return
 
-        tables = (_global_pre_hooks, self._step_pre_hooks, self._step_post_hooks, _global_post_hooks)
+        tables = (global_pre_hooks, self._step_pre_hooks, self._step_post_hooks, global_post_hooks)
         known = KnownState(self, lambda: [*tables], self._makers)
         capture.python_state.guard((id(self), "state"), known.change, known.holds, known)
 
@@ -296,27 +298,27 @@ class Optimizer:
     # ---- hooks
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before each step; a returned pair replaces args and kwargs."""
-        return _add_hook(self._step_pre_hooks, hook)
+        return add_hook(self._step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` after each step."""
-        return _add_hook(self._step_post_hooks, hook)
+        return add_hook(self._step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer)` before a state_dict is made."""
-        return _add_hook(self._state_dict_pre_hooks, hook, prepend)
+        return add_hook(self._state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` when a state_dict was made; a returned one replaces it."""
-        return _add_hook(self._state_dict_hooks, hook, prepend)
+        return add_hook(self._state_dict_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` before loading; a returned one replaces it."""
-        return _add_hook(self._load_state_dict_hooks, hook, prepend)
+        return add_hook(self._load_state_dict_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer)` after loading."""
-        return _add_hook(self._load_state_dict_post_hooks, hook, prepend)
+        return add_hook(self._load_state_dict_post_hooks, hook, prepend)
 
     # ---- copying and text
     def __getstate__(self) -> dict[str, Any]:
@@ -343,35 +345,6 @@ def _with_gradients(group: Group) -> list[Tensor]:
     return [p for p in group["params"] if gradient_of(p) is not None]
 
 
-def descent(p: Tensor, maximize: bool, weight_decay: Any) -> Tensor:
-    """The gradient to descend along: negative to maximize, with weight_decay * p added."""
-    gradient: Any = gradient_of(p)
-    if maximize:
-        gradient = -gradient
-    return aten.add(gradient, p, alpha=weight_decay) if weight_decay != 0 else gradient
-
-
-def before_write(state: Tensor, group: Group) -> Tensor:
-    """A state tensor that is read just before it is written: a differentiable step keeps what was read."""
-    return state.clone() if group["differentiable"] else state
-
-
-def add_multiple(p: Tensor, direction: Tensor, factor: Any) -> None:
-    """p += factor * direction in place, where the factor is a number or a 0-dim tensor."""
-    if isinstance(factor, Tensor):
-        p.add_(direction * factor)
-    else:
-        p.add_(direction, alpha=factor)
-
-
-def add_quotient(p: Tensor, numerator: Tensor, denominator: Tensor, factor: Any) -> None:
-    """p += factor * numerator / denominator in place, where the factor is a number or a 0-dim tensor."""
-    if isinstance(factor, Tensor):
-        p.add_(numerator * factor / denominator)
-    else:
-        p.addcdiv_(numerator, denominator, value=factor)
-
-
 def _forget(table: defaultdict[Tensor, State], p: Tensor, names: Iterable[str], before: State) -> None:
     state = table.get(p, {})
     for name in names:
@@ -392,59 +365,6 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return hooked
-
-
-_global_pre_hooks: dict[int, Any] = OrderedDict()
-_global_post_hooks: dict[int, Any] = OrderedDict()
-
-
-def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(optimizer, args, kwargs)` before each step of every optimizer;
-    a returned pair replaces args and kwargs."""
-    return _add_hook(_global_pre_hooks, hook)
-
-
-def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(optimizer, args, kwargs)` after each step of every optimizer."""
-    return _add_hook(_global_post_hooks, hook)
-
-
-def update_as_real(optimizer: Optimizer, group: Group, params: list[Tensor]) -> None:
-    """Update complex parameters as pairs of real numbers: the algorithm sees real views of them, of their gradients
-    and of their state."""
-    refuse_in_capture(
-        f"{type(optimizer).__name__} updates complex parameters, which a compiled function does not; "
-        "call its step outside, or keep the parameter as pairs of real numbers and use weft.view_as_complex of it"
-    )
-    shown = {p: _as_real(optimizer, p) for p in params if p.dtype.is_complex}
-    try:
-        optimizer._update_group(group, [shown.get(p, p) for p in params])
-    finally:
-        for p, real in shown.items():
-            state = optimizer.state.pop(real, {})
-            if state:
-                optimizer.state[p] = {
-                    k: aten.view_as_complex(v) if isinstance(v, Tensor) and v.shape == real.shape else v
-                    for k, v in state.items()
-                }
-
-
-def _as_real(optimizer: Optimizer, p: Tensor) -> Tensor:
-    real = aten.view_as_real(p)
-    real.grad = aten.view_as_real(p.grad)
-    optimizer.state[real] = {
-        k: aten.view_as_real(v) if isinstance(v, Tensor) and v.dtype.is_complex else v
-        for k, v in optimizer.state.pop(p, {}).items()
-    }
-    return real
-
-
-def _add_hook(hooks: dict[int, Any], hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    if prepend:
-        hooks.move_to_end(handle.id, last=False)  # type: ignore[attr-defined]
-    return handle
 
 
 def _type_name(value: Any) -> str:

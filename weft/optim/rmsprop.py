@@ -6,7 +6,8 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
-from weft.optim.optimizer import Group, Optimizer, Params, add_multiple, add_quotient, before_write, descent
+from weft.optim.optimizer import Optimizer, Params
+from weft.optim.updates import Group, add_multiple, add_quotient, before_write, descent
 from weft.tensor.tensor import Tensor
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from weft.autograd.accumulate import gradient_of
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
-from weft.optim.optimizer import Group, Optimizer, Params
+from weft.optim.optimizer import Optimizer, Params
+from weft.optim.updates import Group
 from weft.support.errors import ValueProblem
 from weft.tensor.tensor import Tensor
 

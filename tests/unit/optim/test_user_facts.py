@@ -12,7 +12,7 @@ import pytest
 
 import weft
 from weft import optim
-from weft.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from weft.optim.step_hooks import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 Rng = np.random.Generator
 ALGORITHMS: list[tuple[type, dict[str, Any]]] = [

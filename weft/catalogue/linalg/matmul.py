@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,20 +10,19 @@ from weft.catalogue.families import is_one
 from weft.catalogue.samples import F, case, draw
 from weft.ops.op import define
 from weft.ops.packet import aten
-from weft.ops.rules import broadcast_dims, dims_text, normalize_dim
+from weft.ops.rules import broadcast_dims, dims_text
 from weft.support.errors import DTypeError, NotForDType, ShapeError
 from weft.support.knobs import knobs
 from weft.support.seams import native_product
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
-from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType, tensor_type
 
 Array = Any
 
 
-def _joint_dtype(name: str, a: TensorType, b: TensorType) -> dt.DType | None:
+def joint_dtype(name: str, a: TensorType, b: TensorType) -> dt.DType | None:
     if a.dtype is not None and b.dtype is not None and a.dtype is not b.dtype:
         raise DTypeError(
             f"{name}: expected m1 and m2 to have the same dtype, but got: {a.dtype.name} != {b.dtype.name}"
@@ -67,7 +65,7 @@ def conjugate(x: Any) -> Any:
 
 
 def _mm_type(self: TensorType, mat2: TensorType) -> TensorType:
-    dtype = _joint_dtype("mm", self, mat2)
+    dtype = joint_dtype("mm", self, mat2)
     if not (self.is_complete and mat2.is_complete):
         return tensor_type(dtype, None if self.dims is None else (None, None))
     if self.ndim != 2:
@@ -97,7 +95,7 @@ mm = define(
 
 
 def _bmm_type(self: TensorType, mat2: TensorType) -> TensorType:
-    dtype = _joint_dtype("bmm", self, mat2)
+    dtype = joint_dtype("bmm", self, mat2)
     if not (self.is_complete and mat2.is_complete):
         return tensor_type(dtype, None if self.dims is None else (None, None, None))
     if self.ndim != 3 or mat2.ndim != 3:
@@ -128,7 +126,7 @@ bmm = define(
 
 
 def _mv_type(self: TensorType, vec: TensorType) -> TensorType:
-    dtype = _joint_dtype("mv", self, vec)
+    dtype = joint_dtype("mv", self, vec)
     if not (self.is_complete and vec.is_complete):
         return tensor_type(dtype, None if self.dims is None else (None,))
     if self.ndim != 2 or vec.ndim != 1:
@@ -301,138 +299,3 @@ for _name, _arguments, _doc, _product in (
         inplace=True,
         out=True,
     )
-
-# ---- linear: the layer
-
-
-def _linear_type(input: TensorType, weight: TensorType, bias: TensorType | None) -> TensorType:
-    dtype = _joint_dtype("linear", input, weight)
-    if not (input.is_complete and weight.is_complete):
-        return tensor_type(dtype, None)
-    if weight.ndim not in (1, 2):
-        raise ShapeError(f"linear: weight must be a matrix or a vector, got {weight.ndim}D")
-    k, k2 = input.shape[-1] if input.ndim else 1, weight.shape[-1]
-    if input.ndim == 0 or not shape_env.equal(k, k2):
-        rows = dm.product(input.shape[:-1]) if input.ndim else 1
-        raise ShapeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{k} and {k2}x{weight.shape[0]})")
-    out = (*input.shape[:-1], *weight.shape[:-1])
-    if bias is not None and bias.is_complete:
-        if bias.dtype is not dtype:
-            raise DTypeError(
-                f"linear: expected bias to have the dtype of input and weight, got {bias.dtype} and {dtype}"
-            )
-        if broadcast_dims("linear", [out, bias.shape]) != out:
-            raise ShapeError(
-                f"linear: bias of size {dims_text(bias.shape)} does not fit the result's size {dims_text(out)}"
-            )
-    return tensor_type(dtype, out, input.device)
-
-
-def _rows(x: Any) -> Any:
-    """The tensor as a matrix of its last dim's vectors."""
-    return x if x.ndim == 2 else aten.reshape(x, (dm.product(x.dims[:-1]), x.dims[-1]))
-
-
-def _linear(input: Any, weight: Any, bias: Any) -> Any:
-    if weight.ndim == 1:
-        out = _matmul(input, weight)
-    else:
-        out = aten.mm(_rows(input), aten.t(weight))
-        if input.ndim != 2:
-            out = aten.reshape(out, (*input.dims[:-1], weight.dims[0]))
-    return out if bias is None else out + bias
-
-
-def _linear_grad_input(g: Any, input_dims: Any, weight: Any) -> Any:
-    if weight.ndim == 1:
-        return aten.unsqueeze(g, -1) * conjugate(weight)
-    return aten.reshape(aten.mm(_rows(g), conjugate(weight)), input_dims)
-
-
-def _linear_grad_weight(g: Any, input: Any, weight_dims: Any) -> Any:
-    if len(weight_dims) == 1:
-        return aten.sum_to_size(aten.unsqueeze(g, -1) * conjugate(input), weight_dims)
-    return aten.mm(aten.t(_rows(g)), conjugate(_rows(input)))
-
-
-def _linear_grad_bias(g: Any, bias_dims: Any) -> Any:
-    return aten.sum(_rows(g), 0) if len(bias_dims) == 1 and g.ndim > 1 else aten.sum_to_size(g, bias_dims)
-
-
-linear = define(
-    "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
-    "input @ weight.T + bias: input [..., k], weight [n, k], bias [n] -> [..., n].",
-    type=_linear_type,
-    decompose=_linear,
-    out=True,
-    vjp={"input": _linear_grad_input, "weight": _linear_grad_weight, "bias": _linear_grad_bias},
-    public=("nn.functional",),
-    samples=draw(
-        case(F(2, 3), F(4, 3), F(4)), case(F(2, 2, 3), F(4, 3)), case(F(3), F(4, 3), F(4)), case(F(2, 3), F(3))
-    ),
-    reference=lambda x, w, b: x @ w.T + (0 if b is None else b),
-)
-
-# ---- contractions
-
-
-def _trace(self: Any) -> Any:
-    if self.ndim != 2:
-        raise ShapeError("trace: expected a matrix")
-    return aten.sum(aten.diagonal(self))
-
-
-define("aten::trace(Tensor self) -> Tensor", "The sum of a matrix's diagonal.", decompose=_trace,
-    samples=draw(case(F(3, 4))),
-    reference=np.trace,
-)
-
-
-def _tensordot(self: Any, other: Any, dims_self: Sequence[int], dims_other: Sequence[int]) -> Any:
-    if len(dims_self) != len(dims_other):
-        raise ShapeError(
-            f"both dimension lists should have same length, got {len(dims_self)} and {len(dims_other)}"
-        )
-    a = [normalize_dim("tensordot", d, self.ndim) for d in dims_self]
-    b = [normalize_dim("tensordot", d, other.ndim) for d in dims_other]
-    for i, j in zip(a, b, strict=True):
-        if shape_env.equal(self.dims[i], other.dims[j]):
-            continue
-        if shape_env.equal(self.dims[i], 1):
-            other = aten.sum(other, j, True, dtype=other.dtype)
-        elif shape_env.equal(other.dims[j], 1):
-            self = aten.sum(self, i, True, dtype=self.dtype)
-        else:
-            raise ShapeError(
-                f"contracted dimensions need to match, but first has size {self.dims[i]} in dim {i} and second has "
-                f"size {other.dims[j]} in dim {j}"
-            )
-    rest_a = [i for i in range(self.ndim) if i not in a]
-    rest_b = [j for j in range(other.ndim) if j not in b]
-    dims: list[Dim] = [self.dims[i] for i in rest_a] + [other.dims[j] for j in rest_b]
-    k = dm.product(self.dims[i] for i in a)
-    left = aten.reshape(aten.permute(self, rest_a + a), (dm.product(self.dims[i] for i in rest_a), k))
-    right = aten.reshape(aten.permute(other, b + rest_b), (k, dm.product(other.dims[j] for j in rest_b)))
-    return aten.reshape(aten.mm(left, right), dims)
-
-
-def _tensordot_any(a: Any, b: Any, dims: Any) -> Any:
-    """`dims` as users give it: a count of last and first dims, or a pair of lists."""
-    if isinstance(dims, int):
-        if dims < 0:
-            raise ShapeError(f"tensordot expects dims >= 0, but got dims={dims}")
-        if dims > min(a.ndim, b.ndim):
-            raise ShapeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
-        return _tensordot(a, b, list(range(a.ndim - dims, a.ndim)), list(range(dims)))
-    first, second = ((d,) if isinstance(d, int) else tuple(d) for d in dims)
-    return _tensordot(a, b, first, second)
-
-
-define("aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
-       "Sums of products over pairs of dims.", decompose=_tensordot, public=(),
-    samples=draw(case(F(2, 3, 4), F(4, 2), (0, 2), (1, 0))),
-    reference=lambda a, b, i, j: np.tensordot(a, b, (i, j)),
-)
-define("aten::tensordot.dims(Tensor a, Tensor b, Object dims=2) -> Tensor",
-       "Sums of products over the last `dims` of a and first of b, or over the dims that a pair of lists names.",
-       decompose=_tensordot_any, public=("weft",), out=True)

@@ -1,8 +1,8 @@
 """Networks.
 
-activations.py, shrinking.py, attention.py, convolution.py, losses.py, ctc.py, norms.py, running_norms.py,
-bags.py (bags of rows), pooling.py, unpooling.py, interpolation.py, grid_sampling.py; functional.py has the signatures
-of nn.functional that differ from the operators' (namespace nn::).
+linear.py, activations.py, softmax.py, shrinking.py, attention.py, convolution.py, losses.py, ctc.py, norms.py,
+running_norms.py, bags.py (bags of rows), pooling.py, im2col.py, unpooling.py, interpolation.py, grid_sampling.py;
+functional.py has the signatures of nn.functional that differ from the operators' (namespace nn::).
 """
 
 from weft.catalogue.nn import (  # noqa: F401
@@ -14,12 +14,15 @@ from weft.catalogue.nn import (  # noqa: F401
     ctc,
     functional,
     grid_sampling,
+    im2col,
     interpolation,
+    linear,
     losses,
     norms,
     pooling,
     row_norms,
     running_norms,
     shrinking,
+    softmax,
     unpooling,
 )

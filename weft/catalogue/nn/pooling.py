@@ -22,7 +22,8 @@ Ints = Sequence[int]
 _PLACE = ("nn.functional",)
 
 
-def _each(name: str, value: Any, rank: int, fallback: Ints = ()) -> tuple[int, ...]:
+def per_dim(name: str, value: Any, rank: int, fallback: Ints = ()) -> tuple[int, ...]:
+    """A setting for each of the pooled dims: one number is for all, none is the fallback."""
     if value is None or (not isinstance(value, int) and len(value) == 0):
         return tuple(fallback)
     values = (value,) if isinstance(value, int) else tuple(value)
@@ -31,7 +32,8 @@ def _each(name: str, value: Any, rank: int, fallback: Ints = ()) -> tuple[int, .
     return values * rank if len(values) == 1 else values
 
 
-def _pooled_size(size: Dim, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> Dim:
+def pooled_size(size: Dim, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> Dim:
+    """How many windows fit along a dim."""
     reach = size + 2 * padding - dilation * (kernel - 1) - 1
     if not ceil_mode:
         return dm.floordiv(reach, stride) + 1
@@ -60,7 +62,7 @@ def _check(name: str, input: Any, rank: int, kernel: Ints, stride: Ints, padding
             )
 
 
-def _windows(x: Any, kernel: Ints, stride: Ints, dilation: Ints, sizes: Sequence[Dim]) -> Any:
+def windows_of(x: Any, kernel: Ints, stride: Ints, dilation: Ints, sizes: Sequence[Dim]) -> Any:
     """The windows over the last dims of x, as one more dim that holds each window's elements."""
     rank = len(kernel)
     lead = x.ndim - rank
@@ -76,7 +78,9 @@ def _windows(x: Any, kernel: Ints, stride: Ints, dilation: Ints, sizes: Sequence
     return aten.reshape(x, (*x.dims[: lead + rank], count))
 
 
-def _framed(x: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, sizes: Sequence[Dim], value: Any) -> Any:
+def in_frame(
+    x: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, sizes: Sequence[Dim], value: Any
+) -> Any:
     """x with its padding, and as much after it as the last (rounded up) window reaches."""
     after = _paddings_after(x.dims[x.ndim - len(kernel) :], kernel, stride, padding, dilation, sizes)
     pads = [p for i in reversed(range(len(kernel))) for p in (padding[i], after[i])]
@@ -135,7 +139,7 @@ def _shown(x: Any, kernel: Ints, stride: Ints, before: Ints, after: Sequence[Dim
     pads = [p for pair in zip(reversed(before), reversed(after), strict=True) for p in pair]
     framed = x if all(isinstance(p, int) and p == 0 for p in pads) else aten.constant_pad_nd(x, pads, value)
     sizes = _counts_of_windows(framed.dims[framed.ndim - len(kernel) :], kernel, stride, dilation)
-    return _windows(framed, kernel, stride, dilation, sizes)
+    return windows_of(framed, kernel, stride, dilation, sizes)
 
 
 def _greatest(self: Any, kernel: Ints, stride: Ints, before: Ints, after: Sequence[Dim], dilation: Ints) -> Any:
@@ -199,12 +203,12 @@ def _max_pool(
     is_placed: bool, rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> tuple[Any, Any]:
     name = f"max_pool{rank}d"
-    kernel = _each("kernel_size", kernel_size, rank)
-    steps = _each("stride", stride, rank, kernel)
-    pads, spread = _each("padding", padding, rank), _each("dilation", dilation, rank)
+    kernel = per_dim("kernel_size", kernel_size, rank)
+    steps = per_dim("stride", stride, rank, kernel)
+    pads, spread = per_dim("padding", padding, rank), per_dim("dilation", dilation, rank)
     _check(name, input, rank, kernel, steps, pads)
     spatial = input.dims[-rank:]
-    sizes = [_pooled_size(*each, ceil_mode) for each in zip(spatial, kernel, steps, pads, spread, strict=True)]
+    sizes = [pooled_size(*each, ceil_mode) for each in zip(spatial, kernel, steps, pads, spread, strict=True)]
     if any(shape_env.less(s, 1) for s in sizes):
         raise ShapeError(
             f"{name}: Given input size: {dims_text(input.dims)}. Calculated output size: {dims_text(sizes)}. "
@@ -274,14 +278,14 @@ def _avg_pool(
     divisor: int | None,
 ) -> Any:
     name = f"avg_pool{rank}d"
-    kernel = _each("kernel_size", kernel_size, rank)
-    steps, pads = _each("stride", stride, rank, kernel), _each("padding", padding, rank)
+    kernel = per_dim("kernel_size", kernel_size, rank)
+    steps, pads = per_dim("stride", stride, rank, kernel), per_dim("padding", padding, rank)
     ones = (1,) * rank
     _check(name, input, rank, kernel, steps, pads)
     if divisor is not None and shape_env.equal(divisor, 0):
         raise ShapeError("divisor must be not zero")
     spatial = input.dims[-rank:]
-    sizes = [_pooled_size(*each, 1, ceil_mode) for each in zip(spatial, kernel, steps, pads, strict=True)]
+    sizes = [pooled_size(*each, 1, ceil_mode) for each in zip(spatial, kernel, steps, pads, strict=True)]
     if any(shape_env.less(s, 1) for s in sizes):
         raise ShapeError(
             f"{name}: Given input size: {dims_text(input.dims)}. Calculated output size: {dims_text(sizes)}. "
@@ -289,7 +293,7 @@ def _avg_pool(
         )
 
     def totals(x: Any) -> Any:
-        return aten.sum(_windows(_framed(x, kernel, steps, pads, ones, sizes, 0), kernel, steps, ones, sizes), -1)
+        return aten.sum(windows_of(in_frame(x, kernel, steps, pads, ones, sizes, 0), kernel, steps, ones, sizes), -1)
 
     out = totals(input)
     whole = not input.dtype.is_differentiable
@@ -382,38 +386,3 @@ for _rank in (1, 2, 3):
         decompose=lambda input, output_size, rank=_rank: adaptive_average(rank, input, output_size),
         public=_PLACE,
     )
-
-# ---- windows as columns
-
-
-def _im2col(input: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
-    if input.ndim not in (3, 4):
-        raise ShapeError(
-            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
-            f"but got: {dims_text(input.dims)}"
-        )
-    kernel, spread = _each("kernel_size", kernel_size, 2), _each("dilation", dilation, 2)
-    pads, steps = _each("padding", padding, 2), _each("stride", stride, 2)
-    if any(v <= 0 for v in (*kernel, *spread, *steps)) or any(p < 0 for p in pads):
-        raise ShapeError("unfold: kernel_size, dilation and stride should be greater than zero, padding not negative")
-    x = input if input.ndim == 4 else aten.unsqueeze(input, 0)
-    batch, channels = x.dims[:2]
-    sizes = [_pooled_size(*each, False) for each in zip(x.dims[2:], kernel, steps, pads, spread, strict=True)]
-    if any(shape_env.less(s, 1) for s in sizes):
-        raise ShapeError(
-            f"Given input with spatial size {dims_text(x.dims[2:])}, kernel_size={kernel}, dilation={spread}, "
-            f"padding={pads}, calculated shape of the array of sliding blocks as {dims_text(sizes)}, "
-            "but its components must be at least one."
-        )
-    shown = _windows(_framed(x, kernel, steps, pads, spread, sizes, 0), kernel, steps, spread, sizes)
-    count = kernel[0] * kernel[1]
-    out = aten.reshape(aten.permute(shown, (0, 1, 4, 2, 3)), (batch, channels * count, sizes[0] * sizes[1]))
-    return out if input.ndim == 4 else aten.squeeze(out, 0)
-
-
-define(
-    "nn::unfold(Tensor input, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Tensor",
-    "Windows of images as columns: [n, c, h, w] -> [n, c * kernel, windows].",
-    decompose=_im2col,
-    public=_PLACE,
-)

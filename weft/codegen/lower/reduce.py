@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from weft.codegen.emit import Value, const
 from weft.codegen.lower.values import Spot, Vectors, identity_of
 from weft.codegen.scalar.handler import Element, register_type
-from weft.loops.build import held_dtype, is_rounded
+from weft.loops.accumulate import held_dtype, is_rounded
 from weft.loops.nest import Instr
 from weft.types import dtype as dt
 from weft.types.dtype import DType

@@ -94,10 +94,11 @@ def _len(x: Any) -> Any:
 
 
 class _Math:
-    """The module math where lifted numbers may come: its functions take them, the rest is Python's."""
+    """The module math where lifted numbers may come: its functions take them, the rest is what stands there."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(math, name)
+        found = getattr(math, name)
+        return FUNCTIONS.values.get(id(found), found)
 
 
 _OURS: Final[dict[str, Function]] = {
@@ -106,11 +107,9 @@ _OURS: Final[dict[str, Function]] = {
     "pow": _pow,
     "fabs": _fabs,
 }
-_MATH: Final = _Math()
-vars(_MATH).update(_OURS)
 LENGTHS: Final = Substitutes({id(_PYTHONS_LEN): _len})
 FUNCTIONS: Final = Substitutes(
-    {id(_PYTHONS[name]): ours for name, ours in _OURS.items()}, {id(math): (_MATH, frozenset(_OURS))}
+    {id(_PYTHONS[name]): ours for name, ours in _OURS.items()}, {id(math): (_Math(), frozenset(_OURS))}
 )
 LIFTED: Final = Substitutes({**LENGTHS.values, **FUNCTIONS.values}, FUNCTIONS.modules)
 # their frames stand between the user's code and what Python's own call of it

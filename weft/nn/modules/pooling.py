@@ -1,11 +1,13 @@
-"""Pooling in 1, 2 and 3 dimensions."""
+"""Pooling in 1, 2 and 3 dimensions, and its inverse."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import weft.nn.functional as F
+from weft.nn.modules.conv import times
 from weft.nn.modules.module import Module
+from weft.support.errors import ValueProblem
 from weft.tensor.tensor import Tensor
 
 
@@ -199,5 +201,84 @@ class LPPool2d(_LPPool):
 
 class LPPool3d(_LPPool):
     """The p-norm of each window of [n, c, d, h, w]."""
+
+    _rank = 3
+
+
+class _FractionalMaxPool(Module):
+    _rank = 0
+
+    def __init__(
+        self, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        name, rank = type(self).__name__, self._rank
+        if (output_size is None) == (output_ratio is None):
+            raise ValueProblem(
+                f"{name} requires specifying either an output size, or a pooling ratio" if output_size is None
+                else "only one of output_size and output_ratio may be specified"
+            )
+        self.kernel_size = times(kernel_size, rank)
+        self.output_size = None if output_size is None else times(output_size, rank)
+        self.output_ratio = (output_ratio,) * rank if isinstance(output_ratio, float) else output_ratio
+        if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
+            raise ValueProblem(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+
+    def forward(self, input: Tensor) -> Any:
+        pool = getattr(F, f"fractional_max_pool{self._rank}d")
+        return pool(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+        )
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """The greatest elements of random windows of [n, c, h, w]: output_size of them, or output_ratio times as many
+    as the input's places."""
+
+    _rank = 2
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """The greatest elements of random windows of [n, c, d, h, w]: output_size of them, or output_ratio times as many
+    as the input's places."""
+
+    _rank = 3
+
+
+class _MaxUnpool(Module):
+    _rank = 0
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        self.kernel_size = times(kernel_size, self._rank)
+        self.stride = times(kernel_size if stride is None else stride, self._rank)
+        self.padding = times(padding, self._rank)
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        return getattr(F, f"max_unpool{self._rank}d")(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """The inverse of MaxPool1d(return_indices=True) as far as there is one: zeros where no maximum was."""
+
+    _rank = 1
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """The inverse of MaxPool2d(return_indices=True) as far as there is one: zeros where no maximum was."""
+
+    _rank = 2
+
+
+class MaxUnpool3d(_MaxUnpool):
+    """The inverse of MaxPool3d(return_indices=True) as far as there is one: zeros where no maximum was."""
 
     _rank = 3

@@ -1,0 +1,43 @@
+"""Which nodes a backward call comes to, and how many gradients each waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from weft.autograd.accumulate import AccumulateGrad
+from weft.autograd.node import Edge, Node
+
+
+def runs_on_nothing(node: Node) -> bool:
+    """Custom Functions materialise missing gradients themselves."""
+    return bool(getattr(node, "runs_on_nothing", False))
+
+
+def count_dependencies(roots: list[Node], border: Collection[Edge]) -> dict[Node, int]:
+    """For each node behind the roots, how many edges lead to it; edges at the border count as none."""
+    counts: dict[Node, int] = {node: 0 for node in roots}
+    stack = list(dict.fromkeys(roots))
+    seen = set(stack)
+    while stack:
+        for edge in stack.pop().edges:
+            if edge is None or edge in border:
+                continue
+            target = edge[0]
+            counts[target] = counts.get(target, 0) + 1
+            if target not in seen:
+                seen.add(target)
+                stack.append(target)
+    return counts
+
+
+def reaching(targets: set[Node], nodes: dict[Node, int]) -> dict[Node, bool]:
+    """Which nodes must run so that gradients arrive at the targets (a target itself only if another
+    target lies behind it)."""
+    runs: dict[Node, bool] = {}
+    for node in sorted(nodes, key=_topological):
+        runs[node] = any(e is not None and (e[0] in targets or runs.get(e[0], False)) for e in node.edges)
+    return runs
+
+
+def _topological(node: Node) -> int:
+    return -1 if isinstance(node, AccumulateGrad) else node.sequence

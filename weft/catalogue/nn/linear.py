@@ -1,0 +1,84 @@
+"""The linear layer: rows times a matrix of weights, and a bias."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.catalogue.linalg.matmul import conjugate, joint_dtype
+from weft.catalogue.samples import F, case, draw
+from weft.ops.op import define
+from weft.ops.packet import aten
+from weft.ops.rules import broadcast_dims, dims_text
+from weft.support.errors import DTypeError, ShapeError
+from weft.types import dims as dm
+from weft.types import shape_env
+from weft.types.tensor_type import TensorType, tensor_type
+
+
+def _linear_type(input: TensorType, weight: TensorType, bias: TensorType | None) -> TensorType:
+    dtype = joint_dtype("linear", input, weight)
+    if not (input.is_complete and weight.is_complete):
+        return tensor_type(dtype, None)
+    if weight.ndim not in (1, 2):
+        raise ShapeError(f"linear: weight must be a matrix or a vector, got {weight.ndim}D")
+    k, k2 = input.shape[-1] if input.ndim else 1, weight.shape[-1]
+    if input.ndim == 0 or not shape_env.equal(k, k2):
+        rows = dm.product(input.shape[:-1]) if input.ndim else 1
+        raise ShapeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{k} and {k2}x{weight.shape[0]})")
+    out = (*input.shape[:-1], *weight.shape[:-1])
+    if bias is not None and bias.is_complete:
+        if bias.dtype is not dtype:
+            raise DTypeError(
+                f"linear: expected bias to have the dtype of input and weight, got {bias.dtype} and {dtype}"
+            )
+        if broadcast_dims("linear", [out, bias.shape]) != out:
+            raise ShapeError(
+                f"linear: bias of size {dims_text(bias.shape)} does not fit the result's size {dims_text(out)}"
+            )
+    return tensor_type(dtype, out, input.device)
+
+
+def _rows(x: Any) -> Any:
+    """The tensor as a matrix of its last dim's vectors."""
+    return x if x.ndim == 2 else aten.reshape(x, (dm.product(x.dims[:-1]), x.dims[-1]))
+
+
+def _linear(input: Any, weight: Any, bias: Any) -> Any:
+    if weight.ndim == 1:
+        out = aten.matmul(input, weight)
+    else:
+        out = aten.mm(_rows(input), aten.t(weight))
+        if input.ndim != 2:
+            out = aten.reshape(out, (*input.dims[:-1], weight.dims[0]))
+    return out if bias is None else out + bias
+
+
+def _linear_grad_input(g: Any, input_dims: Any, weight: Any) -> Any:
+    if weight.ndim == 1:
+        return aten.unsqueeze(g, -1) * conjugate(weight)
+    return aten.reshape(aten.mm(_rows(g), conjugate(weight)), input_dims)
+
+
+def _linear_grad_weight(g: Any, input: Any, weight_dims: Any) -> Any:
+    if len(weight_dims) == 1:
+        return aten.sum_to_size(aten.unsqueeze(g, -1) * conjugate(input), weight_dims)
+    return aten.mm(aten.t(_rows(g)), conjugate(_rows(input)))
+
+
+def _linear_grad_bias(g: Any, bias_dims: Any) -> Any:
+    return aten.sum(_rows(g), 0) if len(bias_dims) == 1 and g.ndim > 1 else aten.sum_to_size(g, bias_dims)
+
+
+linear = define(
+    "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+    "input @ weight.T + bias: input [..., k], weight [n, k], bias [n] -> [..., n].",
+    type=_linear_type,
+    decompose=_linear,
+    out=True,
+    vjp={"input": _linear_grad_input, "weight": _linear_grad_weight, "bias": _linear_grad_bias},
+    public=("nn.functional",),
+    samples=draw(
+        case(F(2, 3), F(4, 3), F(4)), case(F(2, 2, 3), F(4, 3)), case(F(3), F(4, 3), F(4)), case(F(2, 3), F(3))
+    ),
+    reference=lambda x, w, b: x @ w.T + (0 if b is None else b),
+)

@@ -1,0 +1,41 @@
+"""What update rules are written with: the direction, and in-place steps by numbers or 0-dim tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.autograd.accumulate import gradient_of
+from weft.ops.packet import aten
+from weft.tensor.tensor import Tensor
+
+Group = dict[str, Any]
+
+
+
+def descent(p: Tensor, maximize: bool, weight_decay: Any) -> Tensor:
+    """The gradient to descend along: negative to maximize, with weight_decay * p added."""
+    gradient: Any = gradient_of(p)
+    if maximize:
+        gradient = -gradient
+    return aten.add(gradient, p, alpha=weight_decay) if weight_decay != 0 else gradient
+
+
+def before_write(state: Tensor, group: Group) -> Tensor:
+    """A state tensor that is read just before it is written: a differentiable step keeps what was read."""
+    return state.clone() if group["differentiable"] else state
+
+
+def add_multiple(p: Tensor, direction: Tensor, factor: Any) -> None:
+    """p += factor * direction in place, where the factor is a number or a 0-dim tensor."""
+    if isinstance(factor, Tensor):
+        p.add_(direction * factor)
+    else:
+        p.add_(direction, alpha=factor)
+
+
+def add_quotient(p: Tensor, numerator: Tensor, denominator: Tensor, factor: Any) -> None:
+    """p += factor * numerator / denominator in place, where the factor is a number or a 0-dim tensor."""
+    if isinstance(factor, Tensor):
+        p.add_(numerator * factor / denominator)
+    else:
+        p.addcdiv_(numerator, denominator, value=factor)
