@@ -95,6 +95,7 @@ _LAZY = {
     "compiled_autograd": "weft.compiled_autograd", "special": "weft.special", "fft": "weft.fft", "utils": "weft.utils",
     "random": "weft.random", "cuda": "weft.cuda", "testing": "weft.testing", "backends": "weft.backends",
     "overrides": "weft.overrides", "version": "weft.version", "jit": "weft.jit", "library": "weft.library",
+    "onnx": "weft.onnx",
 }
 _LAZY_NAMES = {
     "vmap": ("weft.func.mapping", "vmap"), "compile": ("weft.compile.api", "compile"),

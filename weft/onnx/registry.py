@@ -1,0 +1,99 @@
+"""The table of operators: of each, how ONNX's is run (`@operator`) and how weft's is written (`@symbolic`, `pair`).
+
+An operator that has the same inputs and no attributes on both sides is one line, `pair("Relu", "aten::relu")`.
+Others have a rule for each direction, one behind the other in operators/.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+STANDARD, LEARNING, TRAINING = "", "ai.onnx.ml", "ai.onnx.preview.training"
+_GIVEN = ("opset", "outputs", "scope")  # what a rule is told besides inputs and attributes
+
+
+@dataclass
+class Operator:
+    """How one operator of ONNX is run. `run` takes its inputs by position and its attributes by keyword."""
+
+    name: str
+    run: Callable[..., Any]
+    attributes: Mapping[str, str]  # the rule's keyword of each
+    given: frozenset[str]  # of _GIVEN, what the rule asks for
+    hosts: tuple[bool, ...]  # which inputs it takes as they are, numbers that are known included
+    spreads_hosts: bool
+    most: int | None  # inputs; None where there is no limit
+    on_host: Callable[..., Any] | None = None  # the same on NumPy arrays, where all inputs are known
+
+    def takes_as_is(self, position: int) -> bool:
+        """Whether an input may come as numbers that are known."""
+        return self.hosts[position] if position < len(self.hosts) else self.spreads_hosts
+
+
+IMPORTS: dict[tuple[str, str], Operator] = {}  # by domain and name
+EXPORTS: dict[str, Callable[..., Any]] = {}  # by weft's name, with the overload
+
+
+def operator(name: str, domain: str = STANDARD, on_host: Callable[..., Any] | None = None) -> Callable[[Rule], Rule]:
+    """Register how an operator is run.
+
+    The rule's positional parameters are the inputs (None where one is absent), its keyword-only ones the attributes,
+    with their defaults (`axes_` where an older version has as an attribute what is an input `axes` now). `opset`, `outputs` (how many results are asked for) and `scope` (the values around a node
+    with subgraphs) are given where it names them. A parameter annotated `Host` is handed over as it is.
+    on_host: the same function on NumPy arrays of numbers that are known, sizes among them.
+    """
+
+    def register(rule: Rule) -> Rule:
+        IMPORTS[domain, name] = _described(name, rule, on_host)
+        return rule
+
+    return register
+
+
+def _described(name: str, rule: Callable[..., Any], on_host: Callable[..., Any] | None) -> Operator:
+    parameters = inspect.signature(rule).parameters.values()
+    keywords = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    inputs = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    spread = [p for p in parameters if p.kind is p.VAR_POSITIONAL]
+    return Operator(
+        name, rule, {k.rstrip("_"): k for k in keywords - set(_GIVEN)}, frozenset(keywords & set(_GIVEN)),
+        tuple(p.annotation == "Host" for p in inputs), bool(spread) and spread[0].annotation == "Host",
+        None if spread else len(inputs), on_host,
+    )  # fmt: skip
+
+
+def symbolic(*names: str) -> Callable[[Rule], Rule]:
+    """Register how operators of weft are written: `rule(g, *arguments)` gets the exporter and the arguments in the
+    order of the schema, and returns the result or results."""
+
+    def register(rule: Rule) -> Rule:
+        for name in names:
+            EXPORTS[name] = rule
+        return rule
+
+    return register
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One operator that both sides have."""
+
+    onnx: str
+    cast: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, g: Any, *arguments: Any) -> Any:
+        return g.op(self.onnx, *g.promoted(arguments, self.cast), **self.attributes)
+
+
+def pair(
+    onnx: str, weft: str, run: Callable[..., Any], cast: str = "result", on_host: Callable[..., Any] | None = None
+) -> None:
+    """An operator of the same inputs on both sides. cast: what an export casts the inputs to first: the "result"'s
+    dtype, the "inputs"' common one, or "" for neither."""
+    operator(onnx, on_host=on_host)(run)
+    symbolic(weft)(Pair(onnx, cast))
