@@ -115,6 +115,7 @@ def same(mine: Any, theirs: Any, rtol: float, atol: float, drawn: bool = False) 
     assert mine.shape == theirs.shape, f"sizes {mine.shape}, expected {theirs.shape}"
     if drawn:
         return
+    rtol = max(rtol, {"bfloat16": 2**-6, "float16": 2**-9}.get(theirs.dtype.name, 0))  # two units in the last place
     wide = np.float64 if theirs.dtype.itemsize < 4 and theirs.dtype.kind not in "biu" else theirs.dtype
     np.testing.assert_allclose(mine.astype(wide), theirs.astype(wide), rtol=rtol, atol=atol, equal_nan=True)
 

@@ -100,7 +100,7 @@ class Step:
         self.rule: Operator | None = IMPORTS.get((self.domain, self.name))
         self.function = opsets.function(self.domain, self.name)
         self.missing = self._missing()
-        self._bodies: dict[Any, Body] = {}
+        self._bodies: dict[Any, Body | None] = {}
         if self.rule is not None and self.function is None:
             self._check(self.rule)
 
@@ -148,19 +148,28 @@ class Step:
         if rule.given:
             extra = {"opset": self.opsets.version(self.domain), "outputs": len(self.outputs), "scope": values}
             keywords.update({k: v for k, v in extra.items() if k in rule.given})
-        if rule.on_host is not None and given and all(v is None or isinstance(v, Known) and v.folds for v in given):
+        if rule.on_host is not None and given and all(v is None or (isinstance(v, Known) and v.folds) for v in given):
             return _on_host(rule, given, keywords)
         return rule.run(*[v if rule.takes_as_is(i) else as_tensor(v) for i, v in enumerate(given)], **keywords)
 
     def _expanded(self, given: list[Any]) -> Any:
-        key = tuple(functions.type_key(v) for v in given)
-        found = self._bodies.get(key)
-        if found is None:
-            proto = functions.body_of(self.node, self.function, given, self.opsets.version(self.domain))
-            versions = {_plain(o.domain): o.version for o in proto.opset_import}
-            found = self._bodies[key] = Body(proto, Opsets({**self.opsets.versions, **versions}, self.opsets.model))
-            found.refuse_unknown()
-        return _Call(found, given)
+        for sized in (False, True):
+            key = tuple(functions.type_key(v, sized) for v in given)
+            if key not in self._bodies:
+                self._bodies[key] = self._function_body(given, sized)
+            found = self._bodies[key]
+            if found is not None:
+                return _Call(found, given)
+        raise Unsupported(f"onnx: {self.name}: the operator is a function, and ONNX has no body of it for these inputs")
+
+    def _function_body(self, given: list[Any], sized: bool) -> Body | None:
+        proto = functions.body_of(self.node, self.function, given, self.opsets.version(self.domain), sized)
+        if proto is None:
+            return None
+        versions = {_plain(o.domain): o.version for o in proto.opset_import}
+        found = Body(proto, Opsets({**self.opsets.versions, **versions}, self.opsets.model))
+        found.refuse_unknown()
+        return found
 
 
 @dataclass

@@ -28,4 +28,4 @@ def dtype_of(element: int) -> DType:
 
 def element_of(dtype: DType) -> int:
     """ONNX's element type of a dtype."""
-    return _TO_ELEMENT[dtype]
+    return int(_TO_ELEMENT[dtype])

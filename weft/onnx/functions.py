@@ -6,19 +6,26 @@ from typing import Any
 
 from weft.onnx.dependency import defs, helper, onnx
 from weft.onnx.dtypes import element_of
-from weft.onnx.values import dtype_of_value
+from weft.onnx.values import Known, dtype_of_value
 
 
-def type_key(value: Any) -> Any:
-    """What a function's body may hang on: the dtype of an input, and its number of dims."""
-    if value is None:
-        return None
-    dims = len(value.array.shape) if hasattr(value, "array") else getattr(value, "ndim", -1)
-    return (isinstance(value, list), dtype_of_value(value), dims)
+def type_key(value: Any, sized: bool = False) -> Any:
+    """What a function's body may hang on: the dtype of an input, its number of dims, and with `sized` its sizes."""
+    if value is None or isinstance(value, list):
+        return value if value is None else (dtype_of_value(value),)
+    dims = _dims(value)
+    return (dtype_of_value(value), dims if sized else len(dims))
 
 
-def body_of(node: Any, function: Any, given: list[Any], opset: int) -> Any:
-    """The body of a function for one call: attributes are filled in."""
+def _dims(value: Any) -> tuple[int | None, ...]:
+    """Sizes; None for those that are symbols."""
+    shape = value.array.shape if isinstance(value, Known) else value.shape
+    return tuple(n if type(n) is int else None for n in shape)
+
+
+def body_of(node: Any, function: Any, given: list[Any], opset: int, sized: bool = False) -> Any:
+    """The body of a function for one call: attributes are filled in. None where ONNX has none for such inputs: some
+    bodies hang on the inputs' sizes, which are told with `sized`."""
     if function is not None:
         return _filled(function, node)
     schema = defs.get_schema(node.op_type, opset, node.domain)
@@ -27,13 +34,13 @@ def body_of(node: Any, function: Any, given: list[Any], opset: int) -> Any:
         made.CopyFrom(_best_version(schema, opset))
         return _filled(made, node, schema)
     versions = sorted(v for v in schema.context_dependent_function_opset_versions if v <= opset)
-    types = [_type_proto(v).SerializeToString() for v in given]
+    types = [_type_proto(v, sized).SerializeToString() for v in given]
     made = onnx.FunctionProto()
     text = schema.get_context_dependent_function_with_opset_version(
         versions[-1] if versions else opset, node.SerializeToString(), types
     )
     made.ParseFromString(text)
-    return _filled(made, node, schema)
+    return _filled(made, node, schema) if made.node else None
 
 
 def _best_version(schema: Any, opset: int) -> Any:
@@ -45,13 +52,13 @@ def _best_version(schema: Any, opset: int) -> Any:
     return made
 
 
-def _type_proto(value: Any) -> Any:
+def _type_proto(value: Any, sized: bool) -> Any:
     if value is None:
         return onnx.TypeProto()
     if isinstance(value, list):
-        return helper.make_sequence_type_proto(_type_proto(value[0])) if value else onnx.TypeProto()
-    dims = value.array.shape if hasattr(value, "array") else [None] * value.ndim
-    return helper.make_tensor_type_proto(element_of(value.dtype), [None for _ in dims])
+        return helper.make_sequence_type_proto(_type_proto(value[0], sized)) if value else onnx.TypeProto()
+    dims = [n if sized else None for n in _dims(value)]
+    return helper.make_tensor_type_proto(element_of(value.dtype), dims)
 
 
 def _filled(function: Any, node: Any, schema: Any = None) -> Any:

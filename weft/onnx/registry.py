@@ -42,8 +42,9 @@ def operator(name: str, domain: str = STANDARD, on_host: Callable[..., Any] | No
     """Register how an operator is run.
 
     The rule's positional parameters are the inputs (None where one is absent), its keyword-only ones the attributes,
-    with their defaults (`axes_` where an older version has as an attribute what is an input `axes` now). `opset`, `outputs` (how many results are asked for) and `scope` (the values around a node
-    with subgraphs) are given where it names them. A parameter annotated `Host` is handed over as it is.
+    with their defaults (`axes_` where an older version has as an attribute what is an input `axes` now). `opset`,
+    `outputs` (how many results are asked for) and `scope` (the values around a node with subgraphs) are given where
+    it names them. A parameter annotated `Host` is handed over as it is.
     on_host: the same function on NumPy arrays of numbers that are known, sizes among them.
     """
 

@@ -27,7 +27,6 @@ _REASONS: tuple[tuple[str, str], ...] = (
      r"|multiprocessing",
      "there is no distributed training: weft computes in one process"),
     (r"lazy", "operators are not put off; weft.compile captures whole functions"),
-    (r"onnx", "there is no export to ONNX"),
     (r"hub|model_zoo", "nothing is downloaded; weft.load reads the files"),
     (
         r"profiler|autograd_profiler|profile|record_function",

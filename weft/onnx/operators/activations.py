@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import weft
@@ -147,7 +148,7 @@ def write_gelu(g: Any, x: Any, approximate: Any) -> Any:
         inner = g.op("Erf", g.op("Mul", x, g.like(x, 2**-0.5)))
     else:
         cube = g.op("Mul", g.like(x, 0.044715), g.op("Mul", x, g.op("Mul", x, x)))
-        inner = g.op("Tanh", g.op("Mul", g.like(x, (2 / weft.pi) ** 0.5), g.op("Add", x, cube)))
+        inner = g.op("Tanh", g.op("Mul", g.like(x, (2 / math.pi) ** 0.5), g.op("Add", x, cube)))
     return g.op("Mul", g.op("Mul", half, x), g.op("Add", one, inner))
 
 

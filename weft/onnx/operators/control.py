@@ -31,8 +31,11 @@ def if_(condition: Host, *, then_branch: Body, else_branch: Body, scope: Values)
     chosen = as_tensor(condition)
     if active_capture() is None:
         return tuple(_call(then_branch if bool(chosen) else else_branch, scope, []))
-    branches = [lambda b=b: tuple(as_tensor(v) for v in _call(b, scope, [])) for b in (then_branch, else_branch)]
-    return tuple(weft.cond(chosen, *branches))
+
+    def branch(body: Body) -> Any:
+        return lambda: tuple(as_tensor(v) for v in _call(body, scope, []))
+
+    return tuple(weft.cond(chosen, branch(then_branch), branch(else_branch)))
 
 
 @operator("Loop")

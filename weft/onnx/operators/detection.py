@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import weft
 from weft.onnx.registry import operator
 from weft.onnx.values import Host, number
 from weft.tensor.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
 
 
 @operator("NonMaxSuppression")
@@ -33,7 +37,7 @@ def non_max_suppression(
     return weft.from_numpy(np.array(found, np.int64).reshape(-1, 3))
 
 
-def _corners(boxes: np.ndarray, centred: int) -> np.ndarray:  # type: ignore[type-arg]
+def _corners(boxes: Array, centred: int) -> Array:
     """Boxes as (least, most) of both axes."""
     if centred:
         middle, half = boxes[:, :2], boxes[:, 2:] / 2
@@ -42,7 +46,7 @@ def _corners(boxes: np.ndarray, centred: int) -> np.ndarray:  # type: ignore[typ
     return np.concatenate([low, high], 1)
 
 
-def _overlap(a: np.ndarray, b: np.ndarray) -> float:  # type: ignore[type-arg]
+def _overlap(a: Array, b: Array) -> float:
     """The share of two boxes' union that both cover."""
     sides = np.maximum(np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]), 0)
     both = float(sides.prod())

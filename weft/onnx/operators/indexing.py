@@ -56,12 +56,14 @@ def write_gather(g: Any, x: Any, *arguments: Any) -> Any:
 
 @operator("GatherND")
 def gather_nd(data: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
-    places = [_counted(p, data.shape[batch_dims + i]) for i, p in enumerate(weft.unbind(indices, -1))]
+    places: list[Tensor] = [
+        _counted(p, data.shape[batch_dims + i]) for i, p in enumerate(weft.unbind(indices, -1))
+    ]
     batches = [
         weft.arange(data.shape[i]).reshape([-1 if j == i else 1 for j in range(indices.ndim - 1)])
         for i in range(batch_dims)
     ]
-    found: Tensor = data[(*batches, *places)]
+    found: Tensor = data[tuple(batches + places)]
     return found
 
 
@@ -159,7 +161,7 @@ def write_masked_select(g: Any, x: Any, mask: Any) -> Any:
 def topk(
     x: Tensor, k: Host = None, *, axis: int = -1, k_: int | None = None, largest: int = 1, sorted: int = 1
 ) -> Any:
-    count = k_ if k is None else number(k, "k")
+    count: Any = k_ if k is None else number(k, "k")
     values, places = weft.sort(x, stable=True, dim=axis, descending=bool(largest))
     return values.narrow(axis, 0, count), places.narrow(axis, 0, count)
 

@@ -15,34 +15,36 @@ from weft.support.errors import Unsupported
 from weft.tensor.tensor import Tensor
 from weft.types.dtype import DType
 
+_HOSTS: dict[str, Any] = {
+    "abs": np.abs, "neg": np.negative, "floor": np.floor, "ceil": np.ceil, "logical_not": np.logical_not,
+    "eq": np.equal, "gt": np.greater, "lt": np.less, "ge": np.greater_equal, "le": np.less_equal,
+    "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
+}  # fmt: skip
+
+
+def _same(onnx: str, name: str, cast: str = "result") -> None:
+    """An operator of weft's with ONNX's meaning."""
+    base = name.partition(".")[0]
+    pair(onnx, f"aten::{name}", getattr(weft, base), cast, _HOSTS.get(base))
+
+
 for _onnx, _weft in (
     ("Abs", "abs"), ("Acos", "acos"), ("Acosh", "acosh"), ("Asin", "asin"), ("Asinh", "asinh"), ("Atan", "atan"),
     ("Atanh", "atanh"), ("Ceil", "ceil"), ("Cos", "cos"), ("Cosh", "cosh"), ("Erf", "erf"), ("Exp", "exp"),
     ("Floor", "floor"), ("Log", "log"), ("Neg", "neg"), ("Reciprocal", "reciprocal"), ("Relu", "relu"),
     ("Round", "round"), ("Sigmoid", "sigmoid"), ("Sign", "sign"), ("Sin", "sin"), ("Sinh", "sinh"), ("Sqrt", "sqrt"),
-    ("Tan", "tan"), ("Tanh", "tanh"),
+    ("Tan", "tan"), ("Tanh", "tanh"), ("BitwiseNot", "bitwise_not"), ("BitwiseAnd", "bitwise_and.Tensor"),
+    ("BitwiseOr", "bitwise_or.Tensor"), ("BitwiseXor", "bitwise_xor.Tensor"),
 ):  # fmt: skip
-    pair(_onnx, f"aten::{_weft}", lambda x, f=getattr(weft, _weft): f(x), on_host=getattr(np, {
-        "Neg": "negative", "Abs": "abs", "Floor": "floor", "Ceil": "ceil"}.get(_onnx, ""), None))  # fmt: skip
-
-pair("BitwiseNot", "aten::bitwise_not", lambda x: weft.bitwise_not(x))
-pair("Not", "aten::logical_not", lambda x: weft.logical_not(x), cast="bool", on_host=np.logical_not)
-pair("IsNaN", "aten::isnan", lambda x: weft.isnan(x), cast="float")
-
-for _onnx, _weft, _host in (
-    ("Equal", "eq", np.equal), ("Greater", "gt", np.greater), ("Less", "lt", np.less),
-    ("GreaterOrEqual", "ge", np.greater_equal), ("LessOrEqual", "le", np.less_equal),
+    _same(_onnx, _weft)
+for _onnx, _weft in (
+    ("Equal", "eq.Tensor"), ("Greater", "gt.Tensor"), ("Less", "lt.Tensor"), ("GreaterOrEqual", "ge.Tensor"),
+    ("LessOrEqual", "le.Tensor"),
 ):  # fmt: skip
-    pair(_onnx, f"aten::{_weft}.Tensor", lambda a, b, f=getattr(weft, _weft): f(a, b), cast="inputs", on_host=_host)
-
-for _onnx, _weft, _host in (
-    ("And", "logical_and", np.logical_and), ("Or", "logical_or", np.logical_or), ("Xor", "logical_xor", np.logical_xor),
-):
-    pair(_onnx, f"aten::{_weft}", lambda a, b, f=getattr(weft, _weft): f(a, b), cast="bool", on_host=_host)
-
-for _onnx, _weft in (("BitwiseAnd", "bitwise_and"), ("BitwiseOr", "bitwise_or"), ("BitwiseXor", "bitwise_xor")):
-    pair(_onnx, f"aten::{_weft}.Tensor", lambda a, b, f=getattr(weft, _weft): f(a, b))
-
+    _same(_onnx, _weft, "inputs")
+for _onnx, _weft in (("And", "logical_and"), ("Or", "logical_or"), ("Xor", "logical_xor"), ("Not", "logical_not")):
+    _same(_onnx, _weft, "bool")
+_same("IsNaN", "isnan", "float")
 pair("Mul", "aten::mul.Tensor", lambda a, b: a * b, on_host=lambda a, b: a * b)
 
 

@@ -31,7 +31,11 @@ def _activations(
 ) -> list[Activation]:
     left, right = list(alphas or ()), list(betas or ())
     found = [_activation(name.lower(), left, right) for name in names]
-    return found if clip is None else [lambda x, f=f: f(weft.clamp(x, -clip, clip)) for f in found]
+    return found if clip is None else [_clipped(f, clip) for f in found]
+
+
+def _clipped(function: Activation, clip: float) -> Activation:
+    return lambda x: function(weft.clamp(x, -clip, clip))
 
 
 def _activation(name: str, alphas: list[float], betas: list[float]) -> Activation:

@@ -181,7 +181,7 @@ def _place(name: str, function: Callable[..., Tensor]) -> None:
         if not select_last_index:
             return function(data, axis, keepdim=bool(keepdims))
         found = function(weft.flip(data, [axis]), axis, keepdim=bool(keepdims))
-        return data.shape[axis] - 1 - found
+        return weft.rsub(found, data.shape[axis] - 1)
 
     operator(name)(run)
 

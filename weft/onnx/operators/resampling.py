@@ -14,8 +14,10 @@ from weft.onnx.values import Host, numbers
 from weft.support.errors import ParseError, Unsupported
 from weft.tensor.tensor import Tensor
 
+Array = np.ndarray[Any, Any]
 
-def _places(out: int, size: int, scale: float, mode: str, roi: tuple[float, float]) -> np.ndarray[Any, Any]:
+
+def _places(out: int, size: int, scale: float, mode: str, roi: tuple[float, float]) -> Array:
     """Where each element of the result lies in the input."""
     at = np.arange(out, dtype=np.float64)
     whole = scale * size
@@ -37,12 +39,13 @@ def _places(out: int, size: int, scale: float, mode: str, roi: tuple[float, floa
     raise Unsupported(f"onnx: Resize has no coordinate_transformation_mode {mode!r}")
 
 
-def _linear(distance: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return np.maximum(1 - np.abs(distance), 0)
+def _linear(distance: Array) -> Array:
+    found: Array = np.maximum(1 - np.abs(distance), 0)
+    return found
 
 
 def _cubic(a: float) -> Any:
-    def weights(distance: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def weights(distance: Array) -> Array:
         d = np.abs(distance)
         near = ((a + 2) * d - (a + 3)) * d * d + 1
         far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
@@ -52,8 +55,8 @@ def _cubic(a: float) -> Any:
 
 
 def _matrix(
-    places: np.ndarray[Any, Any], size: int, scale: float, kernel: Any, reach: int, antialias: int, outside: int
-) -> np.ndarray[Any, Any]:
+    places: Array, size: int, scale: float, kernel: Any, reach: int, antialias: int, outside: int
+) -> Array:
     """The weights of the input's elements in each of the result's."""
     shrink = min(scale, 1.0) if antialias else 1.0
     span = math.ceil(reach / shrink)
@@ -63,17 +66,18 @@ def _matrix(
         weights = np.where((taps < 0) | (taps >= size), 0, weights)
     if outside or antialias:
         weights = weights / weights.sum(1, keepdims=True)
-    found = np.zeros((len(places), size))
+    found: Array = np.zeros((len(places), size))
     np.add.at(found, (np.arange(len(places))[:, None], np.clip(taps, 0, size - 1)), weights)
     return found
 
 
-def _nearest(places: np.ndarray[Any, Any], mode: str) -> np.ndarray[Any, Any]:
-    if mode == "floor":
-        return np.floor(places)
-    if mode == "ceil":
-        return np.ceil(places)
-    return np.floor(places + 0.5) if mode == "round_prefer_ceil" else np.ceil(places - 0.5)
+def _nearest(places: Array, mode: str) -> Array:
+    rounded: dict[str, Any] = {
+        "floor": np.floor, "ceil": np.ceil, "round_prefer_ceil": lambda v: np.floor(v + 0.5),
+        "round_prefer_floor": lambda v: np.ceil(v - 0.5),
+    }  # fmt: skip
+    found: Array = rounded[mode](places)
+    return found
 
 
 def _wanted(
@@ -165,11 +169,12 @@ def write_interpolate(
     if kind == "nearest":
         exact = g.known(mode) == "nearest-exact"
         placed = "half_pixel" if exact else "asymmetric"
-        named = {"nearest_mode": "round_prefer_floor" if exact else "floor"}
+        named: dict[str, Any] = {"nearest_mode": "round_prefer_floor" if exact else "floor"}
     else:
-        placed, named = "align_corners" if g.known(align_corners) else "half_pixel", {"cubic_coeff_a": -0.75}
+        named = {"cubic_coeff_a": -0.75}
+        placed = "align_corners" if g.known(align_corners) else "half_pixel"
     rank = g.ndim(x) - 2
-    options = {"mode": kind, "coordinate_transformation_mode": placed, **named}
+    options: dict[str, Any] = {"mode": kind, "coordinate_transformation_mode": placed, **named}
     if g.known(scale_factor) is not None:
         factors = [float(f) for f in g.each(scale_factor, rank)]
         return g.op("Resize", x, None, g.constant([1.0, 1.0, *factors], weft.float32), **options)
@@ -223,7 +228,7 @@ def roi_align(
 
 
 def _pooled(
-    image: Tensor, ys: np.ndarray[Any, Any], xs: np.ndarray[Any, Any], shape: tuple[int, ...], mode: str
+    image: Tensor, ys: Array, xs: Array, shape: tuple[int, ...], mode: str
 ) -> Tensor:
     rows, columns = (_samples(v, int(n)) for v, n in ((ys, image.shape[1]), (xs, image.shape[2])))
     groups = (image.shape[0], *shape)
@@ -238,7 +243,7 @@ def _pooled(
     return weft.amax(weft.amax(products, 0).reshape(groups), [2, 4])
 
 
-def _samples(places: np.ndarray[Any, Any], size: int) -> Any:
+def _samples(places: Array, size: int) -> Any:
     """Two neighbours of each place, with their weights; nothing beyond the edge."""
     inside = (places >= -1) & (places <= size)
     at = np.clip(places, 0, None)

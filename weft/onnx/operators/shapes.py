@@ -124,9 +124,9 @@ def slice_(
     last = ends_ if ends is None else numbers(ends, "the ends of Slice")
     if first is None or last is None:
         raise ParseError("onnx: Slice without starts or ends")
-    named = list(range(len(first))) if axes is None and axes_ is None else axes_ if axes is None else numbers(axes, "axes")
+    named = axes_ if axes is None else numbers(axes, "axes")
+    named = list(range(len(first))) if named is None else named
     by = [1] * len(first) if steps is None else numbers(steps, "steps")
-    assert named is not None
     for axis, start, end, step in zip(named, first, last, by, strict=True):
         data = _sliced(data, int(axis) % data.ndim, start, end, step)
     return data
