@@ -58,7 +58,10 @@ def test_the_table_has_the_operators_that_are_promised():
     assert len(IMPORTS) >= 140
 
 
-@pytest.mark.parametrize("name", ["test_softmax_axis_0", "test_layer_normalization_2d_axis1", "test_lstm_defaults", "test_gather_1", "test_elu_example_expanded_ver18"])  # fmt: skip
+@pytest.mark.parametrize("name", [
+    "test_softmax_axis_0", "test_layer_normalization_2d_axis1", "test_lstm_defaults", "test_gather_1",
+    "test_elu_example_expanded_ver18",
+])
 def test_a_model_compiles_as_other_programs_do(name):
     case = next(c for c in nodes.cases() if c.name == name)
     weft.counters.reset()
