@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.onnx import functions
 from weft.onnx.dependency import defs, helper, numpy_helper, onnx
 from weft.onnx.dtypes import dtype_of
+from weft.onnx.functions import body_of, type_key
 from weft.onnx.registry import IMPORTS, Operator
 from weft.onnx.values import Known, as_tensor, constant
 from weft.support.errors import ArgumentError, ParseError, Unsupported, WeftError
@@ -154,7 +154,7 @@ class Step:
 
     def _expanded(self, given: list[Any]) -> Any:
         for sized in (False, True):
-            key = tuple(functions.type_key(v, sized) for v in given)
+            key = tuple(type_key(v, sized) for v in given)
             if key not in self._bodies:
                 self._bodies[key] = self._function_body(given, sized)
             found = self._bodies[key]
@@ -163,7 +163,7 @@ class Step:
         raise Unsupported(f"onnx: {self.name}: the operator is a function, and ONNX has no body of it for these inputs")
 
     def _function_body(self, given: list[Any], sized: bool) -> Body | None:
-        proto = functions.body_of(self.node, self.function, given, self.opsets.version(self.domain), sized)
+        proto = body_of(self.node, self.function, given, self.opsets.version(self.domain), sized)
         if proto is None:
             return None
         versions = {_plain(o.domain): o.version for o in proto.opset_import}

@@ -10,10 +10,10 @@ import numpy as np
 import weft
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter
-from weft.onnx import operators as operators  # fills the table
 from weft.onnx.body import Body, Opsets
 from weft.onnx.dependency import numpy_helper, onnx
 from weft.onnx.dtypes import dtype_of
+from weft.onnx.operators import control as control  # the package fills the table
 from weft.onnx.values import Known, as_tensor
 from weft.support.errors import ArgumentError, DTypeError, ParseError, ShapeError, Unsupported
 from weft.tensor.tensor import Tensor
