@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import weft  # noqa: F401  (defines the operators)
+from weft.cli.opt import SCRIPTED
 from weft.compile.blocks.differentiate import differentiate
 from weft.ir.compare import difference
 from weft.ir.parser import parse_graphs
@@ -31,6 +32,7 @@ PASSES = {
     "dce": dce, "decompose": decompose, "open_opaque": open_opaque, "simplify_views": simplify_views,
     "optimize": optimize, "differentiate": differentiate, "im2col": im2col, "legalize_matmul": legalize_matmul,
     "gather_as_mask": gather_as_mask, "scatter_rows": scatter_rows, "scatter_sums": scatter_sums,
+    **SCRIPTED,
 }
 FILES = sorted(Path(__file__).parent.glob("*.ir"))
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand
 from weft.jit.program import Program
 from weft.ops.op import OPS
+from weft.support.errors import ArgumentError
 from weft.types.tensor_type import ClassType
 
 Values = dict[Value, Operand]
@@ -109,3 +111,28 @@ def _copy(node: Node, nodes: list[Node], values: Values, copier: _Copier | None)
         new.name = old.name
         values[old] = new
     nodes.append(made)
+
+
+def inlined_among(graph: Graph, functions: Sequence[Graph]) -> Graph:
+    """The graph with the bodies of those that it calls by name, if they are among `functions`. Raises ArgumentError for
+    a function that calls itself.
+    """
+    programs = {g.name: Program(g.name, graph=g) for g in functions}
+    for program in (*programs.values(), top := Program(graph.name, graph=graph)):
+        assert program.graph is not None
+        program.functions = programs
+    _refuse_recursion(graph, {g.name: g for g in functions}, ())
+    return inlined(top)[0]
+
+
+def _refuse_recursion(graph: Graph, functions: Mapping[str, Graph], above: tuple[str, ...]) -> None:
+    for node in graph.walk():
+        name = node.args[0] if node.op is _CALL else None
+        if name is None:
+            continue
+        if name in above or name not in functions:
+            raise ArgumentError(
+                f"inline: @{graph.name} calls {name}, which "
+                + ("calls itself" if name in above else "is not among the graphs of the text")
+            )
+        _refuse_recursion(functions[name], functions, (*above, name))

@@ -1,15 +1,14 @@
 """dce: leave out nodes whose results nobody reads, in blocks too, and what prim::If and prim::Loop give
 that nobody takes.
 
-Nodes with effects stay, and so does control flow around one (random numbers are functional here:
-their offsets are inputs).
+Nodes with effects stay, and so does control flow around one.
 """
 
 from __future__ import annotations
 
 from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
 from weft.ir.structure import IF
-from weft.passes.effects import has_effect
+from weft.passes.effects import must_stay
 from weft.passes.unbacked import mentioned_by, symbols_in, unbacked_sizes
 
 
@@ -37,7 +36,7 @@ class _Live(set[Value]):
 def _mark(nodes: tuple[Node, ...], live: _Live, kept: set[Node]) -> None:
     """Find the nodes to keep, from the last to the first, and the values that they need."""
     for node in reversed(nodes):
-        if not has_effect(node) and not any(v in live for v in node.outputs):
+        if not must_stay(node) and not any(v in live for v in node.outputs):
             continue
         kept.add(node)
         if live.binders:

@@ -1,7 +1,7 @@
 """Effects order a program: which nodes keep their places, and which must follow which though no value
 flows between them.
 
-random   is functional in a graph: offsets are inputs, and order nothing
+random   is functional in a captured graph: offsets are inputs, and order nothing
 raises   a check: it comes before any state is written (the planner's affair), and stays on its side of every
          io and python node
 io, python   keep their order among each other, and with the checks around them: what a failed check would have
@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from weft.ir.graph import Node
 
 ORDERED = frozenset(("io", "python"))
-KEPT = ORDERED | {"raises"}  # nodes that stay though nobody reads their results
+KEPT = ORDERED | {"raises"}
+STAYS = KEPT | {"random"}  # nodes that stay though nobody reads their results: a draw keeps its place among the draws
 
 
 def has_effect(node: Node, effects: frozenset[str] = KEPT) -> bool:
@@ -23,6 +24,17 @@ def has_effect(node: Node, effects: frozenset[str] = KEPT) -> bool:
     return (
         node.op.effect in effects or any(inner.op.effect in effects for block in node.blocks for inner in block.walk())
     )
+
+
+def must_stay(node: Node) -> bool:
+    """Whether a node, or one in its blocks, does something that is not its result: it writes, draws from a generator of
+    the program's, raises. One that only looks at what others write can go.
+    """
+    return _acts(node) or any(_acts(inner) for block in node.blocks for inner in block.walk())
+
+
+def _acts(node: Node) -> bool:
+    return (node.op.observes or node.op.effect) in STAYS
 
 
 def effect_order(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:

@@ -1,0 +1,46 @@
+"""fold_cat: a cat of cats along the same dim is one cat of all the parts."""
+
+from __future__ import annotations
+
+import weft.catalogue  # noqa: F401  # defines the operators
+from weft.ir.graph import Graph, Node, Operand, Value
+from weft.ops.packet import aten
+from weft.passes.scripted.memory import Memory
+from weft.passes.scripted.rewrite import Emitter, rewrite
+
+_CATS = frozenset(aten.cat.overloads)
+
+
+def fold_cat(graph: Graph) -> Graph:
+    """The graph with the parts of inner cats in the outer one. An inner cat that is written to stays, and so does one
+    whose parts are: it holds what they were.
+    """
+    memory = Memory(graph)
+    while True:
+        after = rewrite(graph, lambda emitter, node: _folded(memory, emitter, node))
+        if after is graph:
+            return graph
+        graph = after
+
+
+def _folded(memory: Memory, emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+    if node.op not in _CATS or not isinstance(node.args[0], tuple):
+        return None
+    parts: list[Operand] = []
+    for part in node.args[0]:
+        inner = _parts(memory, part, node)
+        parts += [part] if inner is None else inner
+    if len(parts) == len(node.args[0]):
+        return None
+    return emitter.emit(node.op, (tuple(parts), *node.args[1:]), *(v.type for v in node.outputs)).outputs
+
+
+def _parts(memory: Memory, operand: Operand, outer: Node) -> list[Operand] | None:
+    """What a part of a cat is a cat of, along the same dim, if it is one and nobody writes any of it."""
+    made = operand.node if isinstance(operand, Value) else None
+    if made is None or made.op is not outer.op or made.args[1:] != outer.args[1:]:
+        return None
+    items = made.args[0]
+    if not isinstance(items, tuple) or len(items) < 2 or any(memory.is_written(v) for v in (operand, *items)):
+        return None
+    return list(items)

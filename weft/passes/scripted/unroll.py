@@ -1,0 +1,151 @@
+"""unroll: small loops go several steps at a time.
+
+A loop of n steps becomes one of n // 8 steps of eight bodies, and one of the n % 8 that remain; a loop of few steps
+that are known becomes its bodies. A loop that may stop early asks between the bodies, and goes on only where none has
+stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.ir.graph import Block, Graph, Node, Operand, Value
+from weft.ir.structure import IF, LOOP
+from weft.ops.op import OPS
+from weft.passes.scripted.rewrite import Emitter, rewrite, spliced
+from weft.types.tensor_type import BOOL, INT, Type
+
+FACTOR = 8
+MAX_NODES = 32  # of a body
+MAX_STEPS = 16  # of a loop that goes away
+_ADD, _SUB, _MUL, _QUOTIENT, _LARGER = (OPS[f"prim::{n}"] for n in ("add", "sub", "mul", "floordiv", "max"))
+
+
+def unroll(graph: Graph) -> Graph:
+    """The graph with its innermost small loops unrolled."""
+    mine: set[Block] = set()
+    return rewrite(graph, lambda emitter, node: _unrolled(emitter, node, mine))
+
+
+def _unrolled(emitter: Emitter, node: Node, mine: set[Block]) -> tuple[Operand, ...] | None:
+    if node.op is not LOOP or not _is_small(node, mine):
+        return None
+    trip, condition, carried, _, _ = node.args
+    if type(trip) is int and trip <= MAX_STEPS:
+        if trip <= 0 or condition is False:
+            return tuple(carried)
+        return _steps(emitter, node.blocks[0], 0, trip, condition, tuple(carried))[1]
+    return _split(emitter, node, mine)
+
+
+def _is_small(node: Node, mine: set[Block]) -> bool:
+    """Whether a loop has a short body of plain nodes and choices, which is no unrolled one."""
+    _, _, carried, xs, _ = node.args
+    (block,) = node.blocks
+    inner = list(block.walk())
+    return (
+        not xs and len(node.outputs) == len(carried) and block not in mine and len(inner) <= MAX_NODES
+        and all(n.op is not LOOP for n in inner) and not _is_marked(inner) and not _is_rest(node.args[0])
+    )
+
+
+def _is_marked(inner: Sequence[Node]) -> bool:
+    """Whether a body counts its steps by the factor: an unrolled loop that was read from text."""
+    return any(n.op is _MUL and n.args[1] == FACTOR and type(n.args[1]) is int for n in inner)
+
+
+def _is_rest(trip: Operand) -> bool:
+    """Whether so many steps are what remained of a loop."""
+    made = trip.node if isinstance(trip, Value) else None
+    done = made.args[1] if made is not None and made.op is _SUB else None
+    return isinstance(done, Value) and done.node is not None and _is_marked([done.node])
+
+
+def _split(emitter: Emitter, node: Node, mine: set[Block]) -> tuple[Operand, ...]:
+    trip, condition, carried, _, _ = node.args
+    (block,) = node.blocks
+    kinds = [v.type for v in node.outputs]
+    count: Operand = max(trip, 0) if type(trip) is int else emitter.emit(_LARGER, (trip, 0), INT).output
+    eights = _number(emitter, _QUOTIENT, count, FACTOR)
+    ahead = _many(emitter, block, eights, condition, tuple(carried), kinds, mine)
+    again, states = (True, ahead) if _goes_on(block) else (ahead[0], ahead[1:])
+    again = condition if again is True else again
+    done = _number(emitter, _MUL, eights, FACTOR)
+    rest = _number(emitter, _SUB, count, done)
+    if type(rest) is int:
+        return _steps(emitter, block, done, rest, again, states)[1]
+    return _rest(emitter, block, done, rest, again, states, kinds)
+
+
+def _goes_on(block: Block) -> bool:
+    return block.results[0] is True
+
+
+def _number(emitter: Emitter, op: object, a: Operand, b: Operand) -> Operand:
+    """A number that is computed, now where both are known."""
+    assert op in (_ADD, _SUB, _MUL, _QUOTIENT)
+    if type(a) is int and type(b) is int:
+        return {_ADD: a + b, _SUB: a - b, _MUL: a * b, _QUOTIENT: a // b if b else 0}[op]
+    if b == 0 and type(b) is int and op is _ADD:
+        return a
+    return emitter.emit(op, (a, b), INT).output
+
+
+def _many(
+    emitter: Emitter, block: Block, eights: Operand, condition: Operand, carried: tuple[Operand, ...],
+    kinds: Sequence[Type], mine: set[Block],
+) -> tuple[Operand, ...]:
+    """The loop of so many times FACTOR bodies; its first result is whether to go on, if that is a question."""
+    index, asked = Value(INT, "i"), not _goes_on(block)
+    params = [Value(p.type, p.name) for p in block.params[1:]]
+    inner = Emitter()
+    inner.where = emitter.where
+    first = _number(inner, _MUL, index, FACTOR)
+    again, left = _steps(inner, block, first, FACTOR, True, tuple(params))
+    flag = [Value(BOOL)] if asked else []
+    made = Block((index, *flag, *params), tuple(inner.nodes), (again, *([again] if asked else []), *left))
+    mine.add(made)
+    start = (condition, *carried) if asked else carried
+    types = (BOOL, *kinds) if asked else tuple(kinds)
+    return emitter.emit(LOOP, (eights, condition, start, (), False), *types, blocks=(made,)).outputs
+
+
+def _steps(
+    emitter: Emitter, block: Block, first: Operand, count: int, again: Operand, states: tuple[Operand, ...]
+) -> tuple[Operand, tuple[Operand, ...]]:
+    """`count` bodies, each where the one before went on: whether the last goes on, and what is carried."""
+    for k in range(count):
+        if again is False:
+            return again, states
+        if again is not True:
+            return _asked(emitter, block, _number(emitter, _ADD, first, k), count - k, again, states)
+        again, *left = spliced(emitter, block, (_number(emitter, _ADD, first, k), *states))
+        states = tuple(left)
+    return again, states
+
+
+def _asked(
+    emitter: Emitter, block: Block, first: Operand, count: int, again: Operand, states: tuple[Operand, ...]
+) -> tuple[Operand, tuple[Operand, ...]]:
+    """The bodies that follow, if the one before goes on."""
+    inner = Emitter()
+    inner.where = emitter.where
+    last, left = _steps(inner, block, first, count, True, states)
+    branches = (Block((), tuple(inner.nodes), (last, *left)), Block((), (), (False, *states)))
+    types = [BOOL, *(p.type for p in block.params[1:])]
+    made = emitter.emit(IF, (again,), *types, blocks=branches)
+    return made.outputs[0], made.outputs[1:]
+
+
+def _rest(
+    emitter: Emitter, block: Block, done: Operand, rest: Operand, again: Operand, states: tuple[Operand, ...],
+    kinds: Sequence[Type],
+) -> tuple[Operand, ...]:
+    """The loop over the steps that remain."""
+    index = Value(INT, "i")
+    params = [Value(p.type, p.name) for p in block.params[1:]]
+    inner = Emitter()
+    inner.where = emitter.where
+    results = spliced(inner, block, (_number(inner, _ADD, index, done), *params))
+    made = Block((index, *params), tuple(inner.nodes), results)
+    return emitter.emit(LOOP, (rest, again, states, (), False), *kinds, blocks=(made,)).outputs
