@@ -145,7 +145,7 @@ PAGES: dict[str, Page] = {
                        "weft.utils.pytree", "weft.support.pytree")),
     "settings": Page(
         "Settings and testing", "Defaults of a process, what programs ask of other devices, and comparisons for tests.",
-        (), ("weft.testing", "weft.cuda", "weft.backends", "weft.layers.settings"),
+        (), ("weft.testing", "weft.cuda", "weft.backends", "weft.memory", "weft.layers.settings"),
     ),
     "more": Page("More", "What has no page of its own yet."),
 }

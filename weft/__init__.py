@@ -96,6 +96,7 @@ _LAZY = {
     "random": "weft.random", "cuda": "weft.cuda", "testing": "weft.testing", "backends": "weft.backends",
     "overrides": "weft.overrides", "version": "weft.version", "jit": "weft.jit", "library": "weft.library",
     "onnx": "weft.onnx",
+    "memory": "weft.memory",
 }
 _LAZY_NAMES = {
     "vmap": ("weft.func.mapping", "vmap"), "compile": ("weft.compile.api", "compile"),

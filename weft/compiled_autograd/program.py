@@ -1,14 +1,18 @@
 """Running a captured backward: parts of pure nodes, each followed by the calls of Python that come behind it.
 
 A call that accumulates into a leaf without hooks gives nothing to anybody: it waits for the end of its part
-instead of cutting it.
+instead of cutting it. Where much memory is at stake a part ends after a few leaves all the same, so that what was
+saved for them is let go of before the gradients of the next ones are made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast, runtime_checkable
+
+from numpy import ndarray
 
 from weft.compiled_autograd.evaluate import Undefined, evaluate, evaluate_as
 from weft.ir.backward_calls import ACCUMULATE_LEAF
@@ -18,8 +22,10 @@ from weft.types.tensor_type import NONE, TENSOR
 
 Values = dict[Value, Any]
 Places = dict[tuple[int, int], Any]  # results by the number of their node and of the result
-Run = Callable[[Values], None]  # computes the pure nodes of a part
+Run = Callable[[Values], bool]  # computes the pure nodes of a part; True: each result has memory of its own
 Before = Callable[[int, "tuple[int, ...]"], None]
+MUCH = 1 << 17  # bytes of tensors that a call is given
+PIECES = 12  # about so many parts a backward of much memory is cut into
 
 
 class Diverged(WeftError):
@@ -41,24 +47,31 @@ class Part:
 
     nodes: list[Node] = field(default_factory=list)
     calls: list[tuple[int, Node]] = field(default_factory=list)
+    is_piece: bool = False  # whether memory is at stake: nothing is kept between calls
     first: int = 0  # the number of its first node in the graph
+    behind: int = 0  # the number behind its last pure node
     last: int = 0
     outputs: tuple[Value, ...] = ()  # of the pure nodes: what is read after them
     tensors: tuple[int, ...] = ()  # parameters of the graph that are first read here, by place
     inner: list[Value] = field(default_factory=list)  # what nobody reads once its pure nodes are done
     dead: list[Value] = field(default_factory=list)  # what nobody reads once the part is done
+    given: set[Value] = field(default_factory=set)  # results of its pure nodes that a leaf alone reads
 
 
-def parts_of(graph: Graph) -> list[Part]:
-    """The parts of a captured backward."""
-    parts = [Part()]
+def parts_of(graph: Graph, leaves: int | None = None, start: int = 0) -> list[Part]:
+    """The parts of a captured backward. leaves: how many gradients are accumulated at the end of a part at most;
+    start: the number of a node that begins one."""
+    is_piece = leaves is not None
+    parts = [Part(is_piece=is_piece)]
     for i, node in enumerate(graph.nodes):
         if node.op.effect == "python":
             parts[-1].calls.append((i, node))
         else:
-            if any(_cuts(call) for _, call in parts[-1].calls):
-                parts.append(Part(first=i))
+            calls = parts[-1].calls
+            if i == start or any(_cuts(call) for _, call in calls) or (leaves is not None and len(calls) >= leaves):
+                parts.append(Part(is_piece=is_piece, first=i))
             parts[-1].nodes.append(node)
+            parts[-1].behind = i + 1
         parts[-1].last = i + 1
     _find_uses(graph, parts)
     return parts
@@ -83,10 +96,20 @@ def _find_uses(graph: Graph, parts: list[Part]) -> None:
         part.outputs = tuple(
             [v for node in part.nodes for v in node.outputs if v in called or v in wanted or last[v] is not part]
         )
+    uses = Counter(v for node in graph.nodes for v in node.inputs())
+    for part in parts:
+        made = {v for node in part.nodes for v in node.outputs}
+        part.given = {
+            v for _, call in part.calls if call.op is ACCUMULATE_LEAF for v in call.inputs()
+            if v in made and v not in wanted and uses[v] == 1
+        }
     by_calls = {v for node in graph.nodes if node.op.effect == "python" for v in (*node.inputs(), *node.outputs)}
     for value, part in last.items():
         if value not in wanted:
             (part.dead if value in by_calls else part.inner).append(value)
+
+
+_Parts = tuple[list[Part], Sequence[Run | None]]
 
 
 @runtime_checkable
@@ -111,38 +134,62 @@ class Program:
         """steps: for each node the number of the step of the walk that it belongs to; None: one node for each."""
         self.graph = graph
         self._steps = None if steps is None else [*steps, steps[-1] + 1 if steps else 0]
+        self._compile = interpret_part if compile_part is None else compile_part
         self.parts = parts_of(graph)
-        self._runs = [
-            None if not part.nodes else (interpret_part(part) if compile_part is None else compile_part(part))
-            for part in self.parts
-        ]
+        self._runs = self._compiled(self.parts)
         self._names = {p.name: p for p in graph.params}
+        self._tensors = sum(p.type is TENSOR for p in graph.params)
+        leaves = sum(node.op is ACCUMULATE_LEAF for node in graph.nodes)
+        self._leaves = -(-leaves // PIECES) if compile_part is not None and leaves > 1 else None
+        self._pieces: _Parts | None = None
+        self._resumed: dict[int, _Parts] = {}  # by the number of the first node that is run
+
+    def _compiled(self, parts: list[Part]) -> Sequence[Run | None]:
+        return [self._compile(part) if part.nodes else None for part in parts]
+
+    def _parts(self, tensors: list[Any], start: int) -> _Parts:
+        """The parts of a call with these tensors that begins at a node: one of them begins there."""
+        if start:
+            if not any(part.first < start < part.behind for part in self.parts):
+                return self.parts, self._runs
+            if start not in self._resumed:
+                parts = parts_of(self.graph, start=start)
+                self._resumed[start] = (parts, self._compiled(parts))
+            return self._resumed[start]
+        if self._leaves is None or sum([t._data.nbytes for t in tensors if type(t._data) is ndarray]) < MUCH:
+            return self.parts, self._runs
+        if self._pieces is None:
+            parts = parts_of(self.graph, self._leaves)
+            self._pieces = (parts, self._compiled(parts))
+        return self._pieces
 
     def stages(self) -> list[dict[str, Any]]:
         """For each part that has run natively: its latest program at each stage of the compiler, from `captured`
         (opened, with symbols for sizes) to `llvm`."""
-        staged = [cast(Staged, run) for run in self._runs if isinstance(run, Staged)]
+        runs = [*self._runs, *(run for _, runs in (self._pieces or ((), ()), *self._resumed.values()) for run in runs)]
+        staged = [cast(Staged, run) for run in runs if isinstance(run, Staged)]
         return [run.stages() for run in staged if run.has_run]
 
     def __call__(self, inputs: list[Any], before: Before | None = None, resumed: Diverged | None = None) -> list[Any]:
         """Run. before(n, tensors): the first n steps are done, and what follows reads these parameters for the first
         time. resumed: go on where another graph of the same call diverged, whose nodes are the same up to there."""
+        start = 0 if resumed is None else resumed.node + 1
+        parts, runs = self._parts(inputs[: self._tensors], start)
         values: Values = dict(zip(self.graph.params, inputs, strict=True))
         inputs.clear()
-        start = 0
         if resumed is not None:
-            start = resumed.node + 1
             values.update((self._names[name], value) for name, value in resumed.inputs.items())
             for (i, j), value in resumed.results.items():
                 values[self.graph.nodes[i].outputs[j]] = value
         done = 0
-        for part, run in zip(self.parts, self._runs, strict=True):
+        for part, run in zip(parts, runs, strict=True):
             if part.last > start:
                 if before is not None:
                     before(self._steps_of(done), part.tensors)
+                given: Collection[Value] = ()
                 if run is not None and part.first >= start:
                     try:
-                        run(values)
+                        given = part.given if run(values) else ()
                     except Undefined:
                         raise self._diverged(part.first - 1, None, values) from None
                 for value in part.inner:
@@ -151,7 +198,10 @@ class Program:
                     if i >= start:
                         if before is not None and _cuts(call):
                             before(self._steps_of(i), ())
-                        self._call(i, call, values)
+                        if call.op is ACCUMULATE_LEAF and call.args[1] in given:
+                            values[cast(Value, call.args[0])].take(values.pop(cast(Value, call.args[1])))
+                        else:
+                            self._call(i, call, values)
                 for value in part.dead:
                     values.pop(value, None)
             done = part.last
@@ -186,11 +236,12 @@ def interpret_part(part: Part) -> Run:
     for value in inner:
         finished.setdefault(last[value], []).append(value)
 
-    def run(values: Values) -> None:
+    def run(values: Values) -> bool:
         for node in part.nodes:
             results = evaluate_as(node, tuple([map_operand(a, values) for a in node.args]))
             values.update(zip(node.outputs, results, strict=True))
             for value in finished.get(node, ()):
                 del values[value]
+        return False
 
     return run

@@ -78,8 +78,9 @@ class NativePart:
         self.unlifted: set[Kind] = set()  # where integers that change make another program
         self._interpret: Run | None = None
 
-    def __call__(self, values: Values) -> None:
-        """Compute the part's results: natively, or node by node where there are tensors that hold no array."""
+    def __call__(self, values: Values) -> bool:
+        """Compute the part's results: natively (True where each has memory of its own), or node by node where there are
+        tensors that hold no array."""
         inputs = [values[v]._data for v in self.tensors]
         wants_history = modes.grad and any([values[v].requires_grad for v in self.tensors])
         if modes.special is not None or not all([type(x) is ndarray for x in inputs]) or (
@@ -87,11 +88,10 @@ class NativePart:
         ):
             if self._interpret is None:
                 self._interpret = interpret_part(self.part)
-            self._interpret(values)
-            return
+            return self._interpret(values)
         if wants_history:
             self._record(values, inputs)
-            return
+            return False
         layouts, arrays = [], []
         numbers: list[int] = []
         for x in inputs:
@@ -110,6 +110,7 @@ class NativePart:
         results = program.run(arrays, numbers)
         for value, result, is_owned in zip(self.part.outputs, results, program.owned, strict=True):
             values[value] = Tensor(result if is_owned else result.copy())
+        return True
 
     def _record(self, values: Values, inputs: list[Any]) -> None:
         """The same with tensors whose histories go on: the gradients can be differentiated again."""
@@ -182,6 +183,8 @@ class NativePart:
             results = [builder.operand(values[v]) for v in self.part.outputs]
         make = TensorProgram if has_history else make_executable
         executable = make(builder.graph(results), self.backend)
+        if isinstance(executable, Compiled):
+            executable.program.let_go(arena=self.part.is_piece)  # what was saved is for one call
         check, asked = shape_check(env)
         places = [names.index(name) for name in asked]
         checked = None if not places else itemgetter(*places) if len(places) > 1 else lambda n: (n[places[0]],)

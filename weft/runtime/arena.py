@@ -1,5 +1,5 @@
 """The arena: one piece of memory in which everything lives that does not leave a program.
-It is kept between calls and only grows."""
+It is kept between calls and only grows. Where many programs run one after the other, they take turns with one arena."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from weft.runtime.address import address_of
 from weft.support.counters import counters
 
 ALIGNMENT = 64
+SPARE = 4  # arenas that are kept for whoever comes next
 
 
 class Arena:
@@ -42,3 +43,20 @@ class Arena:
         """The bytes at `offset` as an array; strides in bytes, None for row-major."""
         view: np.ndarray[Any, Any] = np.ndarray(dims, dtype, buffer=self.memory, offset=offset, strides=strides)
         return view
+
+
+_spare: list[Arena] = []
+
+
+def borrow() -> Arena:
+    """An arena for the time of a call, to be given back: the one that was used last, or a new one."""
+    try:
+        return _spare.pop()  # atomic: no two threads get the same one
+    except IndexError:
+        return Arena()
+
+
+def give_back(arena: Arena) -> None:
+    """Let others use an arena that was borrowed."""
+    if len(_spare) < SPARE:
+        _spare.append(arena)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.runtime.address import address_of
-from weft.runtime.arena import Arena
+from weft.runtime.arena import Arena, borrow, give_back
 from weft.runtime.segments import ARENA, HEADER, PARALLEL, POOL, TOTAL, Layout, NumberSlot, ObjectSlot, Slot, TensorSlot
 from weft.support.errors import ValueProblem
 from weft.types import dtype as dt
@@ -117,6 +117,19 @@ class Frame:
         """Give the arena the size that the plan asks for."""
         if self.arena.reserve(self.words[TOTAL]):
             self.words[ARENA] = self.arena.address
+
+    def borrow_arena(self) -> None:
+        """For a call whose sizes are computed: take an arena that programs take turns with."""
+        if self.words[TOTAL]:
+            self.arena = borrow()
+            self.arena.reserve(self.words[TOTAL])
+            self.words[ARENA] = self.arena.address
+
+    def give_arena_back(self) -> None:
+        """Let other programs use it."""
+        if self.arena.size:
+            give_back(self.arena)
+            self.arena = Arena()
 
     # ---- arrays
     def hold(self, root: int, value: Array) -> None:

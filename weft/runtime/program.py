@@ -95,6 +95,7 @@ class Program:
         self._arrays = _getter(self._array_roots)
         self._other_results = tuple((i, r) for i, r in enumerate(layout.results) if not _is_held(r))
         self._given = layout.symbols[: layout.given]
+        self._borrows_arena = False
         self._frames: list[Frame] = []
 
     # ---- running
@@ -112,6 +113,8 @@ class Program:
             values = self._symbol_values(symbols)
             if values != frame.symbols:
                 self._size(frame, values)
+            if self._borrows_arena:
+                frame.borrow_arena()
             for root, dims, dtype in frame.fresh:
                 frame.hold(root, np.empty(dims, dtype))
             for segment in self._segments:
@@ -131,9 +134,16 @@ class Program:
             self._close(frame)
             raise
 
+    def let_go(self, arena: bool) -> None:
+        """From now on hold no input beyond a call, and, if asked, take turns with others for an arena."""
+        self._transient = tuple(sorted({*self._transient, *range(len(self.layout.params))}))
+        self._borrows_arena = arena
+
     def _close(self, frame: Frame) -> None:
         frame.words[DONE] = 0
         frame.release(self._transient)
+        if self._borrows_arena:
+            frame.give_arena_back()
         self._give_back(frame)
 
     def _size(self, frame: Frame, values: tuple[int, ...]) -> None:
@@ -141,7 +151,8 @@ class Program:
         frame.bind(values)
         if self._plan is not None:
             self._plan(frame.address)
-            frame.reserve()
+            if not self._borrows_arena:
+                frame.reserve()
         frame.fresh = [(slot.root, frame.dims(slot), dtype) for slot, dtype in self._fresh]
         frame.symbols = values  # only now: had there been no memory, the next call would have to try again
 

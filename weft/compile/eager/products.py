@@ -21,7 +21,7 @@ from weft.plan.arena import aligned
 from weft.plan.frame import Launch
 from weft.plan.storage import parts
 from weft.runtime.address import address_of
-from weft.runtime.arena import Arena
+from weft.runtime.arena import borrow, give_back
 from weft.runtime.engine import once
 from weft.runtime.segments import HEADER, PARALLEL, POOL
 from weft.support.counters import counters
@@ -71,12 +71,11 @@ class _Product:
 
 
 class _Frame:
-    """The words and the scratch memory of one thread's calls."""
+    """The words of one thread's calls."""
 
     def __init__(self) -> None:
         self.words = array("q", bytes(8 * _WORDS))
         self.address = self.words.buffer_info()[0]
-        self.arena = Arena()
         pool = shared_pool()
         self.words[POOL], self.words[PARALLEL] = pool.address, pool.parallel
         struct.pack_into(f"{len(_RECORD)}i", self.words, 8 * _LAUNCH, *_RECORD)
@@ -125,7 +124,7 @@ def multiply(a: Array, b: Array) -> Array | None:
     frame = _frames.mine
     if frame is None:
         frame = _frames.mine = _Frame()
-    arena = frame.arena
+    arena = borrow()
     if arena.size < scratch * chunks:
         arena.reserve(scratch * chunks)
     _CALL.pack_into(
@@ -153,4 +152,5 @@ def multiply(a: Array, b: Array) -> Array | None:
         product.kernel,
     )
     product.call(frame.address)
+    give_back(arena)
     return out
