@@ -124,6 +124,7 @@ from weft import overrides as overrides
 from weft import version as version
 from weft import jit as jit
 from weft import library as library
+from weft import onnx as onnx
 from weft import memory as memory
 
 class _AminmaxResults(NamedTuple):
