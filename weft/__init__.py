@@ -34,6 +34,7 @@ from weft.support.absent import refuse as _refuse
 from weft.support.counters import counters
 from weft.support.errors import WeftError
 from weft.support.knobs import knobs
+from weft.support.seams import captured_backward as _captured_backward
 from weft.support.seams import native_product as _native_product
 from weft.support.seams import standalone as _standalone
 from weft.support.tracebacks import install as _install_tracebacks
@@ -79,6 +80,7 @@ _inplace_views.install()
 _fast.install()
 _native_product.install_from("weft.compile.eager.products", "multiply")
 _standalone.install_from("weft.compile.eager.rules", "standalone")
+_captured_backward.install_from("weft.compiled_autograd.api", "enable")
 _install_tracebacks()
 
 float = float32

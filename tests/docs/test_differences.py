@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import gc
@@ -720,8 +721,22 @@ def test_hooks_are_captured(rng: RNG) -> None:
     assert p.grad.tolist() == [6.0] * 3
     handle.remove()
     p.register_hook(lambda g: print(g.shape))
-    with pytest.raises(weft.WeftError, match="prints"):
+    with contextlib.redirect_stdout(io.StringIO()) as told:
         compiled()
+        compiled()
+    assert told.getvalue() == "weft.Size([3])\n" * 2
+    assert "test_differences.py" in compiled.misses[-1] and "prints" in compiled.misses[-1]
+
+
+def test_a_swallowed_refusal(rng: RNG) -> None:
+    def step(x: Any) -> Any:
+        try:
+            return x * float(x.sum() > 0)
+        except RuntimeError:
+            return x * 100
+
+    with pytest.raises(weft.WeftError, match="its value"):
+        weft.compile(step)(parameter(rng, 3))
 
 
 def test_a_returned_loss(rng: RNG) -> None:

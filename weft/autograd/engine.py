@@ -91,6 +91,11 @@ def run_by(runner: Runner | None) -> Iterator[None]:
         _local.runner = previous
 
 
+def current_runner() -> Runner | None:
+    """What runs the backward calls of this thread, if not the engine itself."""
+    return _local.runner
+
+
 def queue_callback(callback: Callable[[], None]) -> None:
     """Run `callback` once at the end of the running backward, after all accumulation."""
     if _local.callbacks is None:

@@ -17,6 +17,7 @@ from weft.compile.miss_text import miss_text, takes_keywords
 from weft.compile.program.entry import Entry
 from weft.compile.program.miss import Miss
 from weft.compile.restart import Restart
+from weft.compile.stepwise import is_of_user_call, run_stepwise
 from weft.compile.tracing import trace
 from weft.guards.values import number_kind
 from weft.ops.overrides import current_modes, override_classes
@@ -58,6 +59,8 @@ class CompiledFunction:
         # the lengths that containers had which the function adds to, by their place
         self.grown: dict[Any, dict[int, Any]] = {}
         self.misses: list[str] = []
+        self.stepwise: set[pytree.TreeSpec] = set()  # structures of arguments for which it is no program
+        self.users: list[Any] = []  # hooks and rules of custom Functions that the latest capture called
         self.is_order_free = not takes_keywords(function)
         self._lock = threading.RLock()
 
@@ -91,17 +94,37 @@ class CompiledFunction:
             fitting = self._made_meanwhile(leaves, spec, len(misses))
             if fitting is not None:
                 return resugar(fitting[0].run(leaves, fitting[1]))
-            if misses:
-                self._note(misses, spec)
-            entry = self.capture(args, kwargs, leaves, spec)
-            call = entry.match(leaves, spec)
-            if type(call) is Miss:
-                raise CaptureError(
-                    f"{self.name}: the program just captured does not fit its own arguments: {call.text}"
-                )
-            self.entries.insert(0, entry)  # whether or not this run ends well: what fails is a call, not the program
-            del self.entries[MAX_ENTRIES:]
-            return resugar(entry.run(leaves, call))
+            entry = None if spec in self.stepwise else self._captured(args, kwargs, leaves, spec, misses)
+            if entry is not None:
+                return resugar(self._run_first(entry, leaves, spec))
+        args, kwargs = resugar((args, kwargs))
+        return run_stepwise(self.function, args, kwargs)
+
+    def _run_first(self, entry: Entry, leaves: list[Any], spec: pytree.TreeSpec) -> Any:
+        """Keep a new program, and run it."""
+        call = entry.match(leaves, spec)
+        if type(call) is Miss:
+            raise CaptureError(f"{self.name}: the program just captured does not fit its own arguments: {call.text}")
+        self.entries.insert(0, entry)  # whether or not this run ends well: what fails is a call, not the program
+        del self.entries[MAX_ENTRIES:]
+        return entry.run(leaves, call)
+
+    def _captured(
+        self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, misses: list[Miss]
+    ) -> Entry | None:
+        """A new program; None where a custom Function or a hook does what no program can repeat, now and later."""
+        if misses:
+            self._note(misses, spec)
+        try:
+            return self.capture(args, kwargs, leaves, spec)
+        except Exception as error:
+            if not is_of_user_call(error, self.users):
+                raise
+            self.stepwise.add(spec)
+            self._say(f"{error} ({self.name} now runs as it is written, its backward calls by compiled autograd)")
+            return None
+        finally:
+            self.users = []
 
     def _made_meanwhile(self, leaves: list[Any], spec: pytree.TreeSpec, tried: int) -> tuple[Entry, Any] | None:
         """The program for a call that another thread captured while this one waited, and its symbols."""
@@ -119,11 +142,15 @@ class CompiledFunction:
     def _note(self, misses: list[Miss], spec: pytree.TreeSpec) -> None:
         counters.guard_misses += 1
         nearest = max(misses, key=self._nearness)
-        self.misses.append(miss_text(nearest, self.function, spec))
-        del self.misses[:-MAX_MISSES]
+        self._say(miss_text(nearest, self.function, spec))
         self.lifted.update((key, slot) for key, slot in nearest.lift if key not in self.plain)
+
+    def _say(self, why: str) -> None:
+        """Keep why a call had no program."""
+        self.misses.append(why)
+        del self.misses[:-MAX_MISSES]
         if "guards" in knobs.debug:
-            print(f"{self.name}: guard missed: {self.misses[-1]}", file=sys.stderr)
+            print(f"{self.name}: guard missed: {why}", file=sys.stderr)
 
     def capture(
         self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None = None

@@ -4,6 +4,8 @@ run_backward     Tensor.backward() and autograd.grad need the engine (installed 
 history_of_view  a view whose base was written in place gets its node anew (installed by autograd)
 standalone       a rule on large arrays in eager mode runs as a native program of its own (installed by the front door,
                  imported when first called)
+captured_backward  the backward calls of a block are captured and compiled by structure (installed by the front door,
+                 imported when first called)
 native_product   a large product of matrices of floats in eager mode goes to the compiler's own (installed by the front
                  door, imported when first called)
 """
@@ -49,5 +51,6 @@ run_backward = Seam("run_backward")
 history_of_view = Seam("history_of_view")
 gradient_edge = Seam("gradient_edge")
 register_tensor_hook = Seam("register_tensor_hook")
+captured_backward = Seam("captured_backward")
 native_product = Seam("native_product")
 standalone = Seam("standalone")

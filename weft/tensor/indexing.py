@@ -23,6 +23,7 @@ from weft.tensor.creation import tensor as tensor_of
 from weft.tensor.dense import payload_of
 from weft.tensor.device import backends
 from weft.tensor.meta import is_meta
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -191,14 +192,19 @@ def _by_number(view: Any, tensor: Any, dim: int, axis: int) -> tuple[Any, int, i
         return aten.unsqueeze(view, dim), 1, 0, aten.reshape(tensor, (1,))
     if getattr(getattr(tensor, "_data", None), "differs", False):
         return view, 1, 1, tensor
+    if modes.capture is not None and isinstance(tensor, Tensor):
+        return _found_when_run(view, tensor, dim)  # (asked for its value, it would refuse)
     try:
         index = operator.index(tensor.item())
     except (CaptureError, Unsupported, AttributeError, TypeError):
-        return (
-            (view, 1, 1, tensor) if is_meta(view) or isinstance(view, Array)
-            else (aten.select_at(view, dim, tensor), 0, 1, None)
-        )
+        return _found_when_run(view, tensor, dim)
     return _select(view, index, dim, axis), 0, 1, None
+
+
+def _found_when_run(view: Any, tensor: Any, dim: int) -> tuple[Any, int, int, Any]:
+    if is_meta(view) or isinstance(view, Array):
+        return view, 1, 1, tensor
+    return aten.select_at(view, dim, tensor), 0, 1, None
 
 
 def _check_mask(view: Any, mask: Any, dim: int) -> None:

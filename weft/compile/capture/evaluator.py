@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.engine import Evaluator
+from weft.autograd.function import FunctionNode
 from weft.autograd.node import InputMetadata, Node, OpNode
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.compile.capture.wrappers import involves
@@ -29,6 +30,7 @@ class OpaqueEvaluator(Evaluator):
     def __init__(self, capture: Capture) -> None:
         self.capture = capture
         self.ran: set[Node] = set()
+        self.users: list[Any] = []  # hooks that ran, and what there is of custom Functions
 
     def stepper(self, step: Callable[[Node], None]) -> Callable[[Node], None]:
         """A step that calls nothing of the user's is not watched (half of a backward's cost would be the profile
@@ -38,6 +40,7 @@ class OpaqueEvaluator(Evaluator):
 
         def take(node: Node) -> None:
             if _calls_users(node):
+                self.users += _users_functions(node)
                 step(node)
                 return
             builder = self.capture.recorder.builder
@@ -98,3 +101,17 @@ def _calls_users(node: Node) -> bool:
         variable = node.variable
         return variable is not None and variable._autograd is not None and bool(variable._autograd.post_accumulate)
     return not isinstance(node, OpNode)
+
+
+def _users_functions(node: Node) -> list[Any]:
+    """The hooks of a node, and the rules of a custom Function."""
+    found: list[Any] = []
+    if isinstance(node, FunctionNode):
+        rules = node.function
+        found += [rules.forward, rules.backward, rules.setup_context, rules.vjp]
+    variable = node.variable if isinstance(node, AccumulateGrad) else None
+    state = None if variable is None else variable._autograd
+    tables = (node.tensor_hooks or {}).values()
+    for hooks in (*tables, node.pre_hooks, node.post_hooks, None if state is None else state.post_accumulate):
+        found += (hooks or {}).values()
+    return found

@@ -24,6 +24,10 @@ from weft.tensor.flattening import inner_tensors, is_traceable_wrapper_subclass
 from weft.tensor.tensor import Tensor
 
 
+class LastingHook(CaptureError):
+    """The function leaves a hook on a tensor that exists outside of it."""
+
+
 class _Identities:
     """A set of objects by identity (tensors compare element by element)."""
 
@@ -196,7 +200,7 @@ class GuardedState:
         """
         for tensor, before, where in self._hooked.values():
             if hooks_on(tensor) != before:
-                raise CaptureError(
+                raise LastingHook(
                     f"{where}: a compiled function registers a hook on a tensor of shape {list(tensor.shape)} that "
                     "exists outside of it; later calls would not register it again. Register it outside, "
                     "or remove it before the function ends."

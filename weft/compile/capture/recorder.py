@@ -43,7 +43,8 @@ class GraphRecorder:
     builder: of the innermost open block; root: the one that has the parameters; depth: how many blocks are open.
     values: in the backward of a block, what stands for the values of the forward one. lengths: by the number of steps
     of a loop, how many rows it stacks. run_time: symbols bound while the program runs, of which a 0-dim value is known.
-    by_memory: parameters that as_strided looks at, whose whole memory counts.
+    by_memory: parameters that as_strided looks at, whose whole memory counts. refused: the latest question for a value,
+    which the function may have swallowed: it then went on as no call would.
     """
 
     def __init__(self, name: str, env: ShapeEnv) -> None:
@@ -56,6 +57,7 @@ class GraphRecorder:
         self.lengths: dict[Value, Dim] = {}
         self.run_time: dict[str, Value] = {}
         self.by_memory: set[int] = set()
+        self.refused: CaptureError | None = None
 
     @contextmanager
     def inner(self, block: OpenBlock) -> Iterator[Builder]:
@@ -81,6 +83,11 @@ class GraphRecorder:
         if found is None:
             found = self.lengths[trip] = self.env.fresh("u")
         return found
+
+    def raise_swallowed(self) -> None:
+        """Raises CaptureError if the function asked for a value and went on when it was refused."""
+        if self.refused is not None:
+            raise self.refused
 
     # ---- lines
     @contextmanager

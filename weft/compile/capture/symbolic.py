@@ -111,11 +111,15 @@ class SymbolicPayload(Payload, View[Value]):
 
     def item(self) -> Any:
         """Refused: there is no value yet."""
-        raise CaptureError(self._text("its value (.item(), int(), float(), bool() or `if tensor`)"))
+        raise self._refused("its value (.item(), int(), float(), bool() or `if tensor`)")
 
     def materialize(self, what: str) -> Any:
         """Refused: there are no bytes yet."""
-        raise CaptureError(self._text(what))
+        raise self._refused(what)
+
+    def _refused(self, what: str) -> CaptureError:
+        error = self.storage.recorder.refused = CaptureError(self._text(what))
+        return error
 
     def _text(self, what: str) -> str:
         where = user_location(3)

@@ -48,6 +48,7 @@ def trace_program(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeS
     Raises Restart when it must be tried again with something lifted.
     """
     capture = Capture(owner.name)
+    owner.users = capture.evaluator.users
     capture.leaf_gradients.knows_gradients = owner.knows_gradients
     capture.python_state.lifted_codes = owner.lifted_codes
     progress().stage("recording", growing=capture.recorder.builder.nodes)
@@ -83,6 +84,7 @@ def _run(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec) -> No
             owner.function, args, kwargs, kinds=kinds(outcome.leaves), substitution=substitution, at_end=empty_caches,
         )
         try:
+            outcome.capture.recorder.raise_swallowed()
             outcome.capture.python_state.settle_taken()
             result = desugar(result) if has_wrappers else result
             _take_guards(owner, outcome, seen, bound)
