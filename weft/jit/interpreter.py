@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from weft.compile.restart import Restart
 from weft.ir.graph import Block, Node, Operand, Value
 from weft.ir.interpreter import last_uses
 from weft.ir.kinds import has_many_results
@@ -22,6 +23,7 @@ from weft.jit.hot import HotLoop
 from weft.jit.operators import function_of
 from weft.jit.program import MISSING, Program, accepted
 from weft.ops.op import OPS, Op
+from weft.support.errors import CaptureError
 from weft.tensor.modes import modes
 from weft.types.parse import parse_type
 
@@ -46,8 +48,8 @@ class Steps:
                 step(registers)
         except Exception as error:
             node = self.nodes[at]
-            if node.blocks and isinstance(error, Error):
-                raise  # it has the line of the node within
+            if (node.blocks and isinstance(error, Error)) or isinstance(error, (Restart, CaptureError)):
+                raise  # it has the line of the node within, or is no business of the program
             found = located(error, node.where)
             if found is error:
                 raise
@@ -236,7 +238,13 @@ def _loop(code: Code, node: Node) -> Step:
 
 # ---- calls
 def code_of(program: Program) -> Code:
-    """The steps of a program, made when it is first run."""
+    """The steps of a program, made when it is first run; those that are recorded, where a capture is active."""
+    if modes.capture is not None:
+        if program.recording_code is None:
+            from weft.jit.recording.code import RecordingCode  # it derives from what is here
+
+            program.recording_code = RecordingCode(program)
+        return program.recording_code  # type: ignore[no-any-return]
     if program.code is None:
         program.code = Code(program)
     return program.code  # type: ignore[no-any-return]

@@ -44,6 +44,7 @@ class Program:
     document: str = ""
     text: str = ""  # the source, for people
     code: Any = None  # what runs it, made when it is first run
+    recording_code: Any = None  # the same, where it is captured
 
     def schema(self) -> str:
         """`f(Tensor x, int n=3) -> Tensor`."""

@@ -46,10 +46,8 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         return true_fn(*operands) if pred else false_fn(*operands)
     _refuse_under_transforms(capture, "cond")
     condition = _one_element(pred)
-    recorded: list[Recorded] = []
     specs: list[pytree.TreeSpec] = []
     orders: list[list[Any]] = []
-    start, drawn = places(capture.random), []
 
     def run(fn: Callable[..., Any]) -> list[Any]:
         leaves, spec = pytree.flatten(fn(*operands))
@@ -58,19 +56,29 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         orders.append([capture.tensors.order_of(t) for t in tensors])
         return tensors
 
-    for fn in (true_fn, false_fn):
-        go_to(capture.random, start)  # only one branch runs: both draw from here
-        recorded.append(record(capture, lambda _, fn=fn: run(fn)))  # type: ignore[misc]
-        drawn.append(places(capture.random))
-    if drawn[0] != drawn[1]:
-        raise capture.refuse(
-            "cond: the branches draw different amounts of random numbers; draw them before it and pass them in"
-        )
+    recorded = record_branches(capture, [lambda: run(true_fn), lambda: run(false_fn)])
     if specs[0] != specs[1]:
         raise capture.refuse(f"cond: the branches return different structures, {specs[0]!r} and {specs[1]!r}")
     _check_types(capture, "cond: the branches return", [r.type for r in recorded[0].results], recorded[1].results)
     both = [a if a == b else None for a, b in zip(*orders, strict=True)]
     return pytree.unflatten(choose(capture, condition, (recorded[0], recorded[1]), both, user_location(2)), specs[0])
+
+
+def record_branches(capture: Capture, branches: Sequence[Callable[[], Sequence[Any]]]) -> list[Recorded]:
+    """What each branch does, as blocks, of which one runs. Raises CaptureError if they draw different amounts of random
+    numbers.
+    """
+    start, drawn = places(capture.random), []
+    recorded: list[Recorded] = []
+    for branch in branches:
+        go_to(capture.random, start)  # only one branch runs: both draw from here
+        recorded.append(record(capture, lambda _, branch=branch: branch()))  # type: ignore[misc]
+        drawn.append(places(capture.random))
+    if any(d != drawn[0] for d in drawn):
+        raise capture.refuse(
+            "cond: the branches draw different amounts of random numbers; draw them before it and pass them in"
+        )
+    return recorded
 
 
 def _for_each(pred: Tensor, chosen: Any, other: Any) -> Any:

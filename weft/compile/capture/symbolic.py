@@ -106,6 +106,9 @@ class SymbolicPayload(Payload, View[Value]):
             base: Any = map_operand(storage.value, again)
             found: Value = replay(_Nodes(storage.recorder.builder, again), base, self.path)
             return found
+        if storage.depth != storage.recorder.depth and any(True for _, args, _ in self.path for _ in values_in(args)):
+            # a place that a block has found is not known where the base lives
+            return replay(_Nodes(storage.recorder.builder, {}), storage.value, self.path)
         # replayed where the base lives, so that every block that sees the base sees it
         return self.read_with(_Nodes(storage.builder, {}))
 

@@ -165,7 +165,10 @@ class Outputs:
             owner = slot.tensor if slot.leaf is None else leaves[slot.leaf]  # type: ignore[union-attr]
             return _seen_through(owner, returned.shown, symbols, from_storage=True)  # type: ignore[union-attr, arg-type]
         assert isinstance(returned, ReturnNumber)
-        return results[returned.position] if returned.position is not None else number_of(returned.dim, symbols)
+        if returned.position is None:
+            return number_of(returned.dim, symbols)
+        number = results[returned.position]
+        return number.item() if isinstance(number, np.ndarray) else number
 
 
 def _same_memory(base: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
 from weft.compile.capture.tracer_leaks import held_symbol
+from weft.compile.numbers.run_time import RunTimeNumber
 from weft.compile.numbers.sym_float import SymFloat, is_live
 from weft.compile.program.joint import JointRecord, wants_own_grad
 from weft.compile.program.program_io import (
@@ -92,6 +93,8 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
         return ReturnNumber(None, leaf.expr)
     if isinstance(leaf, SymFloat):
         return ReturnNumber(outcome.result(leaf.value), None) if is_live(leaf) else ReturnConstant(leaf.now())
+    if isinstance(leaf, RunTimeNumber):
+        return ReturnNumber(outcome.result(outcome.capture.tensors.operand(leaf.tensor)), None)
     if not isinstance(leaf, Tensor):
         if isinstance(leaf, Older):
             return ReturnConstant(leaf.value)

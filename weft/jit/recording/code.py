@@ -1,0 +1,136 @@
+"""A program's steps under a capture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.ir.graph import Node
+from weft.ir.structure import IF, LOOP
+from weft.jit.interpreter import Code, Registers, Step
+from weft.jit.recording.control import choose_when_run, repeat_when_run
+from weft.jit.recording.operators import recorded, refuse_in_block
+from weft.jit.recording.values import UNSET, Asked, NotRecorded, RunTime, is_open
+from weft.ops.op import OPS
+from weft.tensor.tensor import Tensor
+from weft.types.sym import SymInt
+
+_NOTHING = OPS["prim::Uninitialized"]
+_IN_PYTHON = tuple(OPS[f"prim::{n}"] for n in ("PythonOp", "SetAttr"))
+_RAISE = OPS["prim::RaiseException"]
+UNROLLED = 4  # steps; a loop of so many that surely are made is written out
+
+
+class RecordingCode(Code):
+    """The steps of a program whose operators are recorded. What hangs on values becomes prim::If and prim::Loop."""
+
+    def _step(self, node: Node) -> Step:
+        if node.op is IF:
+            return self._branch(node)
+        if node.op is LOOP:
+            return self._loop(node)
+        if node.op is _NOTHING:
+            out = self._place(node.output)
+
+            def unset(registers: Registers) -> None:
+                registers[out] = UNSET
+
+            return unset
+        step = super()._step(node)
+        if node.op in _IN_PYTHON or node.op is _RAISE:
+            return _once(step, node.op.name)
+        return step
+
+    def _call(self, node: Node, function: Callable[..., Any]) -> Step:
+        return super()._call(node, recorded(node.op, function))
+
+    def _branch(self, node: Node) -> Step:
+        asked = self._read(node.args[0])
+        assert isinstance(asked, int)
+        blocks = [self._block(b) for b in node.blocks]
+        outputs = [self._place(v) for v in node.outputs]
+
+        def choose(registers: Registers) -> None:
+            test = registers[asked]
+            if type(test) is RunTime:
+
+                def arm(i: int) -> Callable[[], list[Any]]:
+                    def run() -> list[Any]:
+                        inside = registers.copy()
+                        blocks[i].run(inside)
+                        return list(blocks[i].results(inside))
+
+                    return run
+
+                values = choose_when_run(test, [arm(0), arm(1)], node.where)
+            else:
+                block = blocks[0] if test else blocks[1]
+                block.run(registers)
+                values = list(block.results(registers))
+            for out, value in zip(outputs, values, strict=True):
+                registers[out] = value
+
+        return choose
+
+    def _loop(self, node: Node) -> Step:
+        in_python = super()._step(node)
+        reads = [self._read(a) for a in node.args[:3]]
+        body = self.blocks[node.blocks[0]]
+        outputs = [self._place(v) for v in node.outputs]
+        index, *carried = body.params
+        following = node.blocks[0].results
+        goes_round = [r is not p for p, r in zip(node.blocks[0].params[1:], following[1:], strict=True)]
+        outer = [self.places[v] for v in node.blocks[0].free_values()]
+        steps_surely = following[0] is True
+        read = _values(reads)
+
+        def repeat(registers: Registers) -> None:
+            trip, going, values = read(registers)
+            seen = [trip, going, *values, *(registers[place] for place in outer)]
+            if not any(is_open(v) or _is_symbolic(v) for v in seen):
+                return in_python(registers)  # what is known now is computed now
+            is_short = type(trip) is int and steps_surely and trip <= UNROLLED
+            if going is False or (type(trip) is int and trip <= 0) or is_short:
+                return in_python(registers)
+
+            def step(at: Any, inside: Any) -> tuple[Any, list[Any]]:
+                mine = registers.copy()
+                mine[index] = at
+                for place, value in zip(carried, inside, strict=True):
+                    mine[place] = value
+                body.run(mine)
+                goes_on, *results = body.results(mine)
+                return goes_on, results
+
+            try:
+                found = repeat_when_run(trip, going, values, goes_round, step, node.where)
+            except NotRecorded:
+                if type(trip) in (RunTime, SymInt) or type(going) in (RunTime, Asked):
+                    raise
+                return in_python(registers)
+            for out, value in zip(outputs, found, strict=True):
+                registers[out] = value
+            return None
+
+        return repeat
+
+
+def _is_symbolic(value: Any) -> bool:
+    return isinstance(value, Tensor) and not value._data.has_bytes
+
+
+def _values(reads: list[Any]) -> Callable[[Registers], tuple[Any, Any, list[Any]]]:
+    def value(registers: Registers, read: Any) -> Any:
+        return registers[read] if isinstance(read, int) else tuple([value(registers, part) for part in read])
+
+    return lambda registers: (
+        value(registers, reads[0]), value(registers, reads[1]), list(value(registers, reads[2]))
+    )
+
+
+def _once(step: Step, name: str) -> Step:
+    def only_outside(registers: Registers) -> None:
+        refuse_in_block(name)
+        step(registers)
+
+    return only_outside
