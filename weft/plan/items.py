@@ -184,8 +184,6 @@ def _fits_loop(item: BlockItem) -> bool:
         return False
     if not (_is_condition(condition) and _is_condition(going)):
         return False
-    if (stacked or item.sliced) and not (condition is True and going is True):
-        return False
     states = item.params[1 : 1 + len(item.carried)]
     return all(
         _fits(a, o) and _fits(b, o) and p.type is o.type

@@ -42,6 +42,8 @@ def emit_loop(emitter: SegmentEmitter, block: BlockItem, body: Body) -> None:
         _stack(emitter, block, index)
         _carry(emitter, block)
         loop.next(f.add(step, 1, "step"), following)
+    if going is not True or block.results[0] is not True:
+        _clear_rest(emitter, block, loop.results[0], trip)
 
 
 def _place_rows(emitter: SegmentEmitter, block: BlockItem, index: Value) -> None:
@@ -60,6 +62,19 @@ def _stack(emitter: SegmentEmitter, block: BlockItem, index: Value) -> None:
         size = emitter.read_dim(value_bytes(row))
         target = emitter.f.gep(I8, emitter.address(storage.of(buffer)), emitter.f.mul(index, size), "row")
         emitter.f.memcpy(target, emitter.address(storage.of(row)), size)
+
+
+def _clear_rest(emitter: SegmentEmitter, block: BlockItem, steps: Value, trip: Value) -> None:
+    """Zeros in the rows of steps that were not made, those from `steps` on (before them, if the loop runs backwards).
+    """
+    f = emitter.f
+    left = f.select(f.icmp("slt", steps, trip), f.sub(trip, steps), const(I64, 0), "left")
+    count = len(block.carried)
+    for row, buffer in zip(block.results[1 + count :], block.node.outputs[count:], strict=True):
+        size = emitter.read_dim(value_bytes(row))
+        first = const(I64, 0) if block.node.args[4] else f.mul(steps, size, "first")
+        target = f.gep(I8, emitter.address(emitter.storage.of(buffer)), first, "rest")
+        f.memset(target, 0, f.mul(left, size))
 
 
 def _carry(emitter: SegmentEmitter, block: BlockItem) -> None:

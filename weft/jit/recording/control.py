@@ -23,6 +23,7 @@ from weft.jit.recording.values import (
     kind_of,
     leaves,
     number_tensor,
+    options_of,
     rebuilt,
     run_time,
 )
@@ -128,6 +129,7 @@ class _Pick:
     operands: tuple[Any, Any] | None = None
     order: Any = None
     kind: Type | None = None
+    options: tuple[Any, ...] | None = None
 
     def part(self, arm: int) -> Any:
         """Operand and edge in one of the blocks."""
@@ -136,7 +138,7 @@ class _Pick:
 
     def outcome(self, tensor: Tensor) -> Any:
         """The value that the branch gives."""
-        return tensor if self.kind is None else RunTime(tensor, self.kind)
+        return tensor if self.kind is None else RunTime(tensor, self.kind, self.options)
 
 
 def _pick(capture: Any, a: _Leaf, b: _Leaf, blocks: Sequence[Recorded]) -> _Pick:
@@ -154,7 +156,15 @@ def _pick(capture: Any, a: _Leaf, b: _Leaf, blocks: Sequence[Recorded]) -> _Pick
         raise NotRecorded(f"the branches give {types[0]} and {types[1]}")
     orders = [capture.tensors.order_of(leaf.value) for leaf in (a, b)]
     order = orders[0] if orders[0] == orders[1] else None
-    return _Pick(operands=(parts[0], parts[1]), order=order, kind=kinds[0])
+    return _Pick(operands=(parts[0], parts[1]), order=order, kind=kinds[0], options=_either(a.value, b.value))
+
+
+def _either(a: Any, b: Any) -> tuple[Any, ...] | None:
+    found = [options_of(v) for v in (a, b) if v is not UNSET]
+    if any(options is None for options in found):
+        return None
+    joined = tuple(dict.fromkeys(v for options in found for v in options or ()))
+    return joined if len(joined) <= MOST_OPTIONS else None
 
 
 def _same_shape(a: Sequence[Any], b: Sequence[Any]) -> bool:
@@ -191,6 +201,7 @@ def _with_results(block: Recorded, parts: Sequence[tuple[Any, Any]]) -> Recorded
 
 
 # ---- loops
+MOST_OPTIONS = 8
 LONGEST = 4096  # steps for each of which a row is kept; a longer loop counts its own
 Body = Callable[[Any, Sequence[Any]], tuple[Any, list[Any]]]  # of a step: whether to go on, and what is carried on
 

@@ -8,7 +8,7 @@ from typing import Any
 from weft.catalogue.language.entries import NATIVE, ORDERED
 from weft.compile.capture.backend import active_capture
 from weft.jit.recording.numbers import NUMBERS
-from weft.jit.recording.values import Asked, NotRecorded, RunTime, is_open, kind_of, number_tensor
+from weft.jit.recording.values import Asked, NotRecorded, RunTime, is_open, kind_of, number_tensor, options_of
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.tensor.tensor import Tensor
@@ -88,6 +88,11 @@ def _as_index(value: Any) -> Any:
 
 def _compared(op: Op, function: Callable[..., Any], a: Any, b: Any) -> Any:
     if _is_run_time(a) or _is_run_time(b):
+        first, second = options_of(a), options_of(b)
+        if first is not None and second is not None:
+            answers = {function(x, y) for x in first for y in second}
+            if len(answers) == 1:
+                return answers.pop()
         return NATIVE[op](NUMBERS, a, b)
     if is_open(a) or is_open(b):
         if kind_of(a) is None or kind_of(b) is None:

@@ -32,13 +32,15 @@ DTYPES: dict[Type, DType] = {INT: dt.int64, FLOAT: dt.float64, BOOL: dt.bool_}
 
 
 class RunTime(RunTimeNumber):
-    """A number that is only known when the program runs: a 0-dim tensor of int64, float64 or bool."""
+    """A number that is only known when the program runs: a 0-dim tensor of int64, float64 or bool. options: the numbers
+    of which it is one, if they are known.
+    """
 
-    __slots__ = ("kind",)
+    __slots__ = ("kind", "options")
 
-    def __init__(self, tensor: Tensor, kind: Type) -> None:
+    def __init__(self, tensor: Tensor, kind: Type, options: tuple[Any, ...] | None = None) -> None:
         super().__init__(tensor)
-        self.kind = kind
+        self.kind, self.options = kind, options
 
     def __bool__(self) -> bool:
         raise NotRecorded("the truth of a number that is only known when the program runs is asked by Python")
@@ -64,6 +66,13 @@ def kind_of(value: Any) -> Type | None:
     if type(value) is Asked or type(value) is bool:
         return BOOL
     return INT if isinstance(value, int) else FLOAT if isinstance(value, float) else None  # (symbols say what they are)
+
+
+def options_of(value: Any) -> tuple[Any, ...] | None:
+    """The numbers of which a value is one, if they are known."""
+    if type(value) is RunTime:
+        return value.options
+    return (value,) if type(value) in (bool, int, float) else None
 
 
 def number_tensor(value: Any, dtype: DType | None = None) -> Tensor:
