@@ -39,6 +39,13 @@ def rebuild(graph: Graph, rewrite: Rewrite, wants: Callable[[Node], bool] | None
     return builder.graph(tuple(map_operand(r, env) for r in graph.results), graph.writes)
 
 
+def append(builder: Builder, block: Block, env: Env) -> tuple[Operand, ...]:
+    """Take a block's nodes over into a builder, with operands in place of values, and give its results."""
+    for node in block.nodes:
+        _emit(builder, node, env, lambda builder, node, args: None, lambda node: False, [False])
+    return tuple([map_operand(r, env) for r in block.results])
+
+
 def _emit(
     builder: Builder, node: Node, env: Env, rewrite: Rewrite, wants: Callable[[Node], bool] | None, changed: list[bool]
 ) -> None:

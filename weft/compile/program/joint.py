@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad, accumulator_of
 from weft.autograd.node import InputMetadata, Node, OpNode
@@ -22,9 +24,10 @@ from weft.compile.program.arguments import leaf_of
 from weft.compile.program.executable import Compiled, Interpreted
 from weft.compile.program.higher_order import input_of, version_of
 from weft.compile.program.program_io import ArgumentSource, StateSource
-from weft.compile.program.tensor_program import Gradients, Inlined, ProgramBackward
+from weft.compile.program.tensor_program import Gradients, Inlined, ProgramBackward, chosen
 from weft.ir.graph import Graph
 from weft.passes.partition import Halves, partition
+from weft.runtime.storage import root_of
 from weft.support import pytree
 from weft.support.errors import StateError
 from weft.tensor.history import AutogradState
@@ -195,7 +198,7 @@ class JointProgram:
         cls, graph: Graph, record: JointRecord, results: int, outputs: list[int], backend: str | None
     ) -> JointProgram:
         """Cut the joint graph and compile its backward half."""
-        halves = partition(graph, results, record.tangents, record.start)
+        halves = chosen(partition(graph, results, record.tangents, record.start), results, backend)
         return cls(record, Gradients(graph, results, record.tangents, halves, backend), results, outputs)
 
     @property
@@ -225,7 +228,7 @@ class JointProgram:
         ]
         sizes = {name: symbols[found] for name, found in self.halves.sizes.items()}
         node = CompiledFunctionBackward(
-            tuple(edges), self, self._saved(sources, leaves, inputs, results), {**symbols, **sizes}, sources, leaves
+            tuple(edges), self, self._saved(sources, leaves, inputs, results, made), {**symbols, **sizes}, sources, leaves
         )
         node.attach([made[at] for at in self.outputs])
 
@@ -238,14 +241,20 @@ class JointProgram:
             return made[returned]  # type: ignore[no-any-return]
         return primal if id(primal) not in capture.outside.stand_ins else _argument(capture, sources, primal, leaves)
 
-    def _saved(self, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any]) -> list[Any]:
+    def _saved(
+        self, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any], made: list[Any]
+    ) -> list[Any]:
         positions = {id(v): i for i, v in enumerate(self.halves.forward.params)}
+        returned = {id(root_of(t._data)): t for t in made if isinstance(t, Tensor) and isinstance(t._data, np.ndarray)}
         saved: list[Any] = []
         extra = self.results
         for value in self.halves.saved:
             at = positions.get(id(value))
             if at is None:
-                saved.append(results[extra])
+                array = results[extra]
+                shown = returned.get(id(root_of(array))) if isinstance(array, np.ndarray) else None
+                # what the caller has too may be written
+                saved.append(array if shown is None else (SavedTensor(shown, True), array))
                 extra += 1
                 continue
             tensor = _tensor_of(sources[at], leaves)

@@ -26,7 +26,9 @@ from weft.compile.program.shape_check import shape_check
 from weft.ir.graph import Block, Graph, Operand, Value, values_in
 from weft.passes.dce import dce
 from weft.passes.partition import Halves, partition
+from weft.passes.recompute import recompute
 from weft.support.errors import StateError, VersionError
+from weft.support.knobs import knobs
 from weft.tensor.dense import is_dense
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
@@ -49,6 +51,12 @@ class Inlined(NamedTuple):
 
 
 # ---- gradients
+def chosen(halves: Halves, results: int, backend: str | None) -> Halves:
+    """Halves with the choice of what is saved. The interpreter runs what was captured, and saves what that names."""
+    is_interpreted = knobs.nan or (backend or knobs.backend) == "interpret"
+    return halves if is_interpreted else recompute(halves, results)
+
+
 @dataclass(eq=False)
 class Gradients:
     """The gradients of a joint graph, whose parameters end with the tangents and whose results begin with `results` of
@@ -283,7 +291,7 @@ class TensorProgram:
             executable = make_executable(graph, self.backend)
             return _Native(graph, *shape_check(graph.env), executable)
         results = len(graph.results)
-        halves = partition(joint.graph, results, len(joint.tangents), joint.start)
+        halves = chosen(partition(joint.graph, results, len(joint.tangents), joint.start), results, self.backend)
         executable = make_executable(halves.forward, self.backend)
         gradients = Gradients(joint.graph, results, len(joint.tangents), halves, self.backend)
         return _Recorded(graph, *shape_check(graph.env), executable, joint, gradients)
