@@ -794,10 +794,17 @@ def test_create_graph_through_a_compiled_model(rng: RNG) -> None:
     (slope,) = weft.autograd.grad((model(x) ** 2).sum(), model.bias, create_graph=True)
     (bend,) = weft.autograd.grad(slope.sum(), model.bias)
     np.testing.assert_allclose(bend.numpy(), np.full(2, 8.0))  # two times the rows
-    compiled = weft.compile(lambda y: weft.cond(y.sum() > 0, lambda: y.sin(), lambda: y.cos()))
+    scale = weft.ones(2)
+
+    def read_and_written(y: weft.Tensor) -> weft.Tensor:
+        out = y * y * scale.clone()
+        scale.add_(1)
+        return out
+
     y = weft.ones(2, requires_grad=True)
     with pytest.raises(RuntimeError, match="compile the whole step"):
-        weft.autograd.grad(compiled(y).sum(), y, create_graph=True)
+        weft.autograd.grad(weft.compile(read_and_written)(y).sum(), y, create_graph=True)
+    assert weft.autograd.grad(read_and_written(y).sum(), y, create_graph=True)[0].requires_grad
 
 
 def test_last_bits(rng: RNG) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from weft.autograd.engine import current_walk, run_backward
 from weft.autograd.function import Function
-from weft.autograd.saved import saved_tensors_hooks
+from weft.autograd.saved import at_run_time, saved_tensors_hooks
 from weft.runtime.generator import default_generator
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.modes import enable_grad, modes
@@ -116,6 +116,7 @@ class _Region:
         self.found: dict[int, Tensor] = {}
         self.is_complete = False  # the first run has ended: a backward within it asks for what was saved so far
 
+    @at_run_time
     def pack(self, tensor: Tensor) -> int:
         """The number of a tensor that the first run saves."""
         self.kinds.append((tensor.dims, tensor.dtype))
@@ -136,6 +137,7 @@ class _Region:
     def _run_again(self) -> None:
         collected: dict[int, Tensor] = {}
 
+        @at_run_time
         def collect(tensor: Tensor) -> Tensor:
             kept = tensor.detach()
             number = len(collected)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from weft.ops.packet import aten
 from weft.runtime.storage import InferenceStorage, Storage
@@ -27,6 +27,34 @@ class _DefaultHooks(threading.local):
 
 
 default_hooks = _DefaultHooks()
+Pack = TypeVar("Pack", bound=Callable[..., Any])
+
+
+def at_run_time(pack: Pack) -> Pack:
+    """Mark a pack hook (and its unpack hook) that a compiled function does not make part of its program: it gets what
+    the program saves, call by call."""
+    pack.at_run_time = True  # type: ignore[attr-defined]
+    return pack
+
+
+def are_at_run_time(hooks: Hooks) -> bool:
+    """Whether hooks get what programs save."""
+    return getattr(hooks[0], "at_run_time", False)
+
+
+def captured_hooks() -> tuple[Hooks, ...]:
+    """The default hooks that become part of a captured program."""
+    return tuple([h for h in default_hooks.stack if not are_at_run_time(h)])
+
+
+@contextmanager
+def only_captured_hooks() -> Iterator[None]:
+    """Within the block, the other hooks rest."""
+    previous, default_hooks.stack = default_hooks.stack, captured_hooks()
+    try:
+        yield
+    finally:
+        default_hooks.stack = previous
 
 FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "

@@ -131,7 +131,7 @@ def test_against_differences(rng: Rng, name: str) -> None:
         assert gradgradcheck(weft.compile(FUNCTIONS[name]), (leaf(rng, n, m), leaf(rng, m, k)))
 
 
-def test_every_order_of_an_eager_program_is_compiled(rng: Rng) -> None:
+def test_t_ca_9_every_order_of_an_eager_program_is_compiled(rng: Rng) -> None:
     """One capture for each order, one native call for each run, at every size; no operator runs by itself."""
     def orders(x: weft.Tensor, w: weft.Tensor) -> list[weft.Tensor]:
         (first,) = weft.autograd.grad(((x @ w).tanh() ** 3).sum(), x, create_graph=True)

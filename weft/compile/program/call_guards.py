@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.autograd.hooks import hooks_on
-from weft.autograd.saved import default_hooks
+from weft.autograd.saved import captured_hooks, default_hooks
 from weft.compile.capture.capture import Capture
 from weft.compile.numbers.random_state import RandomState
 from weft.compile.program.arguments import (
@@ -46,7 +46,7 @@ class CallGuards:
     ) -> None:
         self.facts, self.spec, self.python, self.state, self.bound = facts, spec, python, state, bound
         self.constants = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-        self.grad_mode, self.default_dtype, self.saving = modes.grad, dt.get_default(), default_hooks.stack
+        self.grad_mode, self.default_dtype, self.saving = modes.grad, dt.get_default(), captured_hooks()
         self.random, self.number_guards, self.env = random, capture.python_state.number_guards, capture.env
         self.numbers = capture.python_state.numbers
         self.shape_check, self.shape_names = shape_check(capture.env)
@@ -71,9 +71,9 @@ class CallGuards:
             return Miss(f"grad mode was {self.grad_mode}, is now {modes.grad}", 1)
         if dt.get_default() is not self.default_dtype:
             return Miss(f"the default dtype was {self.default_dtype}, is now {dt.get_default()}", 1)
-        if default_hooks.stack != self.saving:
+        if default_hooks.stack != self.saving and captured_hooks() != self.saving:
             return Miss(
-                f"{len(self.saving)} saved_tensors_hooks were in force, are now {len(default_hooks.stack)} (or others)",
+                f"{len(self.saving)} saved_tensors_hooks were in force, are now {len(captured_hooks())} (or others)",
                 1,
             )
         if self.bound.places:

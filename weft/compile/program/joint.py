@@ -16,7 +16,7 @@ from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad, accumulator_of
 from weft.autograd.node import InputMetadata, Node, OpNode
 from weft.autograd.record import gradient_edge
-from weft.autograd.saved import FREED, SavedTensor
+from weft.autograd.saved import FREED
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.compile.capture.wrappers import UnwrapBackward, desugar, resugar
@@ -24,7 +24,7 @@ from weft.compile.program.arguments import leaf_of
 from weft.compile.program.executable import Compiled, Interpreted
 from weft.compile.program.higher_order import input_of, version_of
 from weft.compile.program.program_io import ArgumentSource, StateSource
-from weft.compile.program.tensor_program import Gradients, Inlined, ProgramBackward, chosen
+from weft.compile.program.tensor_program import Gradients, Inlined, ProgramBackward, chosen, save
 from weft.ir.graph import Graph
 from weft.passes.partition import Halves, partition
 from weft.runtime.storage import root_of
@@ -227,9 +227,8 @@ class JointProgram:
             gradient_edge(self._receiver(i, capture, sources, leaves, made)) for i in range(len(self.record.primals))
         ]
         sizes = {name: symbols[found] for name, found in self.halves.sizes.items()}
-        node = CompiledFunctionBackward(
-            tuple(edges), self, self._saved(sources, leaves, inputs, results, made), {**symbols, **sizes}, sources, leaves
-        )
+        saved = self._saved(sources, leaves, inputs, results, made)
+        node = CompiledFunctionBackward(tuple(edges), self, saved, {**symbols, **sizes}, sources, leaves)
         node.attach([made[at] for at in self.outputs])
 
     def _receiver(self, i: int, capture: Capture, sources: list[Any], leaves: list[Any], made: list[Any]) -> Tensor:
@@ -252,13 +251,12 @@ class JointProgram:
             at = positions.get(id(value))
             if at is None:
                 array = results[extra]
-                shown = returned.get(id(root_of(array))) if isinstance(array, np.ndarray) else None
                 # what the caller has too may be written
-                saved.append(array if shown is None else (SavedTensor(shown, True), array))
+                saved.append(save(array, returned.get(id(root_of(array))), True))
                 extra += 1
                 continue
             tensor = _tensor_of(sources[at], leaves)
-            saved.append(inputs[at] if tensor is None else (SavedTensor(tensor), inputs[at]))
+            saved.append(save(inputs[at], tensor))
         return saved
 
 

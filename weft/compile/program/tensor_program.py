@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.autograd.node import InputMetadata, Node
 from weft.autograd.record import gradient_edge
-from weft.autograd.saved import FREED, SavedTensor
+from weft.autograd.saved import FREED, SavedTensor, are_at_run_time, default_hooks
 from weft.compile.blocks.differentiate import Joint, with_gradients
 from weft.compile.program.executable import Compiled, Interpreted, make_executable
 from weft.compile.program.inlining import Body, body_of
@@ -183,7 +183,7 @@ class ProgramBackward(Node):
         reached = self.reached(grads)
         wanted = tuple([i for i in range(len(self.edges)) if i in reached and needs[i]])
         body = self.gradients.body(modes.grad, wanted) if wanted else None
-        if body is None or modes.special is not None:
+        if body is None or modes.special is not None or any(_is_hooked(s) for s in self.saved or ()):
             return None
         self.begin(grads)
         return Inlined(
@@ -225,8 +225,8 @@ class ProgramBackward(Node):
         if type(saved) is not tuple:
             return saved
         packed, array = saved
-        packed.unpack(self)  # checks the version
-        return array
+        found = packed.unpack(self)  # checks the version
+        return array_of(found) if array is None else array
 
     def _zeros(self, i: int) -> Any:
         metadata = self.metadata_of_inputs[i]
@@ -348,9 +348,7 @@ class _Recorded(_Native):
         count = self.gradients.results
         results, extra = [_tensor(r) for r in made[:count]], iter(made[count:])
         saved = [
-            next(extra) if place is None else (SavedTensor(inputs[place]), arrays[place])
-            if isinstance(inputs[place], Tensor) else arrays[place]
-            for place in self._places
+            save(next(extra), None) if place is None else save(arrays[place], inputs[place]) for place in self._places
         ]
         edges = tuple([gradient_edge(inputs[i]) for i in self.joint.gradients])
         node = ProgramBackward(edges, self.gradients, saved, symbols, inputs)
@@ -362,6 +360,22 @@ class _Recorded(_Native):
         """For each saved value which input it is."""
         places = {v: i for i, v in enumerate(self.gradients.halves.forward.params)}
         return [places.get(v) for v in self.gradients.halves.saved]
+
+
+def save(array: Any, shown: Any, is_output: bool = False) -> Any:
+    """A value that a program saves: its array, and for one that others have too (`shown`) what tells whether it was
+    written since. Where hooks on saved tensors are in force they get it."""
+    if not isinstance(array, ndarray):
+        return array
+    if default_hooks.stack and are_at_run_time(default_hooks.stack[-1]):
+        kept = Tensor(array)
+        kept.storage()  # what was packed is not kept besides
+        return SavedTensor(kept), None
+    return (SavedTensor(shown, is_output), array) if isinstance(shown, Tensor) else array
+
+
+def _is_hooked(saved: Any) -> bool:
+    return type(saved) is tuple and saved[1] is None
 
 
 def _packed(saved: Any) -> SavedTensor | None:

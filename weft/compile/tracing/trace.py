@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft import guards
+from weft.autograd.saved import only_captured_hooks
 from weft.compile.caches import empty_caches
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.wrappers import desugar, resugar
@@ -55,7 +56,10 @@ def trace_program(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeS
     del leaves[spec.size :]
     outcome = Outcome(capture, leaves, BoundState(owner.bound_slots(), leaves))
     outcome.stand_ins, outcome.facts = stand_ins_of(owner, outcome, leaves)
-    with capture.active(), settings_kept(outcome), symbolic_generators(capture) as outcome.random:
+    # hooks of a checkpoint around the call get what the program saves
+    with (
+        only_captured_hooks(), capture.active(), settings_kept(outcome), symbolic_generators(capture) as outcome.random
+    ):
         try:
             _run(owner, outcome, spec)
         except Exception:
