@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad, accumulator_of
 from weft.autograd.node import InputMetadata, Node, OpNode
@@ -30,6 +28,7 @@ from weft.passes.partition import Halves, partition
 from weft.runtime.storage import root_of
 from weft.support import pytree
 from weft.support.errors import StateError
+from weft.tensor.dense import dense_array
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -244,7 +243,8 @@ class JointProgram:
         self, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any], made: list[Any]
     ) -> list[Any]:
         positions = {id(v): i for i, v in enumerate(self.halves.forward.params)}
-        returned = {id(root_of(t._data)): t for t in made if isinstance(t, Tensor) and isinstance(t._data, np.ndarray)}
+        arrays = [(dense_array(t), t) for t in made if isinstance(t, Tensor)]
+        returned = {id(root_of(array)): t for array, t in arrays if array is not None}
         saved: list[Any] = []
         extra = self.results
         for value in self.halves.saved:
