@@ -14,8 +14,10 @@ from weft.compiled_autograd.steps import (
     CHECK,
     FLOAT,
     INLINE,
+    INNER_TENSORS,
     INT,
     INTO_BASE,
+    MAKE_SUBCLASS,
     OP,
     POST_HOOK,
     PRE_HOOK,
@@ -36,6 +38,8 @@ from weft.ir.backward_calls import (
     CALL_BACKWARD,
     CHECK_GRADIENT,
     EPILOGUE,
+    INNER_TENSORS_CALL,
+    MAKE_SUBCLASS_CALL,
     POST_HOOK_CALL,
     PRE_HOOK_CALL,
     PROLOGUE,
@@ -127,6 +131,10 @@ class _Build:
     def _python(self, kind: str, step: Step) -> tuple[Op, tuple[Operand, ...], int | Pattern]:
         if kind == CALL:
             return CALL_BACKWARD, (self._take("o"), self._refs(step[1]), step[2]), step[3]
+        if kind == MAKE_SUBCLASS:
+            return MAKE_SUBCLASS_CALL, (self._take("o"), self._refs(step[1])), step[2]
+        if kind == INNER_TENSORS:
+            return INNER_TENSORS_CALL, (self._take("o"), self._refs(step[1]), step[2]), step[3]
         if kind == CHECK:
             return (
                 CHECK_GRADIENT, (self._take("o"), self._take("i"), self._ref(step[1]), self._sizes(step[2]), step[3]), 1

@@ -22,6 +22,7 @@ from weft.autograd.engine import Walk
 from weft.autograd.node import Edge, InputMetadata, Node, OpNode
 from weft.autograd.validate import validate
 from weft.autograd.views import CopySlices
+from weft.compile.capture.wrappers import PartBackward, UnwrapBackward, WrapBackward
 from weft.compile.program.tensor_program import ProgramBackward
 from weft.compiled_autograd.evaluate import undefined
 from weft.compiled_autograd.inline import inline
@@ -30,7 +31,9 @@ from weft.compiled_autograd.steps import (
     ADD,
     CALL,
     CHECK,
+    INNER_TENSORS,
     INTO_BASE,
+    MAKE_SUBCLASS,
     OP,
     POST_HOOK,
     PRE_HOOK,
@@ -167,7 +170,7 @@ class Scheduler(Writer):
 
     def fit(self, node: Node, i: int, gradient: Ref | None, target: Node, index: int) -> Ref | None:
         metadata = target.metadata_of_inputs[index] if index < len(target.metadata_of_inputs) else None
-        if gradient is None or metadata is None:
+        if gradient is None or metadata is None or isinstance(node, PartBackward):  # (it gives what it was given)
             return gradient
         if self._is_typed(node):
             return self._validate(gradient, metadata)
@@ -232,7 +235,12 @@ class Scheduler(Writer):
             if inlined is not None:
                 self.inlined.add(node)
                 return inlined
-        return tuple(self.python((CALL, grads, needs), (node,), (True,) * len(node.edges)))
+        if isinstance(node, PartBackward):
+            return grads
+        if isinstance(node, UnwrapBackward):
+            return tuple(self.python((MAKE_SUBCLASS, grads), (node,), (True,)))
+        kind = INNER_TENSORS if isinstance(node, WrapBackward) else CALL
+        return tuple(self.python((kind, grads, needs), (node,), (True,) * len(node.edges)))
 
     def _capture(self, node: Node, grads: list[Ref | None]) -> None:
         for edge in self.walk.wanted or ():

@@ -18,6 +18,8 @@ OP, SLICE, INTO_BASE, ADD, VALIDATE, INLINE = "op", "slice", "into_base", "add",
 CALL, CHECK, TENSOR_HOOK, RETAIN, PRE_HOOK, POST_HOOK, ACCUMULATE, UNPACK = (
     "call", "check", "tensor_hook", "retain", "pre_hook", "post_hook", "accumulate", "unpack"
 )
+# the gradient of a wrapper of its inner tensors', and the other way round
+MAKE_SUBCLASS, INNER_TENSORS = "make_subclass", "inner_tensors"
 SIZE, INT, FLOAT = "size", "int", "float"  # where a saved value is a number: the next of its list
 
 

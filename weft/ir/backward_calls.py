@@ -60,6 +60,14 @@ CALL_BACKWARD = _python(
     "autograd::call_backward(Object node, Object[] grads, bool[] needs) -> Object[]",
     "The gradients that a node of the user's (a custom Function, a compiled forward) gives for its edges.",
 )
+MAKE_SUBCLASS_CALL = _python(
+    "autograd::make_subclass(Object node, Object[] inner) -> Tensor",
+    "The gradient of a wrapper that a compiled function took apart: a wrapper of its inner tensors' gradients.",
+)
+INNER_TENSORS_CALL = _python(
+    "autograd::inner_tensors(Object node, Object[] grads, bool[] needs) -> Object[]",
+    "The gradients of the inner tensors that a wrapper was made of: those of a gradient of its class.",
+)
 TENSOR_HOOK_CALL = _python(
     "autograd::tensor_hook(Object hook, Object grad) -> Object",
     "A gradient, or what a hook on its tensor puts in its place.",
