@@ -59,7 +59,7 @@ class CompiledFunction:
         # the lengths that containers had which the function adds to, by their place
         self.grown: dict[Any, dict[int, Any]] = {}
         self.misses: list[str] = []
-        self.stepwise: set[pytree.TreeSpec] = set()  # structures of arguments for which it is no program
+        self.stepwise: list[pytree.TreeSpec] = []  # structures of arguments for which it is no program
         self.users: list[Any] = []  # hooks and rules of custom Functions that the latest capture called
         self.is_order_free = not takes_keywords(function)
         self._lock = threading.RLock()
@@ -120,7 +120,7 @@ class CompiledFunction:
         except Exception as error:
             if not is_of_user_call(error, self.users):
                 raise
-            self.stepwise.add(spec)
+            self.stepwise.append(spec)
             self._say(f"{error} ({self.name} now runs as it is written, its backward calls by compiled autograd)")
             return None
         finally:
