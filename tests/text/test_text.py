@@ -26,12 +26,14 @@ from weft.passes.pipeline import optimize
 from weft.passes.run import Run
 from weft.passes.scatter_rows import scatter_rows
 from weft.passes.scatter_sums import scatter_sums
+from weft.passes.settle_sizes import settle_sizes
 from weft.passes.simplify_views import simplify_views
 
 PASSES = {
     "dce": dce, "decompose": decompose, "open_opaque": open_opaque, "simplify_views": simplify_views,
     "optimize": optimize, "differentiate": differentiate, "im2col": im2col, "legalize_matmul": legalize_matmul,
     "gather_as_mask": gather_as_mask, "scatter_rows": scatter_rows, "scatter_sums": scatter_sums,
+    "settle_sizes": settle_sizes,
     **SCRIPTED,
 }
 FILES = sorted(Path(__file__).parent.glob("*.ir"))

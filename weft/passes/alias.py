@@ -12,6 +12,7 @@ from weft.support.errors import WeftError
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 from weft.types.dtype import DType
+from weft.types.settled import settled_guards
 from weft.types.shape_env import Relation, ShapeEnv
 from weft.types.tensor_type import BOOL, FLOAT, INT, TensorType, Type
 
@@ -36,7 +37,7 @@ class ProvingEnv(ShapeEnv):
     """
 
     def __init__(self, env: ShapeEnv) -> None:
-        super().__init__(env.examples, env.guards, env.counts)
+        super().__init__(env.examples, env.guards | settled_guards(env), env.counts)
 
     def refuse(self, relation: Relation, error: Callable[[], WeftError]) -> None:
         """The graph has been made: what it must refuse has been asked."""

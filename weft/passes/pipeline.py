@@ -12,6 +12,7 @@ from weft.passes.open_opaque import open_opaque
 from weft.passes.run import Run
 from weft.passes.scatter_rows import scatter_rows
 from weft.passes.scatter_sums import scatter_sums
+from weft.passes.settle_sizes import settle_sizes
 from weft.passes.simplify_views import simplify_views
 
 
@@ -27,10 +28,12 @@ def optimize(graph: Graph, run: Run | None = None) -> Graph:
     graph = run.apply("decompose", decompose, graph)  # only scalar, reduce, view and kernel entries remain
     # half precisions and integers: the native product has two dtypes
     graph = run.apply("legalize_matmul", legalize_matmul, graph)
+    graph = run.apply("settle_sizes", settle_sizes, graph)  # rules have asked what they ask: one name for each size
     graph = run.apply("simplify_views", simplify_views, graph)  # decompositions leave views that change nothing
     graph = run.apply("scatter_sums", scatter_sums, graph)  # gradients of slices: updates of a part, not sums of wholes
     graph = run.apply("gather_as_mask", gather_as_mask, graph)  # losses over classes: a pick that fuses with its rows
     graph = run.apply("scatter_rows", scatter_rows, graph)  # other writes at computed places: rows by number
+    graph = run.apply("settle_sizes", settle_sizes, graph)  # what these passes asked
     graph = run.apply("dce", dce, graph)
     run.refuse_unknown_names()
     return run.keep("optimized", graph)

@@ -143,7 +143,7 @@ class ShapeEnv:
         difference = a - b
         if isinstance(difference, int):
             return difference == 0
-        relation = Relation("==", _positive_first(difference))
+        relation = Relation("==", positive_first(difference))
         answer = self._ask(relation)
         if type(self) is ShapeEnv:  # others answer by what is known at the time
             self._asked[(a, b)] = (answer, relation if relation in self.guards else None)
@@ -177,7 +177,7 @@ class ShapeEnv:
         difference = a - b
         if isinstance(difference, int):
             return difference == 0
-        known = self.guards.get(Relation("==", _positive_first(difference)))
+        known = self.guards.get(Relation("==", positive_first(difference)))
         return known is not None and known.answer
 
     def _ask(self, relation: Relation) -> bool:
@@ -226,7 +226,8 @@ def lower_bound_of(name: str) -> int | None:
     return 0 if name[0] in "su" else None
 
 
-def _positive_first(difference: Expr) -> Expr:
+def positive_first(difference: Expr) -> Expr:
+    """The sum or its opposite: equalities have one form."""
     if difference.terms[0][1] < 0:
         flipped = -difference
         assert isinstance(flipped, Expr)
@@ -304,7 +305,7 @@ def refuse_equal(a: Dim, b: Dim, error: Callable[[], WeftError]) -> None:
         if difference == 0:
             raise error()
         return
-    _required(a, b).refuse(Relation("==", _positive_first(difference)), error)
+    _required(a, b).refuse(Relation("==", positive_first(difference)), error)
 
 
 def refuse_less(a: Dim, b: Dim, error: Callable[[], WeftError]) -> None:

@@ -1,0 +1,166 @@
+"""What the guards of an environment say of its symbols: which stand for numbers, or for other symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import gcd
+
+from weft.types import dims as dm
+from weft.types.dims import Dim, Expr, Monomial
+from weft.types.shape_env import Relation, ShapeEnv, ShapeGuard, lower_bound_of, positive_first
+
+LONGEST = 3  # terms of what stands for a symbol: settled sizes shall not grow without end
+
+
+class SettledSizes:
+    """Sizes in as few symbols as the guards leave open.
+
+    values    what each symbol that is decided stands for, in symbols that are not
+    whole     sums without a constant term that are numbers though their symbols are not known, as `s0*s1` with the
+              guard `s0*s1 == 6`
+    symbols   all that any of these tells of
+    """
+
+    def __init__(self, env: ShapeEnv) -> None:
+        self.values: dict[str, Dim] = {}
+        self.whole: dict[Expr, int] = {}
+        equal, least = _facts(env)
+        while self._learn(equal) or self._learn(self._pinned(least)):
+            pass
+        for fact in equal:
+            self._note_whole(self.replaced(fact))
+        self.symbols = self.values.keys() | {s for rest in self.whole for s in rest.symbols()}
+        self._memo: dict[Expr, Dim] = {}
+
+    def settle(self, d: Dim) -> Dim:
+        """The dim in symbols that are left open, or its number."""
+        if not isinstance(d, Expr):
+            return d
+        found = self._memo.get(d)
+        if found is None:
+            found = self._memo[d] = self._settled(d)
+        return found
+
+    def _settled(self, d: Expr) -> Dim:
+        replaced = self.replaced(d)
+        rest, constant = _split(replaced)
+        known = self.whole.get(rest) if isinstance(rest, Expr) else None
+        return replaced if known is None else known + constant
+
+    def replaced(self, d: Expr) -> Dim:
+        """The sum with what its symbols stand for."""
+        return _substituted(d, self.values)
+
+    def _learn(self, facts: Iterable[Expr]) -> bool:
+        """Solve what can be solved of sums that are 0. False if nothing new was found."""
+        before = len(self.values)
+        for fact in facts:
+            left = self.replaced(fact)
+            found = solution(left) if isinstance(left, Expr) else {}
+            if found:
+                self.values = {name: _substituted(d, found) for name, d in self.values.items()} | found
+        return len(self.values) > before
+
+    def _pinned(self, least: Iterable[Expr]) -> list[Expr]:
+        """Of sums that are at least 0, those that are at most 0 too."""
+        sums = {d: None for d in map(self.replaced, least) if isinstance(d, Expr)}
+        return [d for d in sums if -d in sums or _is_size(-d)]
+
+    def _note_whole(self, fact: Dim) -> None:
+        rest, constant = _split(fact)
+        if not isinstance(rest, Expr):
+            return
+        common = gcd(*(c for _, c in rest.terms))
+        if constant % common == 0:
+            reduced = dm.floordiv(rest, common)
+            assert isinstance(reduced, Expr)
+            self.whole[reduced] = -constant // common
+
+
+def settled_guards(env: ShapeEnv) -> dict[Relation, ShapeGuard]:
+    """The guards in settled symbols, those that say nothing any more left out."""
+    sizes = SettledSizes(env)
+    found: dict[Relation, ShapeGuard] = {}
+    for guard in env.guards.values():
+        expr = sizes.replaced(guard.relation.expr)
+        if isinstance(expr, Expr):
+            relation = Relation(guard.relation.op, positive_first(expr) if guard.relation.op == "==" else expr)
+            found[relation] = ShapeGuard(relation, guard.answer, guard.where)
+    return found
+
+
+def solution(fact: Expr) -> dict[str, Dim]:
+    """What `fact == 0` says of symbols by themselves; nothing where it leaves a choice.
+
+    2*s0 - 6      s0 = 3
+    s0*s1 - 1     s0 = s1 = 1, for sizes are not negative
+    s0 + s1*s2    s0 = 0
+    s2 - s0 - s1  s2 = s0 + s1, but s1 is not s2 - s0: of a difference nobody sees that it is a size
+    """
+    rest, constant = _split(fact)
+    assert isinstance(rest, Expr)
+    if len(rest.terms) == 1:
+        return _factors(*rest.terms[0], constant)
+    if constant == 0 and (_is_size(rest) or _is_size(-rest)):
+        return {str(m[0].args[0]): 0 for m, _ in rest.terms if len(set(m)) == 1 and m[0].kind == "symbol"}
+    return _alone(fact)
+
+
+def _factors(factors: Monomial, coefficient: int, constant: int) -> dict[str, Dim]:
+    """The factors of one product, from coefficient * product == -constant."""
+    if constant % coefficient or any(a.kind != "symbol" for a in factors):
+        return {}
+    number, names = -constant // coefficient, {str(a.args[0]) for a in factors}
+    if len(factors) == 1 or (len(names) == 1 and number == 0):
+        return dict.fromkeys(names, number)
+    return dict.fromkeys(names, 1) if number == 1 and all(lower_bound_of(n) == 0 for n in names) else {}
+
+
+def _alone(fact: Expr) -> dict[str, Dim]:
+    """The youngest symbol that stands alone in a sum, as what the others make it."""
+    if len(fact.terms) > LONGEST + 1:
+        return {}
+    common = gcd(*(c for _, c in fact.terms))
+    names = [
+        (str(m[0].args[0]), c) for m, c in fact.terms if len(m) == 1 and m[0].kind == "symbol" and abs(c) == common
+    ]
+    names.sort(key=lambda n: (n[0][0] not in "su", len(n[0]), n[0]), reverse=True)
+    for name, coefficient in names:
+        others = dm.symbol(name) - dm.floordiv(fact, coefficient)
+        if name not in dm.symbols(others) and (lower_bound_of(name) is None or _is_size(others)):
+            return {name: others}
+    return {}
+
+
+def _facts(env: ShapeEnv) -> tuple[list[Expr], list[Expr]]:
+    """Sums that are 0, and sums that are at least 0."""
+    equal, least = [], []
+    for guard in env.guards.values():
+        expr = guard.relation.expr
+        if guard.relation.op == "==":
+            equal += [expr] if guard.answer else []
+            continue
+        bound = -expr - 1 if guard.answer else expr
+        least += [bound] if isinstance(bound, Expr) else []
+    return equal, least
+
+
+def _substituted(d: Dim, values: Mapping[str, Dim]) -> Dim:
+    try:
+        return dm.substitute(d, values)
+    except ZeroDivisionError:  # a quotient that no call within the guards asks for
+        return d
+
+
+def _split(d: Dim) -> tuple[Dim, int]:
+    """A sum without its constant term, and that term."""
+    if not isinstance(d, Expr):
+        return 0, d
+    constant = next((c for mono, c in d.terms if not mono), 0)
+    return d - constant, constant
+
+
+def _is_size(d: Dim) -> bool:
+    """Whether a dim is proved not to be negative."""
+    low = dm.lower_bound(d, lower_bound_of)
+    return low is not None and low >= 0
