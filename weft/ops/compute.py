@@ -238,6 +238,8 @@ def strided(x: Array, g: Geometry) -> Array:
         if not root.nbytes:
             return np.empty(dims, x.dtype)
         start = min(start, root.nbytes)
+    elif not root.nbytes:  # NumPy lets a buffer of no bytes pass for any
+        raise outside_storage(Geometry(dims, known.strides, start // size), 0)
     try:
         view: Array = np.ndarray(dims, x.dtype, buffer=root, offset=start, strides=strides)
     except ValueError:

@@ -41,9 +41,11 @@ def check_gather(name: str, self: TensorType, dim: int, index: TensorType) -> No
     if any(isinstance(d, int) and d == 0 for d in index.shape):
         return
     if max(self.ndim, 1) != max(index.ndim, 1):
+        if any(map(shape_env.is_zero, index.shape)):
+            return
         raise ShapeError("Index tensor must have the same number of dimensions as input tensor")
     for i, (a, b) in enumerate(zip(self.shape, index.shape, strict=False)):
-        if i != at and not (a == b) and shape_env.less(a, b):
+        if i != at and not (a == b) and shape_env.less(a, b) and not any(map(shape_env.is_zero, index.shape)):
             raise ShapeError(
                 f"Size does not match at dimension {i} expected index {dims_text(index.shape)} to be no larger than "
                 f"self {dims_text(self.shape)} apart from dimension {at}"

@@ -37,9 +37,11 @@ def _check_source(index: TensorType, src: TensorType) -> None:
     if any(isinstance(d, int) and d == 0 for d in index.shape):
         return
     if max(index.ndim, 1) != max(src.ndim, 1):
+        if any(map(shape_env.is_zero, index.shape)):
+            return
         raise ShapeError("Index tensor must have the same number of dimensions as src tensor")
     for i, (a, b) in enumerate(zip(src.shape, index.shape, strict=False)):
-        if not a == b and shape_env.less(a, b):
+        if not a == b and shape_env.less(a, b) and not any(map(shape_env.is_zero, index.shape)):
             raise ShapeError(
                 f"Expected index {dims_text(index.shape)} to be no larger than src {dims_text(src.shape)} in all "
                 f"dimensions (dim {i})"

@@ -107,17 +107,24 @@ def _has_integers(args: tuple[Any, ...]) -> bool:
     return any(isinstance(a, TensorType) and a.dtype is not None and a.dtype.category == dt.INT for a in args)
 
 
+def _check_condition(condition: Any) -> None:
+    if isinstance(condition, TensorType) and condition.dtype not in (None, dt.bool_, dt.uint8):
+        raise DTypeError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}"
+        )
+
+
 class _Condition(Pointwise):
     """where's rule: the condition must be bool."""
 
     def __call__(self, *args: Any) -> Any:
-        condition = args[0]
-        if isinstance(condition, TensorType) and condition.dtype not in (None, dt.bool_, dt.uint8):
-            raise DTypeError(
-                f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}"
-            )
+        _check_condition(args[0])
         self.check_numbers(args)
         return super().__call__(*args)
+
+    def operand_dtype(self, args: tuple[Any, ...]) -> dt.DType:
+        _check_condition(args[0])
+        return super().operand_dtype(args)
 
     def looks_at_numbers(self, args: tuple[Any, ...]) -> bool:
         return _has_integers(args[1:])

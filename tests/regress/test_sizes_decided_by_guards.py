@@ -1,0 +1,77 @@
+"""Graphs whose sizes are symbols that guards decide: what native code makes of them, for every size that is admitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.compile.program.executable import make_executable
+from weft.ir.interpreter import interpret
+from weft.ir.parser import parse_graph
+from weft.support.errors import ShapeError
+
+
+def _agree(text: str, *calls: dict[str, int], **symbols: int) -> None:
+    """Native code and the interpreter give the same for the sizes, and for those of each further call."""
+    graph = parse_graph(text)
+    executable = make_executable(graph, "llvm")
+    rng = np.random.default_rng(3)
+    for sizes in (symbols, *calls):
+        inputs: list[Any] = []
+        for p in graph.params:
+            shape = [d if isinstance(d, int) else sizes[str(d)] for d in p.tensor_type.shape]
+            inputs.append(rng.integers(-4, 5, shape).astype(p.tensor_type.dtype.numpy))  # type: ignore[union-attr]
+        wanted = interpret(graph, [x.copy() for x in inputs], sizes)
+        for a, b in zip(executable.run(inputs, sizes), wanted, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_symbol_that_is_1_beside_a_constant_1() -> None:
+    _agree(
+        """graph @g(%x0: i32[s0, s1]) {
+          example s0 = 3, s1 = 1
+          guard s0*s1 == s1 + 2
+          guard s0 == 3
+          guard s1 == 1
+          %1: i32[s0 - 1, s1] = aten::slice.Tensor(%x0, start=1)
+          %3: i32[2, 1] = aten::view(%1, size=[2, 1])
+          %5: i32[s0 - 1, s1] = aten::neg(%1)
+          %6: i32[2, 1] = aten::copy(%3, %5)
+          return %6
+        }""", s0=3, s1=1,
+    )
+
+
+def test_a_symbol_that_is_1_in_a_broadcast_of_three() -> None:
+    """It was read as many times as the other had elements: beyond its end."""
+    _agree(
+        """graph @g(%x: i64[s0, s1, s2], %y: i64[s3, s4, s5], %z: i64[s6, s7]) {
+          example s0 = 0, s1 = 1, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 1, s7 = 0
+          guard s1 == s6
+          guard s2 == s7
+          guard s0 == s3
+          guard s1 == 1
+          guard s2 == s5
+          %0: i64[s0, s4, s2] = aten::addcmul(%x, %z, %y)
+          return %0
+        }""",
+        dict(s0=3, s1=1, s2=5, s3=3, s4=4, s5=5, s6=1, s7=5),
+        s0=2, s1=1, s2=2, s3=2, s4=2, s5=2, s6=1, s7=2,
+    )
+
+
+def test_no_element_of_an_empty_storage_is_shown() -> None:
+    for x in (weft.zeros(2, 0), weft.zeros(0)):
+        with pytest.raises(ShapeError, match="reach outside of a storage of 0 elements"):
+            weft.as_strided(x, (1,), (2,))
+        assert weft.as_strided(x, (0,), (2,)).shape == (0,)
+
+
+def test_a_condition_of_numbers_is_refused_before_anything_is_known_of_it() -> None:
+    for dtype in (weft.float32, weft.int64):
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="where expected condition to be a boolean tensor"):
+                weft.where(weft.ones(2, dtype=dtype), weft.ones(2), weft.zeros(2))
