@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.agree.size_programs import Program, Sizes, draw
+from tests.agree.draw_sizes import draw
+from tests.agree.size_programs import Program, Sizes
 from weft.compile.program.executable import make_executable
 from weft.compile.program.shape_check import shape_check
 from weft.support.errors import StateError, WeftError

@@ -1,4 +1,4 @@
-"""Graphs whose sizes are symbols that guards decide: what native code makes of them, for every size that is admitted."""
+"""Graphs whose sizes are symbols that guards decide: native code of them, for every size that is admitted."""
 
 from __future__ import annotations
 
