@@ -179,7 +179,8 @@ class _Drawing:
         if name == "expand":
             lead = tuple(int(n) for n in rng.integers(0, 4, rng.integers(0, 2)))
             wanted = [int(rng.integers(0, 4)) if d == 1 and rng.random() < 0.6 else d for d in shape]
-            kept = [-1 if d == n and rng.random() < 0.4 else self.spelled(n) for d, n in zip(shape, wanted, strict=True)]
+            stays = [d == n and rng.random() < 0.4 for d, n in zip(shape, wanted, strict=True)]
+            kept = [-1 if s else self.spelled(n) for s, n in zip(stays, wanted, strict=True)]
             return name, (ref, (*self.shape_of(lead), *kept))
         if name == "expand_as":
             return name, (ref, Ref(self.value()))
