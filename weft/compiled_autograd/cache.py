@@ -16,6 +16,7 @@ from weft.compiled_autograd.program import Before, Diverged, Program
 from weft.compiled_autograd.recall import Recall, Recollections
 from weft.compiled_autograd.schedule import Scheduler, schedule
 from weft.compiled_autograd.steps import Key, Pattern, Schedule
+from weft.compiled_autograd.watched import Watched
 from weft.support.counters import counters
 from weft.support.errors import StateError
 from weft.tensor.modes import modes
@@ -138,9 +139,8 @@ def _trapped(plan: Schedule) -> Schedule:
 
 
 def run(walk: Walk, compiler: Compiler) -> tuple[Any, ...]:
-    """One backward call: by the captured graph of its structure. In anomaly mode, and where a transform or a capture
-    is at work, the engine walks itself."""
-    if anomaly.enabled or modes.special is not None or modes.capture is not None:
+    """One backward call: by the captured graph of its structure. While a capture records, the engine walks itself."""
+    if modes.capture is not None:
         return walk.run()
     found = _plan(walk)
     if found is None:
@@ -151,7 +151,10 @@ def run(walk: Walk, compiler: Compiler) -> tuple[Any, ...]:
     while True:
         captured = cache.lookup(plan)
         try:
-            outputs = captured.run(compiler, call.take(plan), call.before, resumed)
+            if anomaly.enabled:
+                outputs = Watched(captured.graph, plan.origins)(call.take(plan), call.before, resumed)
+            else:
+                outputs = captured.run(compiler, call.take(plan), call.before, resumed)
         except Diverged as error:
             if error.pattern is not None:
                 patterns = {**{n: p for n, p in patterns.items() if n < error.step}, error.step: error.pattern}

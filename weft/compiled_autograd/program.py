@@ -135,7 +135,7 @@ class Program:
         self.graph = graph
         self._steps = None if steps is None else [*steps, steps[-1] + 1 if steps else 0]
         self._compile = interpret_part if compile_part is None else compile_part
-        self.parts = parts_of(graph)
+        self.parts = parts_of(graph, 1 if compile_part is None else None)
         self._runs = self._compiled(self.parts)
         self._names = {p.name: p for p in graph.params}
         self._tensors = sum(p.type is TENSOR for p in graph.params)
@@ -211,8 +211,12 @@ class Program:
         """How many steps are done with the first nodes."""
         return nodes if self._steps is None else self._steps[nodes]
 
+    def call_python(self, call: Node, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The results of a call of Python."""
+        return evaluate(call.op, args)
+
     def _call(self, i: int, call: Node, values: Values) -> None:
-        results = evaluate(call.op, tuple([map_operand(a, values) for a in call.args]))
+        results = self.call_python(call, tuple([map_operand(a, values) for a in call.args]))
         pattern = tuple([r is not None for r in results])
         values.update(zip(call.outputs, results, strict=True))
         if pattern != tuple([v.type is not NONE for v in call.outputs]):
@@ -228,7 +232,7 @@ class Program:
         return Diverged(last, self._steps_of(last + 1) - 1, pattern, places, left)
 
 
-def interpret_part(part: Part) -> Run:
+def interpret_part(part: Part, evaluate_node: Callable[[Node, tuple[Any, ...]], tuple[Any, ...]] = evaluate_as) -> Run:
     """Run the pure nodes of a part one by one, with tensors. A value is let go after its last use."""
     last = {v: node for node in part.nodes for v in (*node.inputs(), *node.outputs)}
     inner = {v for node in part.nodes for v in node.outputs} - set(part.outputs)
@@ -238,7 +242,7 @@ def interpret_part(part: Part) -> Run:
 
     def run(values: Values) -> bool:
         for node in part.nodes:
-            results = evaluate_as(node, tuple([map_operand(a, values) for a in node.args]))
+            results = evaluate_node(node, tuple([map_operand(a, values) for a in node.args]))
             values.update(zip(node.outputs, results, strict=True))
             for value in finished.get(node, ()):
                 del values[value]

@@ -32,6 +32,8 @@ from weft.types.dims import Dim
 from weft.types.shape_env import ShapeEnv
 from weft.types.tensor_type import FLOAT, TENSOR, tensor_type
 
+PROGRAMS = 16  # of a part, for inputs of one kind
+KINDS = 64  # of inputs
 ndarray = np.ndarray
 Array = np.ndarray[Any, Any]
 # of an input: dtype, rank, and for what is not row-major the order of its dims and those that show one element again
@@ -86,12 +88,9 @@ class NativePart:
         if modes.special is not None or not all([type(x) is ndarray for x in inputs]) or (
             wants_history and default_hooks.stack  # what is saved is saved as eager mode does
         ):
-            if self._interpret is None:
-                self._interpret = interpret_part(self.part)
-            return self._interpret(values)
+            return self._one_by_one(values)
         if wants_history:
-            self._record(values, inputs)
-            return False
+            return self._record(values, inputs)
         layouts, arrays = [], []
         numbers: list[int] = []
         for x in inputs:
@@ -107,36 +106,56 @@ class NativePart:
         numbers.extend([values[v] for v in self.integers])
         arrays.extend([values[v] for v in self.floats])
         program = self._program((False, *layouts), numbers)
+        if program is None:
+            return self._one_by_one(values)
         results = program.run(arrays, numbers)
         for value, result, is_owned in zip(self.part.outputs, results, program.owned, strict=True):
             values[value] = Tensor(result if is_owned else result.copy())
         return True
 
-    def _record(self, values: Values, inputs: list[Any]) -> None:
+    def _one_by_one(self, values: Values) -> bool:
+        if self._interpret is None:
+            self._interpret = interpret_part(self.part)
+        return self._interpret(values)
+
+    def _record(self, values: Values, inputs: list[Any]) -> bool:
         """The same with tensors whose histories go on: the gradients can be differentiated again."""
         numbers = [n for x in inputs for n in x.shape]
         numbers.extend([values[v] for v in self.integers])
         given = [values[v] for v in (*self.tensors, *self.floats)]
         program = self._program((True, *[(x.dtype, x.ndim) for x in inputs]), numbers)
+        if program is None:
+            return self._one_by_one(values)
         values.update(zip(self.part.outputs, program.run(given, numbers), strict=True))
+        return False
 
     @property
     def has_run(self) -> bool:
         """Whether there is a program."""
-        return bool(self.found)
+        return any(self.found.values())
 
     def stages(self) -> dict[str, Any]:
         """The latest program at each stage of the compiler."""
-        return next(reversed(self.found.values()))[0].executable.stages()
+        return next(found for found in reversed(self.found.values()) if found)[0].executable.stages()
 
-    def _program(self, kind: Kind, numbers: list[int]) -> Specialization:
-        known = self.found.setdefault(kind, [])
+    def _program(self, kind: Kind, numbers: list[int]) -> Specialization | None:
+        """The program for a call; None where it is to run node by node: there are many already (of integers that are no
+        symbols each value makes one), or Python's stack is too deep for a compiler."""
+        known = self.found.get(kind)
+        if known is None:
+            if len(self.found) >= KINDS:
+                return None
+            known = self.found.setdefault(kind, [])
         for program in known:
             if program.fits(numbers):
                 return program
+        if len(known) >= PROGRAMS:
+            return None
         lifted = set() if kind in self.unlifted else self._changed(known, numbers)
         try:
             made = self._make(kind, numbers, lifted)
+        except RecursionError:
+            return None
         except (TypeError, WeftError):
             if not lifted:
                 raise

@@ -23,7 +23,8 @@ def compared() -> Iterator[list[int]]:
         if plan is not None:
             anew = schedule(walk, plan.recall.patterns)
             assert (tuple(plan.steps), plan.outputs) == (tuple(anew.steps), anew.outputs)
-            assert (plan.sizes, plan.ints, plan.floats) == (anew.sizes, anew.ints, anew.floats)
+            assert (plan.sizes, plan.numbers) == (anew.sizes, anew.numbers)
+            assert (plan.ints, plan.floats) == (anew.ints, anew.floats)
             assert plan.key == anew.key and list(plan.ends) == list(anew.ends)
             assert [type(f) for f in plan.floats] == [type(f) for f in anew.floats]
             for name in ("objects", "nodes", "live", "origins"):

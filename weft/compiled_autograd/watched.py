@@ -1,0 +1,68 @@
+"""Anomaly mode: a captured backward run call by call, each in the name of the node that it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import weft.ir.graph as ir
+from weft.autograd.anomaly import anomaly, check_nan, describe_failure, evaluating
+from weft.autograd.node import Node, OpNode
+from weft.autograd.views import CopySlices
+from weft.compiled_autograd.captured import CapturedGraph
+from weft.compiled_autograd.evaluate import Results, Undefined, evaluate_as
+from weft.compiled_autograd.program import Program, interpret_part
+from weft.ir.backward_calls import ACCUMULATE_LEAF, CALL_BACKWARD, EPILOGUE, PROLOGUE
+from weft.ir.opaque import plan_of_opaque
+from weft.ops.op import Op
+
+_OF_NODES = {ACCUMULATE_LEAF, CALL_BACKWARD, EPILOGUE, PROLOGUE}  # calls that are a node's own, not hooks on it
+
+
+class Watched(Program):
+    """A captured graph that names the node whose call fails or gives a NaN, and the line of its forward."""
+
+    def __init__(self, graph: CapturedGraph, origins: Sequence[Node]) -> None:
+        """origins: for each step of the walk the live node that it is of."""
+        steps = graph.steps if graph.steps is not None else range(len(graph.graph.nodes))
+        self._origins = {node: origins[step] for node, step in zip(graph.graph.nodes, steps, strict=True)}
+        super().__init__(graph.graph, lambda part: interpret_part(part, self._pure), graph.steps)
+
+    def _pure(self, node: ir.Node, args: tuple[Any, ...]) -> Results:
+        if not (node.op in _OF_NODES or plan_of_opaque(node.op) is not None):
+            return evaluate_as(node, args)  # sums and checks between nodes
+        return self._watched(node, args, evaluate_as)
+
+    def call_python(self, call: ir.Node, args: tuple[Any, ...]) -> Results:
+        """The results of a call of Python, in the name of its node unless it is a hook."""
+        run = super().call_python
+        return self._watched(call, args, run) if call.op in _OF_NODES else run(call, args)
+
+    def _watched(
+        self, node: ir.Node, args: tuple[Any, ...], run: Callable[[ir.Node, tuple[Any, ...]], Results]
+    ) -> Results:
+        origin = self._origins[node]
+        try:
+            with evaluating(origin):
+                results = run(node, args)
+        except Undefined:
+            raise
+        except Exception as error:
+            describe_failure(origin, error)
+            raise
+        if anomaly.check_nan and node.op is not PROLOGUE:
+            check_nan(origin, _by_edge(origin, node.op, args, results))
+        return results
+
+
+def _by_edge(origin: Node, op: Op, args: tuple[Any, ...], results: Results) -> Results:
+    """The results of a formula as its node's edges have them: None where no gradient is wanted."""
+    inner = origin.inner if type(origin) is CopySlices else origin
+    if plan_of_opaque(op) is None or not isinstance(inner, OpNode):
+        return results
+    made, out = iter(results), []
+    for count, is_wanted in zip(inner.argument_counts, args[1], strict=True):
+        out += [next(made) if is_wanted else None for _ in range(count)]
+    if type(origin) is CopySlices and origin.self_slot is not None:
+        out.insert(0, out.pop(origin.self_slot))
+    return tuple(out)
