@@ -6,6 +6,7 @@ is what users call.
 
 from typing import Any
 
+from weft.jit.differentiation import differentiate
 from weft.jit.errors import CompileError, Error
 from weft.jit.from_text import create_function_from_graph, parse_ir
 from weft.jit.functions import CompilationUnit, ScriptFunction
@@ -37,6 +38,7 @@ __all__ = [
     "TracerWarning",
     "annotate",
     "create_function_from_graph",
+    "differentiate",
     "export",
     "ignore",
     "load",

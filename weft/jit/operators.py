@@ -7,14 +7,23 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.ir.graph import Node
+from weft.ir.opaque import plan_of_opaque
+from weft.jit.gradients import backward_of, formulas_of
 from weft.layers.walk import inplace
-from weft.ops.op import Op
+from weft.ops.op import OPS, Op
 from weft.ops.route import call
 from weft.types.tensor_type import ListType
+
+_BACKWARD = OPS["prim::backward_of"]
 
 
 def function_of(op: Op, node: Node) -> Callable[..., Any]:
     """What computes a node on Tensors and Python's values."""
+    plan = plan_of_opaque(op)
+    if plan is not None:
+        return formulas_of(plan, node)
+    if op is _BACKWARD:
+        return backward_of
     if op.host:
         assert op.kernel is not None
         return op.kernel

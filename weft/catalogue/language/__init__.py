@@ -3,7 +3,7 @@
 
 signatures.py (the types they take and give), entries.py (the short way to write one), numbers.py, mathematics.py,
 conversions.py, texts.py, containers.py, tuples.py, tensors.py (what a program asks a tensor), programs.py
-(print, raise, attributes, calls).
+(print, raise, attributes, calls), gradients.py (what a backward is made of).
 
 Integers have 64 bits and wrap around, as in native code; everything else is Python's own.
 """
@@ -11,6 +11,7 @@ Integers have 64 bits and wrap around, as in native code; everything else is Pyt
 from weft.catalogue.language import (  # noqa: F401
     containers,
     conversions,
+    gradients,
     mathematics,
     numbers,
     programs,

@@ -1,0 +1,58 @@
+"""What the backward of a scripted program is made of: gradients that may be undefined (None), summed and fitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.catalogue.language.entries import language
+from weft.support.errors import StateError
+from weft.types.tensor_type import DTYPE, INT, TENSOR, Type, list_of, optional, tuple_of
+
+METADATA: Type = optional(tuple_of(list_of(INT), DTYPE))
+
+
+def _needs_tensors(*args: Any) -> Any:
+    raise StateError("gradients of a program are computed by the program that has its tensors; run it with weft.jit")
+
+
+def _gradients(*seen: Any) -> tuple[Type, ...]:
+    return tuple(optional(TENSOR) for wanted in seen[2] if wanted)
+
+
+language(
+    "prim::backward_of", "operator, grads, needs, args",
+    "Gradients of the arguments that are wanted, for those of an operator's results; undefined where all of those are.",
+    _needs_tensors, rule=_gradients, several=True,
+)
+language(
+    "prim::AutogradAdd", "a, b", "The sum of two gradients, of which either may be undefined.",
+    lambda a, b: b if a is None else a if b is None else a + b, rule=lambda a, b: optional(TENSOR),
+)
+language(
+    "prim::metadata_if_not_equal", "self, result", "Sizes and dtype of a tensor, where they are not the result's.",
+    lambda self, result: None if self.shape == result.shape and self.dtype is result.dtype
+    else (list(self.shape), self.dtype),
+    rule=lambda self, result: METADATA,
+)
+
+
+def _fitted(grad: Any, metadata: Any) -> Any:
+    if grad is None or metadata is None:
+        return grad
+    sizes, dtype = metadata
+    if list(grad.shape) != sizes:
+        grad = grad.sum_to_size(sizes)
+    return grad if grad.dtype is dtype else (grad if dtype.is_complex else grad.real).to(dtype)
+
+
+language(
+    "prim::fit_gradient", "grad, metadata", "A gradient summed to these sizes and cast to this dtype, if any.",
+    _fitted, rule=lambda grad, metadata: optional(TENSOR),
+)
+language(
+    "prim::fill_gradients", "grads, results",
+    "Gradients of an operator's results, with zeros for the undefined ones; all undefined where none is defined.",
+    lambda grads, results: grads if all(g is None for g in grads)
+    else tuple(r.new_zeros(r.shape) if g is None else g for g, r in zip(grads, results, strict=True)),
+    rule=lambda grads, results: tuple(optional(TENSOR) for _ in results), several=True,
+)
