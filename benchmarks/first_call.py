@@ -38,30 +38,31 @@ def main(arguments: list[str]) -> None:
         growth()
         return
     python = torch_python(given.torch)
-    best: dict[str, float] = {}
+    best: dict[str, tuple[float, ...]] = {}
 
-    def note(name: str, seconds: float) -> None:
-        best[name] = min(seconds, best.get(name, seconds))
+    def note(name: str, *seconds: float) -> None:
+        best[name] = tuple(map(min, seconds, best.get(name, seconds)))
 
     for workload in given.workload * given.repeats:
         with tempfile.TemporaryDirectory() as folder:
             for name in ("empty cache", "warm cache"):
-                imported, first = once("weft", sys.executable, workload, {"WEFT_CACHE": folder})
+                imported, *first = once("weft", sys.executable, workload, {"WEFT_CACHE": folder})
                 note("import weft", imported)
-                note(f"first call of {workload}, {name}", first)
+                note(f"first call of {workload}, {name}", *first)
         if python is not None:
-            imported, first = once("torch", python, workload, {})
+            imported, *first = once("torch", python, workload, {})
             note("import torch", imported)
-            note(f"first call of {workload}, torch eager", first)
-    for name, seconds in best.items():
-        print(f"{name:<36} {seconds:.2f} s")
+            note(f"first call of {workload}, torch eager", *first)
+    for name, (seconds, *work) in best.items():
+        print(f"{name:<36} {seconds:.2f} s{''.join(f' {s:.2f} s of work' for s in work)}")
 
 
-def once(name: str, python: str, workload: str, environment: dict[str, str]) -> tuple[float, float]:
-    """Seconds of the import and of the first call, in a fresh process."""
+def once(name: str, python: str, workload: str, environment: dict[str, str]) -> tuple[float, float, float]:
+    """Seconds of the import and of the first call, and those that the process was at work for the call, in a fresh
+    process."""
     with PeerProcess(name, python, environment) as peer:
-        first: float = peer.ask("load", workload=workload)["first_call"]
-        return peer.import_seconds, first
+        reply = peer.ask("load", workload=workload)
+        return peer.import_seconds, reply["first_call"], reply["work"]
 
 
 GROWTH = {"mix": (1_000, 10_000, 100_000), "training": (1_000, 10_000, 100_000), "adam": (1_000, 5_000)}

@@ -45,12 +45,12 @@ class Peer:
         """Build a workload and run its first call and a round of warm-up."""
         self.step = WORKLOADS[workload](self.xp, self.compile)
         self.at = 0
-        started = time.perf_counter()
+        started, work = time.perf_counter(), time.process_time()
         value = self._once()
-        first = time.perf_counter() - started
+        first, work = time.perf_counter() - started, time.process_time() - work
         for _ in range(5):
             value = self._once()
-        return {"first_call": first, "value": None if value is None else float(value)}
+        return {"first_call": first, "work": work, "value": None if value is None else float(value)}
 
     def steps(self, seconds: float, least: int = 2) -> Reply:
         """Milliseconds of the fastest step among those that fit in the given time."""

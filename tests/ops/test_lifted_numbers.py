@@ -4,6 +4,7 @@ of its program from then on, and whatever it becomes, values and gradients are t
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,10 +19,13 @@ from weft.ops.packet import overload_of
 from weft.ops.schema import Argument
 
 INF = math.inf
-SPECIAL = (0.0, 1.0, -1.0, 2.0, 0.5, INF, -INF, math.nan)
-# Of these, the first two that the entry accepts are called first.
+# Of the generic numbers, the first two that the entry accepts are called first; then the special ones.
 GENERIC = (0.37, 0.61, 1.37, 2.61, 3.37, 5.61, 17.37)
+SPECIAL = (0.0, 1.0, -1.0, 2.0, 0.5, INF, -INF, math.nan)
+WHOLE, SPECIAL_WHOLE = (2, 3, 1, 4, 0, 5, 6, -1, -2), (0, 1, -1, 2, -2, 3, 5)
 LARGEST = 40  # elements of a tensor among the samples
+# How many entries the sweep over integers takes, drawn anew with each seed; 1000 takes all (nine minutes).
+ENTRIES = int(os.environ.get("WEFT_INTEGERS", "12"))
 
 
 def floats(argument: Argument) -> bool:
@@ -29,10 +33,20 @@ def floats(argument: Argument) -> bool:
     return argument.kind in ("Scalar", "float") or is_order
 
 
+def integers(argument: Argument) -> bool:
+    return argument.kind == "int"
+
+
 # Python is answered with a bool, which a program with a lifted tolerance cannot do.
 ANSWERS = {"allclose"}
 WITH_FLOATS = [
     op for op in mine() if op.base[0] != "_" and op.base not in ANSWERS and any(map(floats, op.schema.arguments))
+]
+# With some integers a value of a tensor decides about sizes, which a program refuses in so many words.
+BY_VALUE = {"narrow", "one_hot", "repeat_interleave"}
+WITH_INTEGERS = [
+    op for op in mine() if op.public and op.base[0] != "_" and op.base not in BY_VALUE
+    and op.schema.namespace in ("aten", "nn") and any(map(integers, op.schema.arguments))
 ]
 
 
@@ -111,17 +125,19 @@ def differ(found: Any, expected: Any) -> str:
     return "" if np.allclose(f, e, tolerance, tolerance, equal_nan=True) else f"{f.tolist()} is not {e.tolist()}"
 
 
-def faults(op: Op, args: tuple[Any, ...], place: tuple[int, ...]) -> list[str]:
+def faults(
+    op: Op, args: tuple[Any, ...], place: tuple[int, ...], generic: tuple[Any, ...], special: tuple[Any, ...]
+) -> list[str]:
     """Where compiled differs from eager, by the number; none where the entry refuses all numbers but one."""
     function, arrays = called(op, args, place)
-    generic = [v for v in GENERIC if not isinstance(outcome(function, v, arrays), Exception)][:2]
-    if len(generic) < 2:
+    accepted = [v for v in generic if not isinstance(outcome(function, v, arrays), Exception)][:2]
+    if len(accepted) < 2:
         return []
     compiled = weft.compile(function)
     own = values_at(args, place)
     found = []
-    for number in (*generic, *((own,) if type(own) is float else ()), *SPECIAL, generic[0]):
-        for given in (arrays, [with_zero(a) for a in arrays]):
+    for number in (*accepted, *((own,) if type(own) is type(accepted[0]) else ()), *special, accepted[0]):
+        for given in (arrays, [with_zero(a) for a in arrays]) if type(number) is float else (arrays,):
             text = differ(outcome(compiled, number, given), outcome(function, number, given))
             found += [f"{number}: {text}"] if text else []
     return found
@@ -134,15 +150,34 @@ def with_zero(array: Any) -> Any:
     return out
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("op", WITH_FLOATS, ids=lambda op: op.name)
-def test_a_lifted_float_is_worth_what_it_is(op: Op, rng: np.random.Generator) -> None:
+def sweep(
+    op: Op, rng: np.random.Generator, wanted: Callable[[Argument], bool], generic: tuple[Any, ...],
+    special: tuple[Any, ...],
+) -> None:
     seen: set[tuple[int, ...]] = set()
     for args in cases(op, rng):
         if any(isinstance(v, np.ndarray) and v.size > LARGEST for v in args):
             continue
-        for place in places(op, args, floats):
+        for place in places(op, args, wanted):
             if place not in seen:
-                found = faults(op, args, place)
+                found = faults(op, args, place, generic, special)
                 assert not found, f"{op.name}, argument {op.schema.arguments[place[0]].name}: {found}"
                 seen.add(place)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("op", WITH_FLOATS, ids=lambda op: op.name)
+def test_a_lifted_float_is_worth_what_it_is(op: Op, rng: np.random.Generator) -> None:
+    sweep(op, rng, floats, GENERIC, SPECIAL)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_lifted_integer_is_worth_what_it_is(rng: np.random.Generator) -> None:
+    chosen = rng.permutation(len(WITH_INTEGERS))[:ENTRIES]
+    found = []
+    for op in [WITH_INTEGERS[i] for i in sorted(chosen)]:
+        try:
+            sweep(op, rng, integers, WHOLE, SPECIAL_WHOLE)
+        except AssertionError as error:
+            found.append(str(error))
+    assert not found, "\n".join(found)

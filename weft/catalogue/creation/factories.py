@@ -98,6 +98,7 @@ def _like(name: str, words: str, make: Callable[..., Any], fill: str = "") -> No
         type=lambda self, *rest: self.with_dtype(rest[-3] or self.dtype),
         decompose=lambda self, *rest: make(self.dims, *rest[:-3], dtype=rest[-3] or self.dtype),
         vjp=NOT_DIFFERENTIABLE,
+        like=True,
         public=("weft",),
         reference=lambda self, *rest: np.full(
             self.shape, rest[0] if fill else float(name == "ones"), _numpy_dtype(self, rest[-3])
@@ -109,6 +110,7 @@ def _like(name: str, words: str, make: Callable[..., Any], fill: str = "") -> No
         type=lambda self, size, *rest: tensor_type(rest[-2] or self.dtype, _checked(f"new_{name}", size), self.device),
         decompose=lambda self, size, *rest: make(size, *rest[:-2], dtype=rest[-2] or self.dtype),
         vjp=NOT_DIFFERENTIABLE,
+        like=True,
         public=("Tensor",),
         reference=lambda self, size, *rest: np.full(
             size, rest[0] if fill else float(name == "ones"), _numpy_dtype(self, rest[-2])

@@ -28,8 +28,7 @@ def _space_dtype(start: Any, end: Any, dtype: DType | None) -> DType:
 
 
 def _space_type(start: Any, end: Any, steps: Dim, dtype: DType | None, device: str | None) -> TensorType:
-    if isinstance(steps, int) and steps < 0:
-        raise StateError("linspace: number of steps must be non-negative")
+    shape_env.refuse_less(steps, 0, lambda: StateError("linspace: number of steps must be non-negative"))
     return tensor_type(_space_dtype(start, end, dtype), (steps,), device or "cpu")
 
 
@@ -152,8 +151,8 @@ logspace = define(
 def _triangle_type(name: str) -> Callable[..., TensorType]:
     def rule(row: int, col: int, offset: int, dtype: DType | None, device: str | None) -> TensorType:
         for what, n in (("row", row), ("col", col)):
-            if isinstance(n, int) and n < 0:
-                raise ShapeError(f"{what} must be non-negative, got {n}")
+            text = f"{what} must be non-negative, got {n}"
+            shape_env.refuse_less(n, 0, lambda text=text: ShapeError(text))  # type: ignore[misc]
         if dtype is not None and (dtype.is_differentiable or dtype is dt.bool_):
             raise ShapeError(f'"{name}_indices" not implemented for {dtype}')
         return tensor_type(dtype or dt.int64, (2, _triangle_count(name, row, col, offset)), device or "cpu")

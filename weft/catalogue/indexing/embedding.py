@@ -16,6 +16,7 @@ from weft.ops.packet import aten
 from weft.support.errors import DTypeError, OutOfBounds, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
+from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType, tensor_type
 
@@ -130,6 +131,7 @@ define(
 
 
 def _one_hot_type(self: TensorType, num_classes: Dim) -> TensorType:
+    shape_env.refuse_less(num_classes, 0, lambda: OutOfBounds("Class values must be smaller than num_classes."))
     return tensor_type(dt.int64, None if self.dims is None else (*self.dims, num_classes), self.device)
 
 

@@ -138,6 +138,11 @@ def _spread_type(g: TensorType, w: TensorType, size: Sequence[Dim], *rest: Any) 
             f"Given transposed=1, weight of size {dims_text(w.shape)}, expected input{dims_text(g.shape)} to have "
             f"{w.shape[0]} channels, but got {g.shape[1]} channels instead"
         )
+    if not shape_env.equal(dm.mod(w.shape[0], groups), 0):
+        raise ShapeError(
+            f"Given transposed=1, groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
+            f"but got weight of size {dims_text(w.shape)} instead"
+        )
     return tensor_type(dtype, (g.shape[0], w.shape[1] * groups, *size), g.device)
 
 
@@ -250,6 +255,11 @@ def _positive(**named: Ints) -> None:
             raise ShapeError(f"non-positive {name} is not supported")
 
 
+def _refuse_negative(padding: Sequence[Dim]) -> None:
+    if any(shape_env.less(p, 0) for p in padding):
+        raise ShapeError("negative padding is not supported")
+
+
 def _conv(rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     x, single = _batched(input, weight, rank)
     stride, dilation = _each("stride", stride, rank), _each("dilation", dilation, rank)
@@ -257,8 +267,7 @@ def _conv(rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: A
     if isinstance(padding, str):
         x, padding = _padded_same(x, weight, padding, stride, dilation)
     pads = _each("padding", padding, rank)
-    if any(shape_env.less(p, 0) for p in pads):
-        raise ShapeError("negative padding is not supported")
+    _refuse_negative(pads)
     size = [_out_size(*each) for each in zip(x.dims[2:], weight.dims[2:], stride, pads, dilation, strict=True)]
     return _finished(aten._convolve(x, weight, size, stride, pads, dilation, groups), bias, single)
 
@@ -285,6 +294,7 @@ def _conv_transpose(
     x, single = _batched(input, weight, rank)
     stride, padding = _each("stride", stride, rank), _each("padding", padding, rank)
     extra, dilation = _each("output_padding", output_padding, rank), _each("dilation", dilation, rank)
+    _refuse_negative(padding)
     _positive(stride=stride, dilation=dilation, groups=(groups,))
     for e, s, d in zip(extra, stride, dilation, strict=True):
         if e >= max(s, d):

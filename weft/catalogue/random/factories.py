@@ -154,20 +154,22 @@ _factory("rand", "random numbers, uniform in [0, 1)", uniform_values)
 _factory("randn", "standard normal random numbers", normal_values)
 
 
-def _check_range(low: Any, high: Any, dtype: DType) -> None:
-    if not isinstance(low, int) or not isinstance(high, int):
-        return
-    if low >= high:
-        raise StateError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+def _check_range(low: Dim, high: Dim, dtype: DType) -> None:
+    """Raises StateError for a range without numbers, or with numbers that the dtype does not hold."""
+    shape_env.refuse_less(high, low + 1, lambda: StateError(
+        f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+    ))
     if dtype.category == dt.FLOAT or dtype.is_complex:
         return
     greatest = 1 if dtype is dt.bool_ else 2 ** (dtype.bits - dtype.is_signed) - 1
     least = -greatest - 1 if dtype.is_signed else 0
-    if low < least or high - 1 > greatest:
-        raise StateError(
+    for less, more in ((low, least), (greatest + 1, high)):
+        if dtype is dt.int64 and not type(less) is type(more) is int:
+            continue  # what a symbol stands for is an int64
+        shape_env.refuse_less(less, more, lambda: StateError(
             f"random_: 'from' or 'to - 1' is out of bounds for {dtype}, which holds {least} to {greatest}: "
             f"got from={low}, to={high}"
-        )
+        ))
 
 
 def _randint(low: Any, high: Any, size: Sequence[Dim], dtype: DType | None, device: Any, generator: Any) -> Any:

@@ -142,8 +142,7 @@ def _bincount_type(self: TensorType, weights: TensorType | None, minlength: int)
         raise NotForDType(f'"bincount" not implemented for {self.dtype}; it takes integers')
     if self.dims is not None and self.ndim != 1:
         raise ShapeError("bincount only supports 1-d non-negative integral inputs.")
-    if isinstance(minlength, int) and minlength < 0:
-        raise ShapeError("minlength should be >= 0")
+    shape_env.refuse_less(minlength, 0, lambda: ShapeError("minlength should be >= 0"))
     length = run_size(_KNOWN_LENGTH)
     if weights is None:
         return tensor_type(dt.int64, (length,), self.device)

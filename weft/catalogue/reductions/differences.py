@@ -101,8 +101,7 @@ def _vander(x: Any, N: Dim | None, increasing: bool) -> Any:
     if x.ndim != 1:
         raise ShapeError("x must be a one-dimensional tensor.")
     size = x.dims[0] if N is None else N
-    if isinstance(size, int) and size < 0:
-        raise ShapeError("N must be non-negative.")
+    shape_env.refuse_less(size, 0, lambda: ShapeError("N must be non-negative."))
     return _powers(x, size, increasing)
 
 

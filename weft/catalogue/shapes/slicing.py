@@ -162,7 +162,7 @@ def _pieces(g: Geometry, at: int, sizes: Sequence[Dim]) -> tuple[Geometry, ...]:
 
 def split_sizes(size: Dim, split_size: Dim) -> list[Dim]:
     """The sizes of the pieces of a dim cut every `split_size`; the last may be smaller."""
-    if isinstance(split_size, int) and split_size == 0:
+    if shape_env.equal(split_size, 0):
         if not shape_env.equal(size, 0):
             raise ShapeError(
                 f"split: split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
@@ -187,11 +187,9 @@ def _split_with_sizes(g: Geometry, sizes: Sequence[Dim], dim: int) -> tuple[Geom
     if g.ndim == 0:
         raise ShapeError("split expects at least a 1-dimensional tensor")
     at = normalize_dim("split_with_sizes", dim, g.ndim)
-    if any(isinstance(s, int) and s < 0 for s in sizes):
-        raise ShapeError(
-            "split_with_sizes expects split_sizes have only non-negative entries, "
-            f"but got split_sizes={dims_text(sizes)}"
-        )
+    shape_env.refuse_negative(sizes, lambda: ShapeError(
+        f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={dims_text(sizes)}"
+    ))
     total: Dim = 0
     for s in sizes:
         total = total + s

@@ -7,6 +7,7 @@ the scatter), and both twins.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,13 +19,15 @@ from weft.ir.structure import view_type
 from weft.ops.array import Array as Wrapped
 from weft.ops.bind import bind
 from weft.ops.compute import evaluate, geometry_of
-from weft.ops.geometry import Geometry
+from weft.ops.geometry import Geometry, contiguous
 from weft.ops.op import Joint, Op, Rule, View, define
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.ops.rules import dims_text, same_dims
 from weft.ops.schema import Argument, Schema, parse_schema
 from weft.support.errors import ShapeError, StateError
+from weft.types.dims import Dim
+from weft.types.shape_env import fixed, less
 from weft.types.tensor_type import TensorType, tensor_type
 
 Array = Any
@@ -203,6 +206,10 @@ def _scatter_type(op: Op, several: bool, base: TensorType, src: TensorType, args
             f"{op.base}_scatter: expected src to have a size equal to the slice of self. "
             f"src size = {dims_text(src.shape)}, slice size = {dims_text(target.shape)}"
         )
+    if op.view is not None and op.view.is_free:
+        g = op.view.geometry(contiguous(base.shape), *args)
+        if not _nest(g) and overlaps(Geometry(tuple(map(fixed, g.dims)), tuple(map(fixed, g.strides)))):
+            raise _refused(op)
     return base
 
 
@@ -211,13 +218,33 @@ def _scatter(op: Op, several: bool, base: Array, src: Array, args: tuple[Any, ..
     shown = evaluate(op, (out, *(args[1:] if several else args)))
     target = shown[args[0]] if several else shown
     if overlaps(geometry_of(target)):
-        raise StateError(
-            f"{op.base}_scatter: unsupported operation: more than one element of the written-to tensor refers to a "
-            "single memory location. Please clone() the tensor before performing the operation."
-        )
+        raise _refused(op)
     # a gradient of zeros may be complex
     target[...] = src.real if src.dtype.kind == "c" and target.dtype.kind != "c" else src
     return out
+
+
+def _refused(op: Op) -> StateError:
+    return StateError(
+        f"{op.base}_scatter: unsupported operation: more than one element of the written-to tensor refers to a "
+        "single memory location. Please clone() the tensor before performing the operation."
+    )
+
+
+def _nest(g: Geometry) -> bool:
+    """Whether each stride steps over all that lies within it, so that no two elements lie at one place."""
+    reach: Dim = 0
+    steps: list[tuple[Dim, Dim]] = [(s, d) for s, d in zip(g.strides, g.dims, strict=True) if d != 1]
+    steps.sort(key=functools.cmp_to_key(_by_stride))
+    for stride, size in steps:
+        if not less(reach, stride) and less(1, size):
+            return False
+        reach = reach + stride * (size - 1)
+    return True
+
+
+def _by_stride(a: tuple[Dim, Dim], b: tuple[Dim, Dim]) -> int:
+    return -1 if less(a[0], b[0]) else 1
 
 
 def overlaps(g: Geometry) -> bool:

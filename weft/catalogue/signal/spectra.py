@@ -14,6 +14,7 @@ from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
 from weft.support.errors import DTypeError, ShapeError
 from weft.types import dims as dm
+from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, tensor_type
@@ -91,8 +92,7 @@ define(
 
 
 def _frequency_type(n: Dim, dtype: DType | None, device: str | None, count: Dim) -> TensorType:
-    if isinstance(n, int) and n < 0:
-        raise ShapeError(f"fftfreq: the number of samples must not be negative, got {n}")
+    shape_env.refuse_less(n, 0, lambda: ShapeError(f"fftfreq: the number of samples must not be negative, got {n}"))
     return tensor_type(or_default(dtype), (count,), device or "cpu")
 
 

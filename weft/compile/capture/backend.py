@@ -11,9 +11,12 @@ from weft.compile.capture.symbolic import SymbolicPayload
 from weft.functionalizer import other_memory
 from weft.ops.op import Op
 from weft.ops.packet import aten
+from weft.ops.rules import Pointwise
 from weft.tensor.backend import CAPTURE_RANK, Args, Backend, register, tensors_in
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.types.sym import SymInt
+from weft.types.tensor_type import TensorType
 
 if TYPE_CHECKING:
     from weft.compile.capture.capture import Capture
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 def active_capture() -> Capture | None:
     """The capture that is active on this thread, as the modules of weft/compile know it."""
     return cast("Capture | None", modes.capture)
+
+
+_NUMBERS = (int, float, SymInt)
 
 
 class CaptureBackend(Backend):
@@ -43,8 +49,18 @@ class CaptureBackend(Backend):
             op, args = aten.copy.default.op, (args[0], self.open(op, args), False)
         self.capture.tensors.write(op, args)
 
+    def fits(self, op: Op, args: Args) -> bool:
+        """Whether it is a pointwise operator on tensors of one float type, and numbers."""
+        kind: TensorType = args[0].type_
+        return isinstance(op.type, Pointwise) and kind.dtype is not None and kind.dtype.is_differentiable and all([
+            a.type_ == kind if isinstance(a, Tensor) else type(a) in _NUMBERS or hasattr(type(a), "__weft_number__")
+            for a in args[1:]
+        ])
+
     def open(self, op: Op, args: Args) -> Any:
-        """A composite; the builder checks the types of what it is made of."""
+        """A composite: its type rule speaks first, for every size and number that the program serves."""
+        if op.type is not None:
+            self.capture.tensors.check_types(op, args)
         return op.decompose(*args)  # type: ignore[misc]
 
     def constants(self, args: Args) -> AbstractContextManager[None]:

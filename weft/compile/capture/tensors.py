@@ -18,7 +18,7 @@ from weft.functionalizer.recorder import Calls
 from weft.functionalizer.storage import Order
 from weft.functionalizer.views import refuse_repeated, show
 from weft.functionalizer.writes import Path, write_path
-from weft.ir.builder import Handle
+from weft.ir.builder import Handle, type_of_operand
 from weft.ir.graph import Value
 from weft.ops.geometry import Geometry
 from weft.ops.layout import ordered
@@ -30,6 +30,7 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of
 from weft.types import dtype as dt
+from weft.types import shape_env
 from weft.types.shape_env import ShapeGuard
 from weft.types.sym import SymInt, wrap
 from weft.types.tensor_type import TensorType, tensor_type
@@ -89,6 +90,11 @@ class SymbolicTensors:
         """Record an operator whose only routable arguments are lifted numbers (a factory with a lifted value)."""
         args = specialized(self.outside.python_state, op, args)
         return self.run(op, args) if any(is_lifted(a) for a in args) else call(op, args)
+
+    def check_types(self, op: Op, args: tuple[Any, ...]) -> None:
+        """Ask a type rule, whose result nobody needs; it raises the errors of wrong types, sizes and numbers."""
+        with shape_env.using(self.recorder.env):
+            op.type(*map(_seen_by_rule, args))  # type: ignore[misc]
 
     # ---- tensors and operands
     def fresh(self, value: Value, order: Order | None = None) -> Tensor:
@@ -253,3 +259,10 @@ class SymbolicTensors:
             (op, tuple([Handle(a, self.recorder.builder) if type(a) is Value else a for a in args]), index)
             for op, args, index in path
         ])
+
+
+def _seen_by_rule(value: Any) -> Any:
+    """What a type rule sees of an argument: sizes and numbers as symbols."""
+    if isinstance(value, Tensor):
+        return value.type_
+    return tuple(map(_seen_by_rule, value)) if type(value) is tuple else type_of_operand(operand_of(value))

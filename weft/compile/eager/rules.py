@@ -105,6 +105,8 @@ class _Captured:
         nodes = list(graph.walk())
         if graph.env.has_unbacked or any(n.op.effect not in ("pure", "raises") for n in nodes):
             raise _Refused("an effect, or a size that only the run tells")
+        if all(n.op.fill is not None or n.op.is_splat or n.op.like for n in nodes):
+            raise _Refused("one number everywhere: NumPy fills as fast, and pages of zeros come when they are touched")
         if any(n.op.reads_any_strides for n in nodes) and (
             len(nodes) == 1 or not all(a.flags.c_contiguous for a in arrays)
         ):

@@ -57,6 +57,13 @@ def test_values_and_gradients_are_numpy_s(name: str) -> None:
         np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4 * max(1.0, float(np.abs(expected).max())))
 
 
+def test_what_is_filled_with_a_number_is_not_compiled() -> None:
+    compiled = counters.eager_programs
+    x = weft.ones(512, 513)
+    assert float(weft.zeros_like(x).sum() + weft.full_like(x, 2.0)[0, 0] + x.zero_()[1, 1]) == 2
+    assert counters.eager_programs - compiled <= 1  # the sum
+
+
 def test_one_program_serves_every_size() -> None:
     def step(rows: int) -> None:
         F.layer_norm(drawn(rows, 301), (301,)).sum()
