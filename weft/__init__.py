@@ -41,6 +41,7 @@ from weft.support.tracebacks import install as _install_tracebacks
 from weft.tensor import subclass as _subclass  # noqa: F401
 from weft.tensor.creation import as_tensor, from_numpy, tensor
 from weft.tensor.device import Device as device
+from weft.tensor.device import providers as _providers
 from weft.tensor.modes import (
     enable_grad,
     inference_mode,
@@ -99,7 +100,9 @@ _LAZY = {
     "overrides": "weft.overrides", "version": "weft.version", "jit": "weft.jit", "library": "weft.library",
     "onnx": "weft.onnx",
     "memory": "weft.memory",
+    "lazy": "weft.lazy",
 }
+_providers["lazy"] = "weft.lazy"
 _LAZY_NAMES = {
     "vmap": ("weft.func.mapping", "vmap"), "compile": ("weft.compile.api", "compile"),
     "explain": ("weft.compile.api", "explain"), "cond": ("weft.compile.blocks.control", "cond"),

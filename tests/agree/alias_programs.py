@@ -127,8 +127,9 @@ class Program:
         """All aliases at the end."""
         return [f"a{i}" for i in range(len(self.arguments))] + [s.makes for s in self.steps if s.makes is not None]
 
-    def source(self, form: str) -> str:
-        """`program(a0, ...)`, which returns its aliases and, if they are watched, copies of all after each step."""
+    def source(self, form: str, between: Callable[[int], str] = lambda step: "") -> str:
+        """`program(a0, ...)`, which returns its aliases and, if they are watched, copies of all after each step.
+        between: a statement that comes after a step."""
         names = [f"a{i}" for i in range(len(self.arguments))]
         lines = [f"def program({', '.join(names)}):", "    seen = []"]
         for s in self.steps:
@@ -138,6 +139,8 @@ class Program:
             if self.watch:
                 copy = "clone" if form == "weft" else "copy"
                 lines.append(f"    seen.append([t.{copy}() for t in ({', '.join(names)},)])")
+            if between(len(lines)):
+                lines.append(f"    {between(len(lines))}")
         lines.append(f"    return [{', '.join(names)}], seen")
         return "\n".join(lines)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import weft
 from tests.agree.alias_programs import NUMPY, Program, draw
 from weft.func import functionalize
+from weft.support.knobs import knobs
 
 TIMES = int(os.environ.get("WEFT_AGREE", "1"))  # 40 makes 20,000 programs
 IN_A_TEST = 25
@@ -21,7 +23,27 @@ MODES: dict[str, Callable[[Any], Any]] = {
     "functionalize_views": lambda f: functionalize(f, remove="mutations_and_views"),
     "compile": lambda f: weft.compile(f, backend="interpret"),
     "native": weft.compile,
+    "lazy": lambda f: f,
+    "lazy_steps": lambda f: f,
+    "lazy_native": lambda f: f,
 }
+NATIVE = ("native", "lazy_native")
+
+
+class _OnLazy:
+    """weft, with factories that make lazy tensors."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(weft, name)
+        return functools.partial(found, device="lazy") if name in ("tensor", "ones", "zeros", "full") else found
+
+
+def _between(program: Program, mode: str) -> Callable[[int], str]:
+    """What is done after a step: in lazy mode, steps end at random places."""
+    if mode not in ("lazy_steps", "lazy_native"):
+        return lambda step: ""
+    ends = np.random.default_rng(program.seed).random(1000) < 0.3
+    return lambda step: "weft.lazy.mark_step()" if ends[step] else ""
 
 
 def _numpy(program: Program) -> tuple[Any, dict[str, Any]]:
@@ -35,9 +57,11 @@ def _numpy(program: Program) -> tuple[Any, dict[str, Any]]:
 def _difference(program: Program, mode: str) -> str | None:
     """What differs from NumPy, or None."""
     (aliases, seen), bases = _numpy(program)
-    scope: dict[str, Any] = {"weft": weft}
-    exec(program.source("weft"), scope)
+    scope: dict[str, Any] = {"weft": _OnLazy() if mode.startswith("lazy") else weft}
+    exec(program.source("weft", _between(program, mode)), scope)
     given = {name: weft.from_numpy(array) for name, array in program.made()[0].items()}
+    if mode.startswith("lazy"):
+        given = {name: base.to("lazy") for name, base in given.items()}
     arguments = [eval(text, dict(given)) for text, _ in program.arguments]
     made, watched = MODES[mode](scope["program"])(*arguments)
     for name, base in bases.items():
@@ -108,11 +132,19 @@ def _runs(program: Program, mode: str) -> bool:
     return mode == "eager" or _outcome(program, "eager") is None
 
 
+@pytest.fixture
+def backend(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs of lazy tensors run node by node, but in the mode that says otherwise."""
+    if mode in ("lazy", "lazy_steps"):
+        monkeypatch.setattr(knobs, "backend", "interpret")
+
+
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("first", range(0, 500 * TIMES, IN_A_TEST))
 def test_all_aliases_hold_what_numpy_holds(mode: str, first: int) -> None:
     for seed in range(first, first + IN_A_TEST):
-        if mode == "native" and seed % 10:  # compiling takes long
+        if mode in NATIVE and seed % 10:  # compiling takes long
             continue
         program = draw(seed)
         if _outcome(program, mode) is not None:

@@ -12,6 +12,12 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 
+def is_at(tensor: Tensor, device: Device) -> bool:
+    """Whether a tensor is on a device (the first of its type, where no index is given)."""
+    here = tensor.device
+    return here is device or (here.type == device.type and (here.index or 0) == (device.index or 0))
+
+
 class ToDevice(Function):
     """A copy on another device."""
 
@@ -32,8 +38,8 @@ class ToDevice(Function):
 
 
 def moved(tensor: Tensor, device: Device) -> Tensor:
-    """The tensor on a device of this type: itself if it is there."""
-    if device.type == tensor.device.type:
+    """The tensor on a device: itself if it is there."""
+    if is_at(tensor, device):
         return tensor
     if modes.grad and tensor.requires_grad:
         out: Tensor = ToDevice.apply(tensor, device)

@@ -16,6 +16,7 @@ from weft.support.errors import NoSuchDevice, StateError
 from weft.types.dims import Dim
 
 _WORD = (1 << 64) - 1
+DEVICES = {"cpu"}  # types of devices whose random numbers are drawn from a generator of the CPU's
 _STATE_BYTES = 16  # of the seed and the offset
 
 
@@ -81,7 +82,7 @@ class Generator:
     """
 
     def __init__(self, device: object = "cpu", seed: int | None = None) -> None:
-        if str(device).partition(":")[0] != "cpu":
+        if str(device).partition(":")[0] not in DEVICES:
             raise NoSuchDevice(f"Generator: device {str(device)!r}: weft computes on the CPU only; use device='cpu'")
         self.device = device
         self._lock = threading.Lock()

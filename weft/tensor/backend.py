@@ -35,6 +35,10 @@ class Backend:
     rank = DEFERRED_RANK
     device = ""
 
+    def at(self, where: Device) -> Backend:
+        """The back end of one of several devices of the type: this one, where there is one device."""
+        return self
+
     def run(self, op: Op, args: Args) -> Any:
         """The operator's results. A view is made by `view_of`; a call without tensors is a factory's,
         which makes one of its tensors."""
@@ -95,7 +99,7 @@ def register(backend: Backend, *payloads: type[Payload]) -> None:
 
 def backend_at(where: Device) -> Backend:
     """The back end of a device. Raises CaptureError where a function is captured that runs on another one."""
-    backend, capture = backends[where.type], modes.capture
+    backend, capture = backends[where.type].at(where), modes.capture
     if capture is not None and backend.device != capture.backend.device:
         raise capture.refuse(
             f"a compiled function makes a tensor on the {where.type} device, and its program runs on the "

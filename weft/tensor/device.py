@@ -4,6 +4,7 @@ others are refused where they are used."""
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from weft.support.errors import ArgumentError, NoSuchDevice, StateError
@@ -11,6 +12,7 @@ from weft.support.errors import ArgumentError, NoSuchDevice, StateError
 if TYPE_CHECKING:
     from weft.tensor.backend import Backend
 
+providers: dict[str, str] = {}  # by type of device: the package that registers its back end when it is imported
 backends: dict[str, Backend] = {}  # by type of device: what makes its tensors (tensor/backend.py: `register`)
 KNOWN = (
     "cpu", "meta", "lazy", "cuda", "mps", "xpu", "xla", "hip", "mtia", "hpu", "ipu", "maia", "vulkan", "npu",
@@ -80,6 +82,8 @@ def _kind(value: object) -> str:
 def usable(device: Any) -> Device:
     """The device, where tensors can be put. Raises NoSuchDevice for one without a back end."""
     where = device if type(device) is Device else Device(device)
+    if where.type not in backends and where.type in providers:
+        import_module(providers[where.type])
     if where.type not in backends:
         raise NoSuchDevice(f"device {str(where)!r}: weft computes on the CPU only; use device='cpu'")
     return where

@@ -127,8 +127,8 @@ class Converted:
         return self._cast_real(dt.bfloat16)
 
     def cpu(self: C) -> C:
-        """The module itself: weft computes on the CPU."""
-        return self
+        """Move all parameters and buffers to the CPU."""
+        return self.to(device="cpu")
 
     def cuda(self: C, device: Any = None) -> C:
         """Refused: weft computes on the CPU."""

@@ -1,0 +1,221 @@
+"""The back end of lazy devices: operators wait in a trace, views are paths from a base, writes give the base another
+value. What has no value that a program could bring is computed at once, on the bytes of its operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from weft.functionalizer.views import refuse_repeated, show
+from weft.lazy import config, metrics, other_memory
+from weft.lazy.device import LazyDevice
+from weft.lazy.draws import drawn_numbers
+from weft.lazy.payload import LazyPayload, fresh, received
+from weft.lazy.trace import NoValue
+from weft.lazy.values import Deferred, computed
+from weft.autograd.views import storage_order
+from weft.layers import walk
+from weft.ops.op import OPS, Op
+from weft.ops.route import default_route
+from weft.support.errors import StateError
+from weft.tensor.backend import DEFERRED_RANK, Args, Backend, register
+from weft.tensor.device import Device
+from weft.tensor.tensor import Tensor
+from weft.tensor.views import view_of
+
+_CAST = OPS["aten::_to_copy"]
+ndarray = np.ndarray
+
+
+class Lazy(Backend):
+    """Tensors of one lazy device."""
+
+    rank = DEFERRED_RANK
+    device = "lazy"
+
+    def __init__(self, device: LazyDevice) -> None:
+        self.where = device
+
+    def at(self, where: Device) -> Lazy:
+        """The back end of the device with this index."""
+        return lazy_at(where.index or 0)
+
+    # ---- operators
+    def run(self, op: Op, args: Args) -> Any:
+        """The operator's results, which wait."""
+        self.where.make_room()
+        if op.view is not None:
+            return self._view(op, args)
+        if config.is_forced(op) or not _has_value(op):
+            return self.at_once(op, args)
+        if op.decompose is not None and (op.type is None or op.effect == "random"):
+            with drawn_numbers() if op.effect == "random" else nullcontext():
+                return self.open(op, args)
+        operands = self._operands(op, args)
+        try:
+            out = self.where.trace.record(op, operands)
+        except NoValue:
+            return self.at_once(op, args)
+        orders = self.where.orders_of(op, args)
+        made = tuple([fresh(self.where, v, orders[i] if orders else None) for i, v in enumerate(out)])
+        return made if op.schema.returns_list or len(made) != 1 else made[0]
+
+    def _operands(self, op: Op, args: Args) -> Args:
+        return tuple([self._operand(op, a) for a in args])
+
+    def _operand(self, op: Op, value: Any) -> Any:
+        """An argument as the trace takes it. A plain tensor is one of a single number, or goes where it is copied."""
+        if isinstance(value, Tensor):
+            data = value._data
+            if type(data) is LazyPayload and data.storage.device is self.where:
+                return data.read()
+            if type(data) is ndarray and (not data.ndim or op.crosses_devices):
+                return computed(self.where.trace, np.array(data, order="C"))
+            if op.crosses_devices:
+                return computed(self.where.trace, np.array(data.materialize("copy_()"), order="C"))
+            raise StateError(
+                f"{op.base}: Expected all tensors to be on the same device, but found at least two devices, "
+                f"{self.where.name} and {value.device}! Move them with .to({self.where.name!r})"
+            )
+        if type(value) is tuple or type(value) is list:
+            return tuple([self._operand(op, v) for v in value])
+        return value
+
+    def open(self, op: Op, args: Args) -> Any:
+        """A composite, by the operators that it is made of."""
+        metrics.count_call(op)
+        return super().open(op, args)
+
+    def constants(self, args: Args) -> AbstractContextManager[None]:
+        """Tensors that a rule makes are made here."""
+        return default_route(self.run)
+
+    def at_once(self, op: Op, args: Args) -> Any:
+        """The operator on the bytes of its operands, now. Raises StateError for a view."""
+        if op.view is not None:
+            raise StateError(f"{op.base}: a view cannot be computed at once: it would show other memory than its source")
+        metrics.count(f"aten::{op.base}")
+        self.where.compute([v for v in _values(args) if v.cell is None], op.base)
+        out = walk.below(op, _on_cpu(args, op.base))
+        return self._taken(out)
+
+    def _taken(self, out: Any) -> Any:
+        if isinstance(out, Tensor):
+            return self.receive(out)
+        if isinstance(out, (tuple, list)):
+            return type(out)(*map(self._taken, out)) if hasattr(out, "_fields") else tuple(map(self._taken, out))
+        return out
+
+    # ---- views
+    def _view(self, op: Op, args: Args) -> Any:
+        if config.is_forced(op):
+            raise StateError(f"{op.base}: a view cannot be computed at once: it would show other memory than its source")
+        source, rest = args[0], tuple(args[1:])
+        payload: LazyPayload = source._data
+        shown = show(op, payload, rest)
+        if shown.results is None:
+            (value,) = self.where.trace.record(op, (payload.read(), *rest))
+            return fresh(self.where, value)
+        made = [
+            view_of(source, source.storage(), LazyPayload(payload.storage, path, kind, g), op, rest, i)
+            for i, (path, kind, g) in enumerate(shown.results)
+        ]
+        return tuple(made) if op.schema.returns_list or len(op.schema.returns) > 1 else made[0]
+
+    # ---- writes
+    def write(self, op: Op, args: Args) -> None:
+        """The operator's value takes the place of the target in its base."""
+        target: Tensor = args[0]
+        payload = target._data
+        if type(payload) is not LazyPayload:
+            self._write_elsewhere(op, args)
+            return
+        if not op.is_splat:
+            refuse_repeated(payload.geometry())
+        self._store(target, payload, self._value_of(op, args), op.is_splat)
+
+    def _write_elsewhere(self, op: Op, args: Args) -> None:
+        """Into a tensor of another device: the bytes go there."""
+        if not op.crosses_devices:
+            self._operands(op, args)
+        walk.write(op, _on_cpu(args, f"{op.base}_()"))
+
+    def _value_of(self, op: Op, args: Args) -> Deferred:
+        out = self.run(op, args)
+        data: LazyPayload = out._data
+        return data.read()
+
+    def _store(self, target: Tensor, payload: LazyPayload, value: Deferred, is_splat: bool) -> None:
+        kind = payload.type
+        if value.dtype is not kind.dtype:
+            (value,) = self.where.trace.record(_CAST, (value, kind.dtype))
+        if payload.path:
+            payload.storage.put(payload.path, value, is_splat)
+            payload.remember(value)
+        else:
+            payload.storage.write(value)
+        target.storage().version += 1
+
+    # ---- memory
+    def receive(self, tensor: Tensor) -> Tensor:
+        """A tensor of another device, its bytes copied."""
+        data = tensor._data
+        array = data if type(data) is ndarray else data.materialize(f"to({self.where.name!r})")
+        return received(self.where, np.array(array, order="C"), storage_order(tensor))
+
+    def resize(self, tensor: Tensor, dims: tuple[int, ...]) -> None:
+        """Show the storage row-major with other sizes; a tensor that nothing else shows may grow."""
+        other_memory.resize(self.where, tensor, dims)
+
+    def show(self, tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> None:
+        """Show another storage."""
+        other_memory.show(tensor, source, offset, size, stride)
+
+
+def _has_value(op: Op) -> bool:
+    """Whether a program brings the operator's results: it acts on nothing outside, and their sizes are known."""
+    return op.effect not in ("io", "python") and not op.dynamic_output_shape and not op.host
+
+
+def _values(args: Iterable[Any]) -> Iterator[Deferred]:
+    """The bases of the lazy tensors among arguments."""
+    for a in args:
+        if isinstance(a, Tensor):
+            if type(a._data) is LazyPayload:
+                yield a._data.storage.value
+        elif type(a) in (tuple, list):
+            yield from _values(a)
+
+
+def _on_cpu(args: Any, what: str) -> Any:
+    """The arguments, with plain tensors in place of lazy ones."""
+    if isinstance(args, Tensor):
+        return Tensor(args._data.materialize(what)) if type(args._data) is LazyPayload else args
+    if type(args) in (tuple, list):
+        return tuple([_on_cpu(a, what) for a in args])
+    return args
+
+
+# ---- the devices that there are
+_devices: dict[int, Lazy] = {}
+
+
+def lazy_at(index: int) -> Lazy:
+    """The back end of a lazy device."""
+    found = _devices.get(index)
+    if found is None:
+        found = _devices.setdefault(index, Lazy(LazyDevice("lazy" if index == 0 else f"lazy:{index}")))
+        found.where.backend = found
+    return found
+
+
+def devices() -> list[LazyDevice]:
+    """The lazy devices that were used."""
+    return [found.where for found in _devices.values()]
+
+
+register(lazy_at(0))

@@ -1,0 +1,145 @@
+"""A lazy device: its trace, and what happens when values are asked for. The trace is cut, what is wanted of it is
+found among earlier plans or planned, and the program for its sizes is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import ref
+
+from weft.functionalizer.memory_format import is_permuted, order_like, result_orders
+from weft.functionalizer.storage import Order
+from weft.lazy import metrics
+from weft.lazy.closures import StepClosures
+from weft.lazy.executor import Executor, Job
+from weft.lazy.payload import LazyPayload, LazyStorage, fresh
+from weft.lazy.programs import Plan
+from weft.lazy.trace import LONGEST, Trace
+from weft.lazy.values import Array, Cell, Deferred
+from weft.ops.op import Op
+from weft.support.locations import user_location
+from weft.tensor.backend import Backend
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+
+
+class LazyDevice:
+    """One lazy device. name: "lazy", "lazy:1", ...; backend: what runs operators on its tensors."""
+
+    backend: Backend
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.trace = Trace(name)
+        self.executor = Executor()
+        self.closures = StepClosures()
+
+    # ---- asking for values
+    def bytes_of(self, value: Deferred, what: str) -> Array:
+        """The bytes of a value, which is computed if it is not. Raises what its computation raises."""
+        if value.cell is None:
+            with self.trace.lock:
+                if value.cell is None:
+                    metrics.synced(_cause(what), 1)
+                    self._compute([value], {})
+        assert value.cell is not None
+        try:
+            return value.cell.read()
+        finally:
+            if value.cell.error is not None:
+                self.executor.forget(value.cell.error)
+
+    def compute(self, values: Sequence[Deferred], what: str) -> None:
+        """Compute these values, and no others that are not needed for them."""
+        with self.trace.lock:
+            pending = list({id(v): v for v in values if v.cell is None}.values())
+            if pending:
+                metrics.synced(_cause(what), len(pending))
+                self._compute(pending, {})
+
+    def cut(self, count: bool = True) -> None:
+        """Compute everything that somebody holds, and begin a new trace."""
+        with self.trace.lock:
+            holders: dict[int, LazyStorage] = {}
+            for storage in self.trace.waiting():
+                holders.setdefault(id(storage.value), storage)
+            if count and holders:
+                metrics.count("SyncedTensorsWithIR", len(holders))
+            self._compute([s.value for s in holders.values()], holders)
+
+    def make_room(self) -> None:
+        """Cut a trace that has become long."""
+        if len(self.trace.nodes) >= LONGEST:
+            self.cut(False)
+
+    def _compute(self, wanted: list[Deferred], holders: dict[int, LazyStorage]) -> None:
+        """Compute these values. holders: for bases of storages, by the value's identity, the storage."""
+        trace = self.trace
+        for value in wanted:
+            trace.bring(value)
+        wanted.sort(key=_position)
+        key = tuple(map(_position, wanted))
+        plan: Plan | None = trace.state.programs.get(key)
+        if plan is None:
+            plan = trace.state.programs[key] = Plan(trace.nodes, wanted, trace.turns)
+        numbers: list[Any] = [d for turn in plan.inputs for d in trace.inputs[turn].dims]
+        for position in plan.needed:
+            numbers.extend(trace.nodes[position].numbers)
+        cells: list[Any] = [trace.inputs[turn].cell for turn in plan.inputs]
+        spare = _earlier_values(plan, trace, wanted, holders)
+        outputs = [Cell() for _ in wanted]
+        for value, cell in zip(wanted, outputs, strict=True):
+            value.cell, value.node = cell, None
+        trace.restart()
+        if wanted:
+            writes = tuple([(i, turn) for i, turn, value in spare if value() is None])
+            program = plan.program(numbers, writes, lambda: _cause(f"a step of {len(plan.calls)} calls"))
+            self.executor.submit(Job(program, cells, numbers, outputs))
+
+    # ---- orders in memory
+    def orders_of(self, op: Op, args: tuple[Any, ...]) -> tuple[Order | None, ...]:
+        """The order of dims that each result has in eager mode; () where all are row-major."""
+        if not is_permuted(args, None):
+            return ()
+        state = (modes.grad, modes.special, modes.capture)
+        modes.grad, modes.special, modes.capture = False, None, None
+        try:
+            return result_orders(op, args, None)
+        finally:
+            modes.grad, modes.special, modes.capture = state
+
+    def laid_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+        """What a `*_like` factory made, in its source's order of dims."""
+        payload = made._data
+        if type(payload) is not LazyPayload:
+            return made
+        return fresh(self, payload.read(), order_like(source, None))
+
+
+def _position(value: Deferred) -> int:
+    """The place of a value in its trace."""
+    assert value.node is not None
+    return value.node.position << 6 | value.index
+
+
+def _earlier_values(
+    plan: Plan, trace: Trace, wanted: list[Deferred], holders: dict[int, LazyStorage]
+) -> list[tuple[int, int, ref[Deferred]]]:
+    """Results that may take the memory of an input, should nobody read that any more: the earlier value of the same
+    storage."""
+    found = []
+    for i, value in enumerate(wanted):
+        storage = holders.get(id(value))
+        before = None if storage is None or storage.settled is None else storage.settled()
+        if before is None or before.type_ is not value.type_:
+            continue
+        turn = trace.turns.get(id(before))
+        if turn in plan.inputs:
+            found.append((i, plan.inputs.index(turn), ref(before)))
+    return found
+
+
+def _cause(what: str) -> str:
+    where = user_location(3)
+    return what if where is None else f"{where}: {what}"

@@ -1,0 +1,104 @@
+"""Where programs run: at once when they are short, else on a worker while Python traces the next step.
+
+Programs run in the order in which they were asked for. What one raises comes out where its results are read, or at the
+next cut, once.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from weft.lazy.programs import Specialized
+from weft.lazy.values import Array, Cell
+
+WORTH_A_WORKER = 1e-3  # seconds that a program takes
+_MOST_WAITING = 64
+
+
+class Job:
+    """One run of a program: where its inputs come from, and where its results go."""
+
+    def __init__(self, program: Specialized, inputs: list[Cell], numbers: list[Any], outputs: list[Cell]) -> None:
+        self.program, self.inputs, self.numbers, self.outputs = program, inputs, numbers, outputs
+        self.error: BaseException | None = None
+        self.done = threading.Event()
+        for cell in outputs:
+            cell.done = self.done
+
+    def run(self) -> None:
+        """Run the program. Raises nothing: results have the error."""
+        start = time.perf_counter()
+        try:
+            arrays: list[Array] = [cell.read() for cell in self.inputs]
+            for cell, result in zip(self.outputs, self.program.run(arrays, self.numbers), strict=True):
+                cell.array = result
+        except BaseException as error:
+            self.error = error
+            for cell in self.outputs:
+                cell.error = error
+        finally:
+            self.program.seconds = time.perf_counter() - start
+            self.inputs.clear()
+            self.outputs.clear()
+            self.done.set()
+
+
+class Executor:
+    """Runs jobs in order, those that take long on a thread of its own."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.Queue[Callable[[], None]] = queue.Queue(_MOST_WAITING)
+        self._last: Job | None = None
+        self._failed: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def submit(self, job: Job) -> None:
+        """Run a job, now or behind those that wait."""
+        busy = self._last is not None and not self._last.done.is_set()
+        if not busy and job.program.seconds < WORTH_A_WORKER:
+            job.run()
+            self._note(job)
+            return
+        self._last = job
+
+        def run() -> None:
+            job.run()
+            self._note(job)
+
+        self._on_worker(run)
+
+    def _note(self, job: Job) -> None:
+        if job.error is not None:
+            self._failed = job.error
+
+    def _on_worker(self, task: Callable[[], None]) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._work, name="weft-lazy", daemon=True)
+            self._thread.start()
+        self._jobs.put(task)
+        time.sleep(0)  # let it begin: native code runs without the interpreter
+
+    def _work(self) -> None:
+        while True:
+            self._jobs.get()()
+
+    def wait(self) -> None:
+        """Wait for all jobs."""
+        last = self._last
+        if last is not None:
+            last.done.wait()
+
+    def raise_failure(self) -> None:
+        """Raise what a job raised since the last time, once."""
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            raise failed
+
+    def forget(self, error: BaseException) -> None:
+        """An error has come out where a result was read."""
+        if self._failed is error:
+            self._failed = None

@@ -1,0 +1,125 @@
+"""Counts of what the lazy device did: `weft.lazy.metrics`.
+
+`lazy::<op>` for each call that was traced, `aten::<op>` for each that was computed at once, `UncachedCompile` and
+`CachedCompile` for programs that were made and found, `MarkStep`, and `SyncedTensorsWithIR` for tensors whose values
+were asked for before they were there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+
+from weft.functionalizer.operators import copy_of
+from weft.ops.op import Op
+from weft.support.errors import StateError
+
+_counts: Counter[str] = Counter()
+_calls: Counter[Op] = Counter()  # by operator: named when somebody asks
+_causes: list[str] = []  # of syncs and compiles, the latest last
+_MOST_CAUSES = 256
+
+
+class _Refusals(threading.local):
+    syncs = 0
+    compiles = 0
+
+
+_refusals = _Refusals()
+
+
+# ---- counting
+def count(name: str, by: int = 1) -> None:
+    """So many more of them."""
+    _counts[name] += by
+
+
+def count_call(op: Op) -> None:
+    """One more traced call of an operator."""
+    _calls[op] += 1
+
+
+@cache
+def traced_name(op: Op) -> str:
+    """What a call of an operator is in a functional program: a view's is its copy's."""
+    return copy_of(op).base if op.view is not None else op.base
+
+
+def synced(cause: str, tensors: int) -> None:
+    """Values were asked for. Raises StateError within no_sync()."""
+    if _refusals.syncs:
+        raise StateError(f"no_sync(): {cause} asks for values that are not computed yet")
+    _counts["SyncedTensorsWithIR"] += tensors
+    _note(f"sync: {cause}")
+
+
+def compiling(cause: Callable[[], str]) -> None:
+    """A program is made. Raises StateError within no_recompile()."""
+    if _refusals.compiles:
+        raise StateError(f"no_recompile(): {cause()}")
+    _counts["UncachedCompile"] += 1
+    _note(f"compile: {cause()}")
+
+
+def _note(text: str) -> None:
+    _causes.append(text)
+    del _causes[:-_MOST_CAUSES]
+
+
+@contextmanager
+def no_sync() -> Iterator[None]:
+    """Within the block, a read of a value that is not computed yet raises StateError, with the line that reads it."""
+    _refusals.syncs += 1
+    try:
+        yield
+    finally:
+        _refusals.syncs -= 1
+
+
+@contextmanager
+def no_recompile() -> Iterator[None]:
+    """Within the block, a step for which there is no program yet raises StateError."""
+    _refusals.compiles += 1
+    try:
+        yield
+    finally:
+        _refusals.compiles -= 1
+
+
+# ---- what users ask
+def _named() -> dict[str, int]:
+    found = Counter(_counts)
+    for op, number in list(_calls.items()):
+        found[f"lazy::{traced_name(op)}"] += number
+    return {name: number for name, number in sorted(found.items()) if number}
+
+
+def counter_names() -> list[str]:
+    """The names of what was counted since the last reset."""
+    return list(_named())
+
+
+def counter_value(name: str) -> int | None:
+    """How often something happened since the last reset; None if it did not."""
+    return _named().get(name)
+
+
+def reset() -> None:
+    """Count from zero."""
+    _counts.clear()
+    _calls.clear()
+    _causes.clear()
+
+
+def causes() -> list[str]:
+    """What caused the latest syncs and compiles, each with the user's line, the oldest first."""
+    return list(_causes)
+
+
+def report() -> str:
+    """All counts and causes as text."""
+    lines = [f"{name}: {number}" for name, number in _named().items()]
+    return "\n".join(["counters", *(f"  {line}" for line in lines), "causes", *(f"  {c}" for c in _causes)])

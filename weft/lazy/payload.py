@@ -1,0 +1,204 @@
+"""Lazy tensors: views of storages whose base is a deferred value. Writes give the base another value, and aliases read
+it from then on: before a cut and after it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy as np
+
+from weft.functionalizer.recorder import Calls
+from weft.functionalizer.storage import Order, Storage
+from weft.functionalizer.view import View
+from weft.functionalizer.writes import Path, write_path
+from weft.lazy.values import Array, Deferred, computed
+from weft.layers.dense import DENSE
+from weft.ops.geometry import Geometry
+from weft.ops.layout import like_strides, ordered
+from weft.tensor.backend import Backend
+from weft.tensor.payload import Payload
+from weft.tensor.tensor import Tensor
+from weft.types.tensor_type import TensorType, tensor_type
+
+if TYPE_CHECKING:
+    from weft.lazy.device import LazyDevice
+
+_ids = itertools.count(1)
+
+
+class LazyStorage(Storage[Deferred]):
+    """What the aliases of a lazy tensor share. update: the latest write, if it was to a part: its path, the base before
+    it and behind it. A second write to the same part takes its place. settled: the base's latest value that has bytes.
+    """
+
+    __slots__ = ("device", "settled", "update")
+
+    def __init__(self, device: LazyDevice, value: Deferred, order: Order | None = None) -> None:
+        kind = value.type_
+        super().__init__(value, kind, None if order is None else ordered(kind.shape, order), order)
+        self.device = device
+        self.update: tuple[Path, Deferred, Deferred] | None = None
+        self.settled: ref[Deferred] | None = None
+        self._waits(value)
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        """Bytes of the base."""
+        return int(self.type.numel) * self.value.dtype.itemsize  # type: ignore[call-overload, no-any-return]
+
+    @property
+    def address(self) -> int:  # type: ignore[override]
+        """Where the base's bytes lie; asks for them."""
+        return int(self.device.bytes_of(self.value, "data_ptr()").ctypes.data)
+
+    def offset_of(self, payload: LazyPayload) -> int:
+        """The place of a view's first element, in elements."""
+        return int(payload.geometry().offset)
+
+    def _waits(self, value: Deferred) -> None:
+        if value.cell is None:
+            self.device.trace.hold(self)
+
+    def replace(self, value: Deferred) -> None:
+        """Let another value stand for the base."""
+        before = self.value
+        if before.cell is not None:
+            self.settled = ref(before)
+        super().replace(value)
+        self._waits(value)
+
+    def put(self, path: Path, new: Deferred, is_splat: bool) -> None:
+        """Write a value to the part that a path shows."""
+        before = self.value
+        if self.update is not None and self.update[0] == path and self.update[2] is before:
+            before = self.update[1]
+        whole = write_path(CALLS, before, path, new, is_splat)
+        self.write(whole)
+        self.update = (path, before, whole)
+
+    @property
+    def queued(self) -> int:
+        """How many writes to parts wait."""
+        return int(self.update is not None and self.update[2] is self.value and self.value.cell is None)
+
+
+CALLS = Calls()  # the functionalizer's recorder: operators accept deferred values
+
+
+class LazyPayload(Payload, View[Deferred]):
+    """A view of a lazy storage."""
+
+    __slots__ = ("identity", *View.SLOTS)
+    storage: LazyStorage  # type: ignore[assignment]
+    has_bytes = True  # they can be asked for
+
+    def __init__(
+        self, storage: LazyStorage, path: Path, kind: TensorType, geometry: Geometry | None = None
+    ) -> None:
+        View.__init__(self, storage, path, tensor_type(kind.dtype, kind.dims, storage.device.name), geometry)
+        self.identity = 0
+
+    @property
+    def backend(self) -> Backend:  # type: ignore[override]
+        """That of the device that it is on."""
+        return self.storage.device.backend
+
+    def geometry(self) -> Geometry:
+        """Dims and strides as eager mode would have them."""
+        return View.geometry(self)
+
+    def read(self) -> Deferred:
+        """The value now."""
+        return self.read_with(CALLS)
+
+    def remember(self, value: Deferred) -> None:
+        """What was just written here is what is read here."""
+        self._memo, self._generation = value, self.storage.generation
+
+    # ---- bytes
+    def array(self, what: str) -> Array:
+        """The bytes as they are kept: not to be written, and not to be handed out."""
+        data = self.storage.device.bytes_of(self.storage.value, what)
+        if not self.path:
+            return data
+        seen = Tensor(data)
+        for op, args, index in self.path:
+            out = DENSE.run(op, (seen, *args))
+            seen = out[index] if isinstance(out, tuple) else out
+        found: Array = seen._data
+        return found
+
+    def materialize(self, what: str) -> Any:
+        """A copy of the bytes, in memory as eager mode would have them."""
+        array = self.array(what)
+        strides: Any = like_strides(self.geometry())
+        made = np.empty(array.size, array.dtype)
+        size = array.dtype.itemsize
+        out: Array = np.ndarray(array.shape, made.dtype, made, 0, tuple([s * size for s in strides]))
+        out[...] = array
+        return out
+
+    def item(self) -> Any:
+        """The only element as a Python number."""
+        if self.storage.type.numel == 1 or self.type.numel != 1:
+            return super().item()
+        array = self.array("item()")
+        return array.item() if array.dtype.kind != "V" else float(array.reshape(()))
+
+    def fetched(self) -> Any:
+        """A copy of the bytes for a tensor on the CPU."""
+        return self.materialize("to('cpu')")
+
+    def data_ptr(self, owner: Tensor) -> int:
+        """The address of the first element, until the next write."""
+        return self.storage.address + int(self.geometry().offset) * self.dtype.itemsize
+
+    # ---- aliases and copies
+    def shares_memory(self, other: Any) -> bool:
+        """Whether both show the same storage."""
+        return isinstance(other, LazyPayload) and other.storage is self.storage
+
+    def new_storage(self) -> LazyStorage:
+        """What its aliases share."""
+        return self.storage
+
+    def copied(self) -> LazyPayload:
+        """An independent copy: values are never written, so that it is the same one."""
+        value = self.read()
+        order = None if self.path else self.storage.order
+        return LazyPayload(LazyStorage(self.storage.device, value, order), (), value.type_)
+
+    def copy_to(self, out: Tensor, memo: dict[int, Any]) -> None:
+        """Give an empty tensor a copy; tensors that share a storage share its copy."""
+        storage = memo.get(id(self.storage))
+        if storage is None:
+            mine = self.storage
+            storage = memo[id(mine)] = LazyStorage(mine.device, mine.value, mine.order)
+        out._data = LazyPayload(storage, self.path, self.type, self._geometry)
+        out._storage, out._autograd, out._view = storage, None, None
+
+    def laid_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+        """A new tensor with the dims in its source's order."""
+        return self.storage.device.laid_out_like(made, source)
+
+    def tensor_id(self) -> int:
+        """A number of its own."""
+        if not self.identity:
+            self.identity = next(_ids)
+        return self.identity
+
+
+def fresh(device: LazyDevice, value: Deferred, order: Order | None = None) -> Tensor:
+    """A tensor with memory of its own around a value, its dims in an order in memory (None: row-major)."""
+    storage = LazyStorage(device, value, order)
+    out = Tensor(LazyPayload(storage, (), value.type_))
+    out._storage = storage
+    return out
+
+
+def received(device: LazyDevice, array: Array, order: Order | None = None) -> Tensor:
+    """A tensor around bytes, which become its own."""
+    return fresh(device, computed(device.trace, array), order)

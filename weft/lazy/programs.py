@@ -1,0 +1,312 @@
+"""The programs of a trace: what is wanted of it, as a graph whose sizes and numbers are inputs, compiled for calls of
+every size that answer its questions alike.
+
+A number is a constant until another call brings another one, or an input from the start where it is likely to change:
+sizes of tensors, floats that are no simple ones, what generators give.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from weft.compile.program.call_guards import shape_check
+from weft.compile.program.executable import Compiled, Interpreted, make_executable
+from weft.ir.builder import Builder
+from weft.ir.graph import Graph
+from weft.lazy import metrics
+from weft.lazy.trace import Drawn, values_in
+from weft.lazy.values import Array, Deferred, Node
+from weft.ops.op import Op
+from weft.support.errors import WeftError
+from weft.support.garbage import collection_held
+from weft.support.locations import Location, located
+from weft.types.dtype import DType
+from weft.types.shape_env import ShapeEnv
+from weft.types.tensor_type import FLOAT, tensor_type
+
+MOST_PROGRAMS = 64  # of one plan; the one that was used longest ago goes
+_SIMPLE = frozenset((0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 4.0))  # numbers that programs are better for knowing
+_Numbers = Sequence[Any]
+Writes = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class InputOf:
+    """In an argument's place: a tensor that the program is given."""
+
+    turn: int
+
+
+@dataclass(frozen=True)
+class ResultOf:
+    """In an argument's place: a result of an earlier call of the plan."""
+
+    call: int
+    index: int
+
+
+@dataclass(frozen=True)
+class NumberOf:
+    """In an argument's place: a number that the program is given, or knows."""
+
+    turn: int
+
+
+Place = InputOf | ResultOf
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a plan; arguments name what stands in their place."""
+
+    op: Op
+    args: tuple[Any, ...]
+    where: Location | None
+
+
+class Specialized:
+    """One program. names: for each number (sizes of inputs, then numbers of calls) its symbol in the graph, "" for a
+    float that is a parameter, None for a number that the program knows.
+    """
+
+    def __init__(self, graph: Graph, names: list[str | None], numbers: _Numbers) -> None:
+        self.graph, self.names, self.writes = graph, names, graph.writes
+        self.seconds = 0.0  # that the latest run took
+        written = {position for position, _ in graph.writes}
+        self._owned = [i for i in range(len(graph.results)) if i not in written]
+        self.executable: Compiled | Interpreted = make_executable(graph)
+        known = [i for i, name in enumerate(names) if name is None]
+        self._pick_known, self.known = _picker(known), tuple(numbers[i] for i in known)
+        self.check, asked = shape_check(graph.env)
+        self._pick_asked = _picker([names.index(name) for name in asked])
+        self._symbols = [(i, name) for i, name in enumerate(names) if name]
+        self._floats = [i for i, name in enumerate(names) if name == ""]
+
+    def knows_otherwise(self, i: int, number: Any) -> bool:
+        """Whether the program knows a number that is another one now."""
+        return self.names[i] is None and self.known[self.names[:i].count(None)] != number
+
+    def fits(self, numbers: _Numbers, writes: Writes) -> bool:
+        """Whether it may be run with these numbers."""
+        return writes == self.writes and self._pick_known(numbers) == self.known and self.check(*self._pick_asked(numbers))
+
+    def run(self, arrays: list[Array], numbers: _Numbers) -> list[Array]:
+        """The results: arrays that nobody else has, or the inputs that they are written to."""
+        inputs: list[Any] = [*arrays, *[numbers[i] for i in self._floats]]
+        results = self.executable.run(inputs, {name: numbers[i] for i, name in self._symbols})
+        taken = set(map(id, arrays))
+        for i in self._owned:
+            if id(results[i]) in taken or type(results[i]) is not np.ndarray:
+                results[i] = np.array(results[i], order="C")
+            taken.add(id(results[i]))
+        return results
+
+
+class Plan:
+    """What is wanted of a trace in a certain state, but for sizes and numbers, and the programs that give it.
+
+    needed: the calls by their position in the trace; inputs: those of the trace that they read, by turn; wanted: the
+    results.
+    """
+
+    def __init__(self, nodes: Sequence[Node], wanted: Sequence[Deferred], turns: dict[int, int]) -> None:
+        self.needed = needed_for(nodes, wanted)
+        self._turns = turns
+        self._calls_of = {position: i for i, position in enumerate(self.needed)}
+        self.inputs: list[int] = []
+        self.kinds: list[tuple[DType, int]] = []  # of each input, dtype and rank
+        self._numbers = 0
+        self.scalars: set[int] = set()  # numbers that are elements, and those of lists of sizes
+        self.listed: set[int] = set()
+        self.calls = [
+            Call(n.op, self._places(n.op, n.args), located(n.where)) for n in map(nodes.__getitem__, self.needed)
+        ]
+        self.wanted: list[Place] = [self._place(v) for v in wanted]
+        self._turns = {}
+        self.sizes = sum(rank for _, rank in self.kinds)  # how many of a call's numbers are sizes of inputs
+        self.programs: list[Specialized] = []
+        self.constant: set[int] = set()  # numbers that some rule takes as they are alone
+
+    # ---- made from a trace
+    def _places(self, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        fixed, places = _fixed(op), []
+        for i, (a, declared) in enumerate(zip(args, op.schema.arguments, strict=True)):
+            first = self._numbers
+            places.append(self._argument(a, i in fixed))
+            if declared.is_list:
+                self.listed.update(range(first, self._numbers))
+            elif declared.kind != "int":
+                self.scalars.update(range(first, self._numbers))
+        return tuple(places)
+
+    def _argument(self, a: Any, is_fixed: bool) -> Any:
+        kind = type(a)
+        if kind is Deferred:
+            return self._place(a)
+        if kind is tuple:
+            return tuple([self._argument(v, is_fixed) for v in a])
+        if (kind is int or kind is float or kind is Drawn) and not is_fixed:
+            self._numbers += 1
+            return NumberOf(self._numbers - 1)
+        return a
+
+    def _place(self, value: Deferred) -> Place:
+        if value.node is not None:
+            return ResultOf(self._calls_of[value.node.position], value.index)
+        turn = self._turns[id(value)]
+        if turn not in self.inputs:
+            self.inputs.append(turn)
+            self.kinds.append((value.dtype, value.ndim))
+        return InputOf(self.inputs.index(turn))
+
+    # ---- programs
+    def program(self, numbers: _Numbers, writes: Writes, why: Callable[[], str]) -> Specialized:
+        """The program for these numbers, compiled if there is none.
+
+        writes: pairs of a result and an input whose memory it takes, since nobody reads that any more.
+        """
+        for i, program in enumerate(self.programs):
+            if program.fits(numbers, writes):
+                if i:
+                    self.programs.insert(0, self.programs.pop(i))
+                metrics.count("CachedCompile")
+                return program
+        metrics.compiling(why)
+        made = self._made(numbers, writes)
+        self.programs.insert(0, made)
+        del self.programs[MOST_PROGRAMS:]
+        return made
+
+    def _made(self, numbers: _Numbers, writes: Writes) -> Specialized:
+        while True:
+            lifted = {i for i in range(len(numbers)) if i not in self.constant and self._is_input(i, numbers)}
+            try:
+                with collection_held():
+                    graph, names = _Graph(self, numbers, lifted).built(writes)
+                    return Specialized(graph, names, numbers)
+            except _Constant as found:
+                self.constant |= found.numbers
+            except (TypeError, WeftError):
+                numbered = {i for i in lifted if i >= self.sizes}
+                if not numbered:
+                    raise
+                self.constant |= numbered  # a kernel takes one of them as it is alone
+
+    def _is_input(self, i: int, numbers: _Numbers) -> bool:
+        """Whether a number is given to the program: it is likely to change, or it has changed before."""
+        number, turn = numbers[i], i - self.sizes
+        if turn < 0 or type(number) is Drawn:
+            return True
+        if any(program.names[i] is not None or program.knows_otherwise(i, number) for program in self.programs):
+            return True
+        is_size = number > 1 and number in numbers[: self.sizes]
+        if turn in self.listed:
+            return is_size
+        return turn in self.scalars and math.isfinite(number) and (is_size or number not in _SIMPLE)
+
+
+class _Constant(WeftError):
+    """A rule takes certain numbers as they are alone."""
+
+    def __init__(self, numbers: set[int]) -> None:
+        super().__init__("a rule asks for the value of a number")
+        self.numbers = numbers
+
+
+class _Graph:
+    """The graph of a plan, with symbols and parameters for some of its numbers."""
+
+    def __init__(self, plan: Plan, numbers: _Numbers, lifted: set[int]) -> None:
+        self.plan, self.numbers, self.lifted = plan, numbers, lifted
+        self.env = ShapeEnv()
+        self.builder = Builder("lazy", self.env)
+        self.builder.track_locations = False
+        self.names: list[str | None] = []
+        self.inputs: list[Any] = []
+        self.given: list[Any] = []  # numbers of calls, as rules see them
+        self.results: list[tuple[Any, ...]] = []
+
+    def built(self, writes: Writes) -> tuple[Graph, list[str | None]]:
+        """The graph, and the names of its symbols."""
+        plan, builder = self.plan, self.builder
+        with builder.active():
+            for turn, (dtype, rank) in enumerate(plan.kinds):
+                dims = [self._symbol("s") for _ in range(rank)]
+                self.inputs.append(builder.handle(builder.param(tensor_type(dtype, tuple(dims)), f"x{turn}")))
+            for i in range(len(self.names), len(self.numbers)):
+                self.given.append(self._number(i))
+            for call in plan.calls:
+                self.results.append(self._emitted(call))
+            results = [builder.operand(self._argument(place)) for place in plan.wanted]
+        return builder.graph(results, writes), self.names
+
+    def _symbol(self, letter: str) -> Any:
+        symbol = self.env.fresh(letter, int(self.numbers[len(self.names)]))
+        self.names.append(str(symbol))
+        return symbol
+
+    def _number(self, i: int) -> Any:
+        number = self.numbers[i]
+        if i not in self.lifted:
+            self.names.append(None)
+            return number if type(number) is float else int(number)
+        if type(number) is float:
+            self.names.append("")
+            return self.builder.handle(self.builder.param(FLOAT, f"n{i}"))
+        return self._symbol("i")
+
+    def _emitted(self, call: Call) -> tuple[Any, ...]:
+        builder = self.builder
+        builder.where = call.where
+        try:
+            out = builder.call(call.op, tuple([self._argument(a) for a in call.args]))
+        except (TypeError, WeftError):
+            lifted = {i for i in _numbers_in(call.args, self.plan.sizes) if i in self.lifted}
+            if not lifted:
+                raise
+            raise _Constant(lifted) from None
+        return out if isinstance(out, tuple) else (out,)
+
+    def _argument(self, a: Any) -> Any:
+        kind = type(a)
+        if kind is InputOf:
+            return self.inputs[a.turn]
+        if kind is ResultOf:
+            return self.results[a.call][a.index]
+        if kind is NumberOf:
+            return self.given[a.turn]
+        return tuple([self._argument(v) for v in a]) if kind is tuple else a
+
+
+def needed_for(nodes: Sequence[Node], wanted: Iterable[Deferred]) -> list[int]:
+    """The positions of the calls that these values wait for, in order."""
+    needed = {v.node.position for v in wanted if v.node is not None}
+    for position in range(len(nodes) - 1, -1, -1):
+        if position in needed:
+            needed.update([v.node.position for v in values_in(nodes[position].args) if v.node is not None])
+    return sorted(needed)
+
+
+def _fixed(op: Op) -> frozenset[int]:
+    return frozenset([i for i, _ in op.specialized_positions])
+
+
+def _numbers_in(args: Iterable[Any], sizes: int) -> Iterator[int]:
+    for a in args:
+        if type(a) is NumberOf:
+            yield sizes + a.turn
+        elif type(a) is tuple:
+            yield from _numbers_in(a, sizes)
+
+
+def _picker(places: list[int]) -> Callable[[_Numbers], tuple[Any, ...]]:
+    """A function that picks these elements of a sequence."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return (lambda numbers: (numbers[places[0]],)) if places else (lambda numbers: ())
