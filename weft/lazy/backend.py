@@ -136,7 +136,7 @@ class Lazy(Backend):
             return
         if not op.is_splat:
             refuse_repeated(payload.geometry())
-        self._store(target, payload, self._value_of(op, args), op.is_splat)
+        self.put(target, payload, self._value_of(op, args), op.is_splat)
 
     def _write_elsewhere(self, op: Op, args: Args) -> None:
         """Into a tensor of another device: the bytes go there."""
@@ -149,7 +149,8 @@ class Lazy(Backend):
         data: LazyPayload = out._data
         return data.read()
 
-    def _store(self, target: Tensor, payload: LazyPayload, value: Deferred, is_splat: bool) -> None:
+    def put(self, target: Tensor, payload: LazyPayload, value: Deferred, is_splat: bool = False) -> None:
+        """Let a value be what a tensor shows. is_splat: its elements are equal."""
         kind = payload.type
         if value.dtype is not kind.dtype:
             (value,) = self.where.trace.record(_CAST, (value, kind.dtype))

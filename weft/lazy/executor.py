@@ -38,13 +38,25 @@ class Job:
                 cell.array = result
         except BaseException as error:
             self.error = error
-            for cell in self.outputs:
-                cell.error = error
+            self._salvage(error)
         finally:
             self.program.seconds = time.perf_counter() - start
             self.inputs.clear()
             self.outputs.clear()
             self.done.set()
+
+
+    def _salvage(self, error: BaseException) -> None:
+        """One result that cannot be computed takes no others with it."""
+        try:
+            results = self.program.run_apart([cell.read() for cell in self.inputs], self.numbers)
+        except BaseException:  # an input has no value: nothing has
+            results = [error for _ in self.outputs]
+        for cell, result in zip(self.outputs, results, strict=True):
+            if isinstance(result, BaseException):
+                cell.error = error if type(result) is type(error) else result
+            else:
+                cell.array = result
 
 
 class Executor:

@@ -18,7 +18,8 @@ import numpy as np
 from weft.compile.program.call_guards import shape_check
 from weft.compile.program.executable import Compiled, Interpreted, make_executable
 from weft.ir.builder import Builder
-from weft.ir.graph import Graph
+from weft.ir.graph import Graph, Value
+from weft.ir.interpreter import bind_symbols, resolve, run_node
 from weft.lazy import metrics
 from weft.lazy.trace import Drawn, values_in
 from weft.lazy.values import Array, Deferred, Node
@@ -101,6 +102,32 @@ class Specialized:
         inputs: list[Any] = [*arrays, *[numbers[i] for i in self._floats]]
         results = self.executable.run(inputs, {name: numbers[i] for i, name in self._symbols})
         taken = set(map(id, arrays))
+        return self._owned_by_nobody(results, taken)
+
+    def run_apart(self, arrays: list[Array], numbers: _Numbers) -> list[Array | BaseException]:
+        """Each result by itself, node by node, or what computing it raises: of a program that raised."""
+        inputs: list[Any] = [*arrays, *[numbers[i] for i in self._floats]]
+        symbols: dict[Any, Any] = {name: int(numbers[i]) for i, name in self._symbols}
+        values: dict[Value, Any] = {}
+        for param, array in zip(self.graph.params, inputs, strict=True):
+            values[param] = array
+            bind_symbols(param, array, symbols)
+        problems: dict[Value, BaseException] = {}
+        for node in self.graph.nodes:
+            problem = next((problems[v] for v in node.needs() if v in problems), None)
+            try:
+                if problem is None:
+                    run_node(node, values, symbols)
+            except Exception as error:
+                problem = error
+            if problem is not None:
+                problems.update(dict.fromkeys(node.outputs, problem))
+        return [
+            problems[r] if r in problems else np.array(resolve(r, values, symbols), order="C")
+            for r in self.graph.results
+        ]
+
+    def _owned_by_nobody(self, results: list[Array], taken: set[int]) -> list[Array]:
         for i in self._owned:
             if id(results[i]) in taken or type(results[i]) is not np.ndarray:
                 results[i] = np.array(results[i], order="C")
