@@ -13,6 +13,8 @@ def describe_first_step(run: Run, seconds: float) -> str:
     Counters must be those of that step alone."""
     if run.mode == "eager":
         return f"first step {seconds:.2f} s, operator by operator"
+    if run.mode == "lazy":
+        return f"first step {seconds:.2f} s: {weft.lazy.metrics.traced():,} calls traced, run as one program"
     entry = run.compiled.entries[0]
     operators = _operators(entry.executable)
     capture, compilation = entry.seconds_total - entry.seconds_compile, entry.seconds_compile

@@ -91,7 +91,7 @@ class GPT(nn.Module):
 
     def forward(self, tokens: Tensor, pasts: list[KeyValues] | None = None) -> Tensor:
         start = pasts[0].length if pasts else 0
-        x = self.tokens(tokens) + self.positions(weft.arange(start, start + tokens.shape[1]))
+        x = self.tokens(tokens) + self.positions(weft.arange(start, start + tokens.shape[1], device=tokens.device))
         for number, block in enumerate(self.blocks):
             x = block(x, pasts[number] if pasts else None)
         return self.head(self.norm(x))

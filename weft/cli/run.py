@@ -18,6 +18,7 @@ from weft.nn.utils import clip_grad_norm_
 
 Array = NDArray[Any]
 Step = Callable[[Tensor, Tensor], Tensor]
+READ_EVERY = 10  # steps between two looks at the losses in lazy mode
 
 
 def make_step(model: GPT, optimizer: weft.optim.Optimizer) -> Step:
@@ -36,13 +37,19 @@ def make_step(model: GPT, optimizer: weft.optim.Optimizer) -> Step:
 
 
 class Run:
-    """A run between two steps. `tokens` are the bytes to train on, uint8 [n]; mode is compiled, interpret or eager."""
+    """A run between two steps. `tokens` are the bytes to train on, uint8 [n]; mode is compiled, interpret, lazy or eager.
+
+    In lazy mode Python traces the next steps while the native program of earlier ones runs: losses are read now and
+    then, and the one that is shown may be some steps old.
+    """
 
     def __init__(self, settings: Settings, tokens: Array, mode: str) -> None:
         self.settings, self.tokens, self.mode = settings, tokens, mode
         weft.manual_seed(settings.seed)
         self.model = GPT(settings.size, settings.dropout)
         fill(self.model, recipe.initial_weights(settings.size, settings.seed))
+        self.device = "lazy" if mode == "lazy" else "cpu"
+        self.model.to(self.device)
         self.optimizer = weft.optim.AdamW(
             self.model.parameters(),
             lr=settings.learning_rate,
@@ -50,21 +57,22 @@ class Run:
             weight_decay=recipe.WEIGHT_DECAY,
         )
         self.losses: list[float] = []
+        self._unread: list[Tensor] = []
         step = make_step(self.model, self.optimizer)
-        self.compiled: Any = step if mode == "eager" else weft.compile(step)
+        self.compiled: Any = step if mode in ("eager", "lazy") else weft.compile(step)
 
     @property
     def steps_done(self) -> int:
-        return len(self.losses)
+        return len(self.losses) + len(self._unread)
 
     def next_batch(self) -> tuple[Tensor, Tensor]:
         """Inputs and targets of the next step: a function of the seed and the number of steps done."""
         settings = self.settings
         x, y = recipe.window_batch(self.tokens, settings.seed, self.steps_done, settings.batch, settings.size.context)
-        return weft.from_numpy(x.copy()), weft.from_numpy(y.copy())
+        return weft.tensor(x, device=self.device), weft.tensor(y, device=self.device)
 
     def train_step(self) -> float:
-        """Train on the next batch. Returns its loss."""
+        """Train on the next batch. Returns its loss; in lazy mode, the latest that was read."""
         for group in self.optimizer.param_groups:
             group["lr"] = recipe.learning_rate(self.steps_done, self.settings.learning_rate)
         x, y = self.next_batch()
@@ -73,8 +81,17 @@ class Run:
                 loss = self.compiled(x, y)
         else:
             loss = self.compiled(x, y)
-        self.losses.append(float(loss.item()))
+        if self.mode == "lazy":
+            weft.lazy.mark_step()
+        self._unread.append(loss.detach())
+        if self.mode != "lazy" or self.steps_done % READ_EVERY == 0 or self.steps_done in (1, self.settings.steps):
+            self.read_losses()
         return self.losses[-1]
+
+    def read_losses(self) -> None:
+        """Wait for the losses of all steps done."""
+        unread, self._unread = self._unread, []
+        self.losses += [float(loss.item()) for loss in unread]
 
     def held_out_loss(self, tail: Array) -> float:
         """Mean nats per byte over every window of the held-out bytes."""
@@ -82,8 +99,8 @@ class Run:
         self.model.eval()
         with weft.no_grad():
             for x, y in recipe.held_out_batches(tail, self.settings.batch, self.settings.size.context):
-                logits = self.model(weft.from_numpy(x.copy())).reshape(-1, recipe.BYTES)
-                targets = weft.from_numpy(y.copy()).reshape(-1)
+                logits = self.model(weft.tensor(x, device=self.device)).reshape(-1, recipe.BYTES)
+                targets = weft.tensor(y, device=self.device).reshape(-1)
                 total += float(F.cross_entropy(logits, targets, reduction="sum").item())
                 count += y.size
         self.model.train()
@@ -91,6 +108,7 @@ class Run:
 
     def checkpoint(self) -> Checkpoint:
         """Everything that the next step depends on, copied."""
+        self.read_losses()
         model = {name: value.numpy().copy() for name, value in self.model.state_dict().items()}
         states = self.optimizer.state_dict()["state"]
         optimizer = [{key: _stored(value) for key, value in states[index].items()} for index in sorted(states)]
@@ -101,7 +119,7 @@ class Run:
         """Put the run where the checkpoint was taken: the next step gives the same bits."""
         fill(self.model, checkpoint.model)
         state = {
-            index: {key: _loaded(value) for key, value in one.items()}
+            index: {key: _loaded(value, self.device) for key, value in one.items()}
             for index, one in enumerate(checkpoint.optimizer) if one
         }
         self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
@@ -129,8 +147,8 @@ def _stored(value: Tensor | float) -> Array | float:
     return array
 
 
-def _loaded(value: Array | float) -> Any:
-    return weft.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value
+def _loaded(value: Array | float, device: str) -> Any:
+    return weft.tensor(value, device=device) if isinstance(value, np.ndarray) else value
 
 
 def _random_state() -> dict[str, Any]:

@@ -14,7 +14,7 @@ from weft.cli.files import make_folder
 from weft.cli.memory import check_memory
 from weft.cli.text import Text, check_length, check_prompt, load_text
 
-MODES = ("compiled", "interpret", "eager")
+MODES = ("compiled", "lazy", "interpret", "eager")
 OF_THE_RUN = ("batch", "seed", "learning_rate", "dropout")  # options that a checkpoint answers
 OF_THE_SIZE = ("blocks", "width", "heads", "context")
 
@@ -38,8 +38,8 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--mode", choices=MODES, default="compiled",
         help=(
-            "compiled: one native program; interpret: its graph, node by node; eager: "
-            "operator by operator (default: compiled)"
+            "compiled: one native program; lazy: the same from lazy tensors, traced at every step; interpret: the graph, "
+            "node by node; eager: operator by operator (default: compiled)"
         ),
     )
     parser.add_argument(

@@ -143,7 +143,7 @@ def opening(tail: Array) -> str:
 
 def _show_text(run: Run, prompt: str) -> None:
     print(f"\nthe model continues {prompt!r}:\n\n{prompt}", end="", flush=True)
-    run.model.eval()
+    run.model.cpu().eval()
     for piece in continue_text(run.model, prompt, SHOWN, temperature=0.8, top=40, seed=run.settings.seed):
         print(piece, end="", flush=True)
     print("\n")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from weft.lazy import config, metrics, other_memory
 from weft.lazy.device import LazyDevice
 from weft.lazy.draws import drawn_numbers
 from weft.lazy.payload import LazyPayload, fresh, received
-from weft.lazy.trace import NoValue
+from weft.lazy.trace import LONGEST, NoValue
 from weft.lazy.values import Deferred, computed
 from weft.autograd.views import storage_order
 from weft.layers import walk
@@ -47,22 +48,25 @@ class Lazy(Backend):
     # ---- operators
     def run(self, op: Op, args: Args) -> Any:
         """The operator's results, which wait."""
-        self.where.make_room()
+        where = self.where
+        if len(where.trace.nodes) >= LONGEST:
+            where.cut(False)
         if op.view is not None:
             return self._view(op, args)
-        if config.is_forced(op) or not _has_value(op):
+        if config.forced and config.is_forced(op) or not _has_value(op):
             return self.at_once(op, args)
         if op.decompose is not None and (op.type is None or op.effect == "random"):
             with drawn_numbers() if op.effect == "random" else nullcontext():
                 return self.open(op, args)
-        operands = self._operands(op, args)
+        operands = tuple([self._operand(op, a) for a in args])
         try:
-            out = self.where.trace.record(op, operands)
+            out = where.trace.record(op, operands)
         except NoValue:
             return self.at_once(op, args)
-        orders = self.where.orders_of(op, args)
-        made = tuple([fresh(self.where, v, orders[i] if orders else None) for i, v in enumerate(out)])
-        return made if op.schema.returns_list or len(made) != 1 else made[0]
+        orders = where.orders_of(op, args)
+        if len(out) == 1 and not op.schema.returns_list:
+            return fresh(where, out[0], orders[0] if orders else None)
+        return tuple([fresh(where, v, orders[i] if orders else None) for i, v in enumerate(out)])
 
     def _operands(self, op: Op, args: Args) -> Args:
         return tuple([self._operand(op, a) for a in args])
@@ -112,7 +116,7 @@ class Lazy(Backend):
 
     # ---- views
     def _view(self, op: Op, args: Args) -> Any:
-        if config.is_forced(op):
+        if config.forced and config.is_forced(op):
             raise StateError(f"{op.base}: a view cannot be computed at once: it would show other memory than its source")
         source, rest = args[0], tuple(args[1:])
         payload: LazyPayload = source._data
@@ -177,6 +181,7 @@ class Lazy(Backend):
         other_memory.show(tensor, source, offset, size, stride)
 
 
+@cache
 def _has_value(op: Op) -> bool:
     """Whether a program brings the operator's results: it acts on nothing outside, and their sizes are known."""
     return op.effect not in ("io", "python") and not op.dynamic_output_shape and not op.host

@@ -5,29 +5,29 @@ from __future__ import annotations
 from weft.ops.op import OPS, Op
 from weft.support.errors import ArgumentError
 
-_forced: frozenset[str] = frozenset()
+forced: frozenset[str] = frozenset()
 
 
 def set_force_fallback(op: str) -> None:
     """Compute these operators at once instead of tracing them: "aten::sub", or several with commas between; "" for
     none. Raises ArgumentError for a name that no operator has.
     """
-    global _forced
+    global forced
     names = frozenset(name.strip() for name in op.split(",") if name.strip())
     known = {f"{o.schema.namespace}::{o.base}" for o in OPS.values()}
     for name in names - known:
         raise ArgumentError(f"set_force_fallback: there is no operator {name!r}; names look like 'aten::sub'")
-    _forced = names
+    forced = names
 
 
 def get_force_fallback() -> str:
     """The operators that are computed at once."""
-    return ",".join(sorted(_forced))
+    return ",".join(sorted(forced))
 
 
 def is_forced(op: Op) -> bool:
     """Whether an operator is computed at once."""
-    return bool(_forced) and f"{op.schema.namespace}::{op.base}" in _forced
+    return bool(forced) and f"{op.schema.namespace}::{op.base}" in forced
 
 
 __all__ = ["get_force_fallback", "is_forced", "set_force_fallback"]

@@ -15,7 +15,7 @@ from weft.lazy.closures import StepClosures
 from weft.lazy.executor import Executor, Job
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh
 from weft.lazy.programs import Plan
-from weft.lazy.trace import LONGEST, Trace
+from weft.lazy.trace import Trace
 from weft.lazy.values import Array, Cell, Deferred
 from weft.ops.op import Op
 from weft.support.locations import user_location
@@ -68,11 +68,6 @@ class LazyDevice:
                 metrics.count("SyncedTensorsWithIR", len(holders))
             self._compute([s.value for s in holders.values()], holders)
 
-    def make_room(self) -> None:
-        """Cut a trace that has become long."""
-        if len(self.trace.nodes) >= LONGEST:
-            self.cut(False)
-
     def _compute(self, wanted: list[Deferred], holders: dict[int, LazyStorage]) -> None:
         """Compute these values. holders: for bases of storages, by the value's identity, the storage."""
         trace = self.trace
@@ -100,6 +95,15 @@ class LazyDevice:
     # ---- orders in memory
     def orders_of(self, op: Op, args: tuple[Any, ...]) -> tuple[Order | None, ...]:
         """The order of dims that each result has in eager mode; () where all are row-major."""
+        for a in args:
+            if isinstance(a, Tensor):
+                data = a._data
+                if type(data) is not LazyPayload or data.permuted is not False:
+                    break
+            elif type(a) is tuple:
+                break
+        else:
+            return ()
         if not is_permuted(args, None):
             return ()
         state = (modes.grad, modes.special, modes.capture)

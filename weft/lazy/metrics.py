@@ -119,6 +119,11 @@ def causes() -> list[str]:
     return list(_causes)
 
 
+def traced() -> int:
+    """How many calls were traced since the last reset."""
+    return sum(_calls.values())
+
+
 def report() -> str:
     """All counts and causes as text."""
     lines = [f"{name}: {number}" for name, number in _named().items()]

@@ -5,6 +5,7 @@ it from then on: before a cut and after it.
 from __future__ import annotations
 
 import itertools
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -16,7 +17,7 @@ from weft.functionalizer.view import View
 from weft.functionalizer.writes import Path, write_path
 from weft.lazy.values import Array, Deferred, computed
 from weft.layers.dense import DENSE
-from weft.ops.geometry import Geometry
+from weft.ops.geometry import Geometry, contiguous
 from weft.ops.layout import like_strides, ordered
 from weft.tensor.backend import Backend
 from weft.tensor.payload import Payload
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
     from weft.lazy.device import LazyDevice
 
 _ids = itertools.count(1)
+_NONE: list[Any] = []  # questions about sizes: there are none where sizes are numbers
+
+
+@lru_cache(maxsize=1 << 14)
+def row_major(kind: TensorType) -> Geometry:
+    """The geometry of a dense tensor of a type."""
+    return contiguous(kind.shape)
 
 
 class LazyStorage(Storage[Deferred]):
@@ -37,12 +45,16 @@ class LazyStorage(Storage[Deferred]):
     __slots__ = ("device", "settled", "update")
 
     def __init__(self, device: LazyDevice, value: Deferred, order: Order | None = None) -> None:
-        kind = value.type_
-        super().__init__(value, kind, None if order is None else ordered(kind.shape, order), order)
-        self.device = device
+        self.value, self.order, self.device = value, order, device
+        kind = self.type = value.type_
+        self.is_row_major = order is None
+        self.geometry = row_major(kind) if order is None else ordered(kind.shape, order)
+        self.version = self.generation = 0
+        self.questions, self.partner, self.written = _NONE, None, None
         self.update: tuple[Path, Deferred, Deferred] | None = None
         self.settled: ref[Deferred] | None = None
-        self._waits(value)
+        if value.cell is None:
+            device.trace.storages[id(self)] = ref(self)
 
     @property
     def nbytes(self) -> int:  # type: ignore[override]
@@ -98,7 +110,11 @@ class LazyPayload(Payload, View[Deferred]):
     def __init__(
         self, storage: LazyStorage, path: Path, kind: TensorType, geometry: Geometry | None = None
     ) -> None:
-        View.__init__(self, storage, path, tensor_type(kind.dtype, kind.dims, storage.device.name), geometry)
+        self.storage, self.path = storage, path
+        self.type = tensor_type(kind.dtype, kind.dims, storage.device.name)
+        self._geometry = geometry if path else storage.geometry
+        self._memo, self._generation = None, -1
+        self.permuted = None if path or not storage.is_row_major else False
         self.identity = 0
 
     @property

@@ -21,7 +21,7 @@ from weft.ir.builder import Builder
 from weft.ir.graph import Graph, Value
 from weft.ir.interpreter import bind_symbols, resolve, run_node
 from weft.lazy import metrics
-from weft.lazy.trace import Drawn, values_in
+from weft.lazy.trace import Drawn, fixed_arguments, values_in
 from weft.lazy.values import Array, Deferred, Node
 from weft.ops.op import Op
 from weft.support.errors import WeftError
@@ -162,7 +162,7 @@ class Plan:
 
     # ---- made from a trace
     def _places(self, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        fixed, places = _fixed(op), []
+        fixed, places = fixed_arguments(op), []
         for i, (a, declared) in enumerate(zip(args, op.schema.arguments, strict=True)):
             first = self._numbers
             places.append(self._argument(a, i in fixed))
@@ -318,10 +318,6 @@ def needed_for(nodes: Sequence[Node], wanted: Iterable[Deferred]) -> list[int]:
         if position in needed:
             needed.update([v.node.position for v in values_in(nodes[position].args) if v.node is not None])
     return sorted(needed)
-
-
-def _fixed(op: Op) -> frozenset[int]:
-    return frozenset([i for i, _ in op.specialized_positions])
 
 
 def _numbers_in(args: Iterable[Any], sizes: int) -> Iterator[int]:

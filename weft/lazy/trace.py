@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 from weakref import ref
 
@@ -39,14 +40,15 @@ class State:
     wanted of the trace, the programs that give it.
     """
 
-    __slots__ = ("after", "known", "programs", "types")
+    __slots__ = ("after", "known", "programs", "same", "types")
 
     def __init__(self) -> None:
         self.after: dict[Any, State] = {}
         self.programs: dict[Any, Any] = {}
         # of the call that led here: arguments as its type rule saw them last, and what it said
-        self.known: tuple[Any, ...] | None = None
+        self.known: list[Any] | None = None
         self.types: tuple[TensorType, ...] = ()
+        self.same: int | None = None  # the argument that its result is
 
 
 class Trace:
@@ -79,38 +81,46 @@ class Trace:
     def record(self, op: Op, args: tuple[Any, ...]) -> tuple[Deferred, ...]:
         """Append a call. Its type rule speaks first. Raises what that raises."""
         with self.lock:
-            same = None if op.identity is None else _itself(op, args)
-            if same is not None:
-                metrics.count_call(op)
-                return (same,)
             return self._record(op, args, user_mark(3))
 
     def _record(self, op: Op, args: tuple[Any, ...], where: Any) -> tuple[Deferred, ...]:
         numbers: list[Any] = []
-        held, key = [], [op]
-        fixed = op.specialized_positions and {i for i, _ in op.specialized_positions}
+        held: list[Any] = []
+        key: list[Any] = [op]
+        seen: list[Any] = []
+        fixed = fixed_arguments(op) if op.specialize else ()
         for i, a in enumerate(args):
-            if type(a) is Deferred:
+            kind = type(a)
+            if kind is Deferred:
                 held.append(a)
                 key.append(self._place(a))
+                seen.append(a.type_)
+            elif a is None or kind is DType or kind is str:
+                held.append(a)
+                key.append(a)
+                seen.append(a)
             else:
-                value, part = self._operand(a, numbers, bool(fixed) and i in fixed)
+                value, part = self._operand(a, numbers, i in fixed)
                 held.append(value)
                 key.append(part)
+                seen.append(_types(value))
         operands, structure = tuple(held), tuple(key)
+        metrics.count_call(op)
         state = self.state.after.get(structure)
         if state is None:
             state = self._new_state(structure)
-        seen = tuple([a.type_ if type(a) is Deferred else _types(a) for a in operands])
-        if state.known is None or not _same(state.known, seen):
-            types = result_types(op, seen)
-            state.known, state.types = seen, types
+        if state.known != seen:
+            state.types, state.known = result_types(op, tuple(seen)), seen
+            state.same = None if op.identity is None else _same_as(op, seen, state.types)
+        if state.same is not None:  # a value is never written: what a call gives back as it is needs no call
+            return (operands[state.same],)
         node = Node(op, operands, tuple(numbers), state.types, where)
-        self._append(node, state)
-        out = tuple([Deferred(self, kind, node, i) for i, kind in enumerate(state.types)])
-        node.results = tuple(map(ref, out))
-        metrics.count_call(op)
-        return out
+        node.position, node.epoch = len(self.nodes), self.epoch
+        self.nodes.append(node)
+        self.state = state
+        if len(state.types) == 1:
+            return (Deferred(self, state.types[0], node, 0),)
+        return tuple([Deferred(self, kind, node, i) for i, kind in enumerate(state.types)])
 
     def _append(self, node: Node, state: State) -> None:
         node.position, node.epoch = len(self.nodes), self.epoch
@@ -143,7 +153,7 @@ class Trace:
     def _again(self, node: Node) -> None:
         """Append a call once more that was cut off, since nobody seemed to want its results."""
         numbers: list[Any] = []
-        fixed = {i for i, _ in node.op.specialized_positions}
+        fixed = fixed_arguments(node.op)
         key: list[Any] = [node.op]
         for i, a in enumerate(node.args):
             key.append(self._place(a) if type(a) is Deferred else self._operand(a, numbers, i in fixed)[1])
@@ -220,13 +230,17 @@ class Trace:
                 self._again(top)
 
 
-def _itself(op: Op, args: tuple[Any, ...]) -> Deferred | None:
-    """The argument that a call gives back as it is: values are never written."""
-    seen = tuple(map(_types, args))
+def _same_as(op: Op, seen: list[Any], types: tuple[TensorType, ...]) -> int | None:
+    """The argument that a call gives back as it is."""
     assert op.identity is not None
-    at = op.identity(*seen)
-    same = None if at is None else args[at]
-    return same if type(same) is Deferred and result_types(op, seen) == (same.type_,) else None
+    at: int | None = op.identity(*seen)
+    return at if at is not None and len(types) == 1 and seen[at] is types[0] else None
+
+
+@cache
+def fixed_arguments(op: Op) -> frozenset[int]:
+    """Arguments whose numbers decide what is computed."""
+    return frozenset([i for i, _ in op.specialized_positions])
 
 
 def values_in(args: Iterable[Any]) -> list[Deferred]:
@@ -259,11 +273,3 @@ def _types(a: Any) -> Any:
     if type(a) is Deferred:
         return a.type_
     return tuple([_types(v) for v in a]) if type(a) is tuple else a
-
-
-def _same(known: tuple[Any, ...], seen: tuple[Any, ...]) -> bool:
-    """Whether a type rule would see the same. (The structures of the calls are equal: so are the numbers' types.)"""
-    for a, b in zip(known, seen, strict=True):
-        if a is not b and (type(a) is TensorType or a != b):
-            return False
-    return True

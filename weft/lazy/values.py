@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 import numpy as np
 
@@ -48,13 +47,13 @@ class Cell:
 
 
 class Node:
-    """One call that waits: the operator, its arguments (deferred values among them), and who has its results.
+    """One call that waits: the operator and its arguments (deferred values among them).
 
     numbers: the integers and floats among the arguments, in order. where: the user's line, as a mark. position: the
     place in its trace; epoch: which of the trace's cuts it comes before.
     """
 
-    __slots__ = ("args", "epoch", "numbers", "op", "position", "results", "types", "where")
+    __slots__ = ("args", "epoch", "numbers", "op", "position", "types", "where")
 
     def __init__(
         self, op: Op, args: tuple[Any, ...], numbers: tuple[Any, ...], types: tuple[TensorType, ...],
@@ -62,7 +61,6 @@ class Node:
     ) -> None:
         self.op, self.args, self.numbers, self.types, self.where = op, args, numbers, types, where
         self.position = self.epoch = -1
-        self.results: tuple[ref[Deferred], ...] = ()
 
 
 class Deferred(OperatorMethods):
