@@ -37,7 +37,8 @@ def make_step(model: GPT, optimizer: weft.optim.Optimizer) -> Step:
 
 
 class Run:
-    """A run between two steps. `tokens` are the bytes to train on, uint8 [n]; mode is compiled, interpret, lazy or eager.
+    """A run between two steps. `tokens` are the bytes to train on, uint8 [n]; mode is compiled, lazy, interpret or
+    eager.
 
     In lazy mode Python traces the next steps while the native program of earlier ones runs: losses are read now and
     then, and the one that is shown may be some steps old.

@@ -38,8 +38,8 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--mode", choices=MODES, default="compiled",
         help=(
-            "compiled: one native program; lazy: the same from lazy tensors, traced at every step; interpret: the graph, "
-            "node by node; eager: operator by operator (default: compiled)"
+            "compiled: one native program; lazy: the same from lazy tensors, traced at every step; interpret: "
+            "the graph, node by node; eager: operator by operator (default: compiled)"
         ),
     )
     parser.add_argument(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from weft.lazy import metrics
 from weft.lazy.backend import devices, lazy_at
 from weft.lazy.device import LazyDevice
 from weft.lazy.payload import LazyPayload
-from weft.lazy import metrics
 from weft.support.errors import ArgumentError, NoSuchDevice
 from weft.tensor.device import Device
 from weft.tensor.tensor import Tensor

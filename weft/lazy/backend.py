@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from weft.autograd.views import storage_order
 from weft.functionalizer.views import refuse_repeated, show
+from weft.layers import walk
 from weft.lazy import config, metrics, other_memory
 from weft.lazy.device import LazyDevice
 from weft.lazy.draws import drawn_numbers
 from weft.lazy.payload import LazyPayload, fresh, received
 from weft.lazy.trace import LONGEST, NoValue
 from weft.lazy.values import Deferred, computed
-from weft.autograd.views import storage_order
-from weft.layers import walk
 from weft.ops.op import OPS, Op
 from weft.ops.route import default_route
 from weft.support.errors import StateError
@@ -53,7 +53,7 @@ class Lazy(Backend):
             where.cut(False)
         if op.view is not None:
             return self._view(op, args)
-        if config.forced and config.is_forced(op) or not _has_value(op):
+        if (config.forced and config.is_forced(op)) or not _has_value(op):
             return self.at_once(op, args)
         if op.decompose is not None and (op.type is None or op.effect == "random"):
             with drawn_numbers() if op.effect == "random" else nullcontext():
@@ -99,9 +99,7 @@ class Lazy(Backend):
         return default_route(self.run)
 
     def at_once(self, op: Op, args: Args) -> Any:
-        """The operator on the bytes of its operands, now. Raises StateError for a view."""
-        if op.view is not None:
-            raise StateError(f"{op.base}: a view cannot be computed at once: it would show other memory than its source")
+        """The operator on the bytes of its operands, now."""
         metrics.count(f"aten::{op.base}")
         self.where.compute([v for v in _values(args) if v.cell is None], op.base)
         out = walk.below(op, _on_cpu(args, op.base))
@@ -117,7 +115,9 @@ class Lazy(Backend):
     # ---- views
     def _view(self, op: Op, args: Args) -> Any:
         if config.forced and config.is_forced(op):
-            raise StateError(f"{op.base}: a view cannot be computed at once: it would show other memory than its source")
+            raise StateError(
+                f"{op.base}: a view cannot be computed at once: it would show other memory than its source"
+            )
         source, rest = args[0], tuple(args[1:])
         payload: LazyPayload = source._data
         shown = show(op, payload, rest)
@@ -216,6 +216,13 @@ def lazy_at(index: int) -> Lazy:
     if found is None:
         found = _devices.setdefault(index, Lazy(LazyDevice("lazy" if index == 0 else f"lazy:{index}")))
         found.where.backend = found
+    return found
+
+
+def lazy_backend(device: LazyDevice) -> Lazy:
+    """The back end of a lazy device."""
+    found = device.backend
+    assert isinstance(found, Lazy)
     return found
 
 

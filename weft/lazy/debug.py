@@ -38,7 +38,8 @@ def _text(trace: Trace, wanted: list[Deferred]) -> list[str]:
     needed = [trace.nodes[i] for i in needed_for(trace.nodes, wanted)]
     lines = [f"%{_input_name(trace, v)} = {v.type_}" for v in _inputs(trace, needed, wanted)]
     for node in needed:
-        names = ", ".join(f"%{node.position}" + (f".{i}" if len(node.types) > 1 else "") for i in range(len(node.types)))
+        several = len(node.types) > 1
+        names = ", ".join(f"%{node.position}" + (f".{i}" if several else "") for i in range(len(node.types)))
         args = ", ".join(_argument(trace, a) for a in node.args)
         where = located(node.where)
         lines.append(

@@ -4,49 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from weft.lazy.trace import Drawn
 from weft.runtime.generator import DEVICES, Generator, Stream, captured
+from weft.types.dims import Dim
 
 DEVICES.add("lazy")
 
 
-class _Marked(Stream):
-    """A generator's stream, whose key and offset say of themselves that they change."""
-
-    __slots__ = ("stream",)
-
-    def __init__(self, stream: Stream) -> None:
-        self.stream = stream
-
-    @property
-    def seed(self) -> Any:  # type: ignore[override]
-        return self.stream.seed
-
-    @property
-    def key(self) -> Any:  # type: ignore[override]
-        return Drawn(self.stream.key)  # type: ignore[call-overload]
-
-    @property
-    def offset(self) -> Any:  # type: ignore[override]
-        return Drawn(self.stream.offset)  # type: ignore[call-overload]
-
-    @offset.setter
-    def offset(self, offset: int) -> None:
-        self.stream.offset = int(offset)
-
-
 @contextmanager
 def drawn_numbers() -> Iterator[None]:
-    """Within the block, generators give numbers that programs take as inputs."""
+    """Within the block, generators give numbers that programs take as inputs. They move on as they always do."""
+    met: dict[int, tuple[Generator, Stream]] = {}
     before = captured.stream
 
     def marked(generator: Generator) -> Stream:
-        return _Marked(generator.stream)
+        found = met.get(id(generator))
+        if found is None:
+            now = generator.stream
+            found = met[id(generator)] = (generator, Stream(now.seed, _drawn(now.key), _drawn(now.offset)))
+        return found[1]
 
     captured.stream = marked
     try:
         yield
     finally:
         captured.stream = before
+        for generator, stream in met.values():
+            assert isinstance(stream.offset, int)
+            generator.stream.offset = int(stream.offset)
+
+
+def _drawn(number: Dim) -> Drawn:
+    assert isinstance(number, int), "a generator outside of captures stands at a number"
+    return Drawn(number)

@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.lazy import metrics
 from weft.lazy.api import lazy_payload
+from weft.lazy.backend import lazy_backend
 from weft.lazy.device import LazyDevice
 from weft.lazy.executor import Job
 from weft.lazy.payload import fresh
@@ -137,5 +138,5 @@ def _run(device: LazyDevice, step: _Step, args: Sequence[Tensor]) -> Any:
     device.executor.submit(Job(program, [v.cell for v in values], numbers, list(cells)))  # type: ignore[misc]
     for i, place in step.written:
         payload = lazy_payload(args[i], "extract_compiled_graph")
-        device.backend.put(args[i], payload, results[place])
+        lazy_backend(device).put(args[i], payload, results[place])
     return pytree.unflatten([output(args, results) for output in step.outputs], step.spec)

@@ -28,13 +28,13 @@ def resize(device: LazyDevice, tensor: Tensor, dims: tuple[int, ...]) -> None:
 def _grow(device: LazyDevice, tensor: Tensor, dims: tuple[int, ...]) -> None:
     payload: LazyPayload = tensor._data
     storage = tensor.storage()
-    if tensor._view is not None or payload.path or type(storage) is not LazyStorage:
+    if tensor._view is not None or type(storage) is not LazyStorage:
         raise StateError(
             f"Trying to resize storage that is not resizable: resize_ needs {product(dims)} elements, the storage has "
             f"{payload.storage.type.numel}, and another tensor shows it. clone() the tensor first"
         )
     old = aten.reshape(_in_memory(payload), (payload.storage.type.numel,))
-    rest = int(product(dims)) - int(payload.storage.type.numel)  # type: ignore[call-overload]
+    rest = product(dims) - payload.storage.type.numel
     value = aten.reshape(aten.cat((old, aten.new_zeros(old, (rest,)))), dims)
     made = LazyStorage(device, value)
     made.version = storage.version + 1

@@ -15,13 +15,14 @@ from weft.functionalizer.recorder import Calls
 from weft.functionalizer.storage import Order, Storage
 from weft.functionalizer.view import View
 from weft.functionalizer.writes import Path, write_path
-from weft.lazy.values import Array, Deferred, computed
 from weft.layers.dense import DENSE
+from weft.lazy.values import Array, Deferred, computed
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.layout import like_strides, ordered
 from weft.tensor.backend import Backend
 from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
+from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType, tensor_type
 
 if TYPE_CHECKING:
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
 
 _ids = itertools.count(1)
 _NONE: list[Any] = []  # questions about sizes: there are none where sizes are numbers
+
+
+def known(dim: Dim) -> int:
+    """A size, stride or offset of a lazy tensor: a number."""
+    assert type(dim) is int
+    return dim
 
 
 @lru_cache(maxsize=1 << 14)
@@ -59,7 +66,7 @@ class LazyStorage(Storage[Deferred]):
     @property
     def nbytes(self) -> int:  # type: ignore[override]
         """Bytes of the base."""
-        return int(self.type.numel) * self.value.dtype.itemsize  # type: ignore[call-overload, no-any-return]
+        return known(self.type.numel) * self.value.dtype.itemsize
 
     @property
     def address(self) -> int:  # type: ignore[override]
@@ -68,7 +75,7 @@ class LazyStorage(Storage[Deferred]):
 
     def offset_of(self, payload: LazyPayload) -> int:
         """The place of a view's first element, in elements."""
-        return int(payload.geometry().offset)
+        return known(payload.geometry().offset)
 
     def _waits(self, value: Deferred) -> None:
         if value.cell is None:
@@ -104,7 +111,7 @@ class LazyPayload(Payload, View[Deferred]):
     """A view of a lazy storage."""
 
     __slots__ = ("identity", *View.SLOTS)
-    storage: LazyStorage  # type: ignore[assignment]
+    storage: LazyStorage
     has_bytes = True  # they can be asked for
 
     def __init__(
@@ -128,6 +135,9 @@ class LazyPayload(Payload, View[Deferred]):
 
     def read(self) -> Deferred:
         """The value now."""
+        memo = self._memo
+        if memo is not None and memo.node is not None and memo.node.epoch != self.storage.device.trace.epoch:
+            self._memo = None  # it was cut off: the base, which is there, shows it
         return self.read_with(CALLS)
 
     def remember(self, value: Deferred) -> None:
@@ -170,7 +180,7 @@ class LazyPayload(Payload, View[Deferred]):
 
     def data_ptr(self, owner: Tensor) -> int:
         """The address of the first element, until the next write."""
-        return self.storage.address + int(self.geometry().offset) * self.dtype.itemsize
+        return self.storage.address + known(self.geometry().offset) * self.dtype.itemsize
 
     # ---- aliases and copies
     def shares_memory(self, other: Any) -> bool:

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.compile.program.call_guards import shape_check
 from weft.compile.program.executable import Compiled, Interpreted, make_executable
+from weft.compile.program.shape_check import shape_check
 from weft.ir.builder import Builder
 from weft.ir.graph import Graph, Value
 from weft.ir.interpreter import bind_symbols, resolve, run_node
@@ -95,7 +95,10 @@ class Specialized:
 
     def fits(self, numbers: _Numbers, writes: Writes) -> bool:
         """Whether it may be run with these numbers."""
-        return writes == self.writes and self._pick_known(numbers) == self.known and self.check(*self._pick_asked(numbers))
+        return (
+            writes == self.writes and self._pick_known(numbers) == self.known
+            and self.check(*self._pick_asked(numbers))
+        )
 
     def run(self, arrays: list[Array], numbers: _Numbers) -> list[Array]:
         """The results: arrays that nobody else has, or the inputs that they are written to."""

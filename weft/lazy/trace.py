@@ -34,6 +34,9 @@ class NoValue(WeftError):
 class Drawn(int):
     """An integer that is another one at every call: a generator's key, or how far it has been used."""
 
+    def __add__(self, other: int) -> Drawn:
+        return Drawn(int(self) + other)
+
 
 class State:
     """What was called since the cut. after: the state that follows, by the structure of the call. programs: for what is
@@ -147,7 +150,7 @@ class Trace:
                 return (turn, value.type_.dtype, value.type_.ndim)
             return -1 - turn
         if node.epoch != self.epoch:
-            self._again(node)
+            self._bring(node)
         return node.position << 6 | value.index
 
     def _again(self, node: Node) -> None:
