@@ -134,6 +134,11 @@ PAGES: dict[str, Page] = {
         "Functions and Modules of Python as graphs with control flow. [jit.md](../jit.md) goes through them.",
         (), ("weft.jit",),
     ),
+    "lazy": Page(
+        "Lazy tensors",
+        "Operators that wait on device \"lazy\", and run as one program. [lazy.md](../lazy.md) follows a step.",
+        (), ("weft.lazy", "weft.lazy.metrics", "weft.lazy.debug", "weft.lazy.config", "weft.lazy.computation"),
+    ),
     "data": Page("Data sets and loaders", "What feeds a training loop.", (), ("weft.utils.data",)),
     "interop": Page(
         "Files and other libraries", "Saving, loading, and memory shared with other libraries.", (), ("weft.interop",)

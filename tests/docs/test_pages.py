@@ -17,7 +17,10 @@ import pytest
 from tests.docs.run_page import examples, with_printed
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("docs/tour.md", "docs/compiled-autograd.md", "docs/transforms.md", "docs/subclasses.md", "docs/library.md")
+PAGES = (
+    "docs/tour.md", "docs/compiled-autograd.md", "docs/transforms.md", "docs/subclasses.md", "docs/library.md",
+    "docs/lazy.md",
+)
 
 
 def printed_by(page: Path) -> list[str]:

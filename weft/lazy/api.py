@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from weft.lazy import metrics
+import weft.lazy.metrics as metrics
 from weft.lazy.backend import devices, lazy_at
 from weft.lazy.device import LazyDevice
 from weft.lazy.payload import LazyPayload

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+import weft.lazy.config as config
+import weft.lazy.metrics as metrics
+import weft.lazy.other_memory as other_memory
 from weft.autograd.views import storage_order
 from weft.functionalizer.views import refuse_repeated, show
 from weft.layers import walk
-from weft.lazy import config, metrics, other_memory
 from weft.lazy.device import LazyDevice
 from weft.lazy.draws import drawn_numbers
 from weft.lazy.payload import LazyPayload, fresh, received

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import ref
 
+import weft.lazy.metrics as metrics
 from weft.functionalizer.memory_format import is_permuted, order_like, result_orders
 from weft.functionalizer.storage import Order
-from weft.lazy import metrics
 from weft.lazy.closures import StepClosures
 from weft.lazy.executor import Executor, Job
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh

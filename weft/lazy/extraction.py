@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.lazy import metrics
+import weft.lazy.metrics as metrics
 from weft.lazy.api import lazy_payload
 from weft.lazy.backend import lazy_backend
 from weft.lazy.device import LazyDevice

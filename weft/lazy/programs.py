@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
+import weft.lazy.metrics as metrics
 from weft.compile.program.executable import Compiled, Interpreted, make_executable
 from weft.compile.program.shape_check import shape_check
 from weft.ir.builder import Builder
 from weft.ir.graph import Graph, Value
 from weft.ir.interpreter import bind_symbols, resolve, run_node
-from weft.lazy import metrics
-from weft.lazy.trace import Drawn, fixed_arguments, values_in
+from weft.lazy.trace import Drawn, decides, values_in
 from weft.lazy.values import Array, Deferred, Node
 from weft.ops.op import Op
 from weft.support.errors import WeftError
@@ -32,7 +32,8 @@ from weft.types.shape_env import ShapeEnv
 from weft.types.tensor_type import FLOAT, tensor_type
 
 MOST_PROGRAMS = 64  # of one plan; the one that was used longest ago goes
-_SIMPLE = frozenset((0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 4.0))  # numbers that programs are better for knowing
+_SIMPLE = frozenset((0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5))  # numbers that programs are better for knowing
+_MOST_DIMS = 8  # a larger integer is hardly a dim: it is a size, or a place
 _Numbers = Sequence[Any]
 Writes = tuple[tuple[int, int], ...]
 
@@ -152,7 +153,7 @@ class Plan:
         self.inputs: list[int] = []
         self.kinds: list[tuple[DType, int]] = []  # of each input, dtype and rank
         self._numbers = 0
-        self.scalars: set[int] = set()  # numbers that are elements, and those of lists of sizes
+        self.scalars: set[int] = set()  # numbers that are elements, not sizes, dims or places; and those in lists
         self.listed: set[int] = set()
         self.calls = [
             Call(n.op, self._places(n.op, n.args), located(n.where)) for n in map(nodes.__getitem__, self.needed)
@@ -165,10 +166,10 @@ class Plan:
 
     # ---- made from a trace
     def _places(self, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        fixed, places = fixed_arguments(op), []
+        places = []
         for i, (a, declared) in enumerate(zip(args, op.schema.arguments, strict=True)):
             first = self._numbers
-            places.append(self._argument(a, i in fixed))
+            places.append(self._argument(a, decides(op, i, a)))
             if declared.is_list:
                 self.listed.update(range(first, self._numbers))
             elif declared.kind != "int":
@@ -220,10 +221,8 @@ class Plan:
                 with collection_held():
                     graph, names = _Graph(self, numbers, lifted).built(writes)
                     return Specialized(graph, names, numbers)
-            except _Constant as found:
-                self.constant |= found.numbers
             except (TypeError, WeftError):
-                numbered = {i for i in lifted if i >= self.sizes}
+                numbered = {i for i in lifted if i >= self.sizes} - self.constant
                 if not numbered:
                     raise
                 self.constant |= numbered  # a kernel takes one of them as it is alone
@@ -236,17 +235,9 @@ class Plan:
         if any(program.names[i] is not None or program.knows_otherwise(i, number) for program in self.programs):
             return True
         is_size = number > 1 and number in numbers[: self.sizes]
-        if turn in self.listed:
-            return is_size
-        return turn in self.scalars and math.isfinite(number) and (is_size or number not in _SIMPLE)
-
-
-class _Constant(WeftError):
-    """A rule takes certain numbers as they are alone."""
-
-    def __init__(self, numbers: set[int]) -> None:
-        super().__init__("a rule asks for the value of a number")
-        self.numbers = numbers
+        if turn in self.scalars:
+            return math.isfinite(number) and (is_size or number not in _SIMPLE)
+        return is_size or number > (1 if turn in self.listed else _MOST_DIMS)
 
 
 class _Graph:
@@ -259,7 +250,7 @@ class _Graph:
         self.builder.track_locations = False
         self.names: list[str | None] = []
         self.inputs: list[Any] = []
-        self.given: list[Any] = []  # numbers of calls, as rules see them
+        self.given: dict[int, Any] = {}  # numbers of the call that is emitted, as its rule sees them
         self.results: list[tuple[Any, ...]] = []
 
     def built(self, writes: Writes) -> tuple[Graph, list[str | None]]:
@@ -267,40 +258,55 @@ class _Graph:
         plan, builder = self.plan, self.builder
         with builder.active():
             for turn, (dtype, rank) in enumerate(plan.kinds):
-                dims = [self._symbol("s") for _ in range(rank)]
+                dims = [self._size() for _ in range(rank)]
                 self.inputs.append(builder.handle(builder.param(tensor_type(dtype, tuple(dims)), f"x{turn}")))
-            for i in range(len(self.names), len(self.numbers)):
-                self.given.append(self._number(i))
+            self.names += [None] * (len(self.numbers) - len(self.names))
             for call in plan.calls:
                 self.results.append(self._emitted(call))
             results = [builder.operand(self._argument(place)) for place in plan.wanted]
         return builder.graph(results, writes), self.names
 
-    def _symbol(self, letter: str) -> Any:
-        symbol = self.env.fresh(letter, int(self.numbers[len(self.names)]))
+    def _size(self) -> Any:
+        symbol = self.env.fresh("s", int(self.numbers[len(self.names)]))
         self.names.append(str(symbol))
         return symbol
 
-    def _number(self, i: int) -> Any:
-        number = self.numbers[i]
-        if i not in self.lifted:
-            self.names.append(None)
-            return number if type(number) is float else int(number)
-        if type(number) is float:
-            self.names.append("")
-            return self.builder.handle(self.builder.param(FLOAT, f"n{i}"))
-        return self._symbol("i")
-
     def _emitted(self, call: Call) -> tuple[Any, ...]:
-        builder = self.builder
-        builder.where = call.where
+        """The results of a call. Where its rule takes a number as it is alone, its numbers are constants."""
+        turns = list(_numbers_in(call.args))
+        lifted = {i for i in turns if i + self.plan.sizes in self.lifted - self.plan.constant}
+        guards, params = len(self.env.guards), len(self.builder.params)
+        self.given = {i: self._given(i, i in lifted) for i in turns}
         try:
-            out = builder.call(call.op, tuple([self._argument(a) for a in call.args]))
+            return self._call(call)
         except (TypeError, WeftError):
-            lifted = {i for i in _numbers_in(call.args, self.plan.sizes) if i in self.lifted}
             if not lifted:
                 raise
-            raise _Constant(lifted) from None
+        while len(self.env.guards) > guards:
+            self.env.guards.popitem()
+        del self.builder.params[params:]
+        for i in lifted:
+            self.env.examples.pop(self.names[i + self.plan.sizes] or "", None)
+            self.names[i + self.plan.sizes] = None
+            self.plan.constant.add(i + self.plan.sizes)
+        self.given = {i: self._given(i, False) for i in turns}
+        return self._call(call)
+
+    def _given(self, turn: int, is_input: bool) -> Any:
+        i = turn + self.plan.sizes
+        number = self.numbers[i]
+        if not is_input:
+            return number if type(number) is float else int(number)
+        if type(number) is float:
+            self.names[i] = ""
+            return self.builder.handle(self.builder.param(FLOAT, f"n{turn}"))
+        symbol = self.env.fresh("i", int(number))
+        self.names[i] = str(symbol)
+        return symbol
+
+    def _call(self, call: Call) -> tuple[Any, ...]:
+        self.builder.where = call.where
+        out = self.builder.call(call.op, tuple([self._argument(a) for a in call.args]))
         return out if isinstance(out, tuple) else (out,)
 
     def _argument(self, a: Any) -> Any:
@@ -323,12 +329,12 @@ def needed_for(nodes: Sequence[Node], wanted: Iterable[Deferred]) -> list[int]:
     return sorted(needed)
 
 
-def _numbers_in(args: Iterable[Any], sizes: int) -> Iterator[int]:
+def _numbers_in(args: Iterable[Any]) -> Iterator[int]:
     for a in args:
         if type(a) is NumberOf:
-            yield sizes + a.turn
+            yield a.turn
         elif type(a) is tuple:
-            yield from _numbers_in(a, sizes)
+            yield from _numbers_in(a)
 
 
 def _picker(places: list[int]) -> Callable[[_Numbers], tuple[Any, ...]]:

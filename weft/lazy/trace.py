@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from functools import cache
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
-from weft.lazy import metrics
+import weft.lazy.metrics as metrics
 from weft.lazy.values import Deferred, Node, computed
 from weft.ops.op import Op
 from weft.support.errors import WeftError
@@ -91,7 +90,6 @@ class Trace:
         held: list[Any] = []
         key: list[Any] = [op]
         seen: list[Any] = []
-        fixed = fixed_arguments(op) if op.specialize else ()
         for i, a in enumerate(args):
             kind = type(a)
             if kind is Deferred:
@@ -103,7 +101,7 @@ class Trace:
                 key.append(a)
                 seen.append(a)
             else:
-                value, part = self._operand(a, numbers, i in fixed)
+                value, part = self._operand(a, numbers, op.specialize is not None and decides(op, i, a))
                 held.append(value)
                 key.append(part)
                 seen.append(_types(value))
@@ -156,10 +154,9 @@ class Trace:
     def _again(self, node: Node) -> None:
         """Append a call once more that was cut off, since nobody seemed to want its results."""
         numbers: list[Any] = []
-        fixed = fixed_arguments(node.op)
         key: list[Any] = [node.op]
         for i, a in enumerate(node.args):
-            key.append(self._place(a) if type(a) is Deferred else self._operand(a, numbers, i in fixed)[1])
+            key.append(self._place(a) if type(a) is Deferred else self._operand(a, numbers, decides(node.op, i, a))[1])
         structure = tuple(key)
         self._append(node, self.state.after.get(structure) or self._new_state(structure))
 
@@ -240,10 +237,9 @@ def _same_as(op: Op, seen: list[Any], types: tuple[TensorType, ...]) -> int | No
     return at if at is not None and len(types) == 1 and seen[at] is types[0] else None
 
 
-@cache
-def fixed_arguments(op: Op) -> frozenset[int]:
-    """Arguments whose numbers decide what is computed."""
-    return frozenset([i for i, _ in op.specialized_positions])
+def decides(op: Op, i: int, a: Any) -> bool:
+    """Whether an argument's value decides what is computed: then it belongs to the structure of the call."""
+    return any(question(a) for position, question in op.specialized_positions if position == i)
 
 
 def values_in(args: Iterable[Any]) -> list[Deferred]:
