@@ -22,6 +22,7 @@ from weft.autograd.saved import with_recording
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
 from weft.support.locations import user_mark
+from weft.support.seams import open_function
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -112,6 +113,9 @@ class Function:
     """
 
     generate_vmap_rule = False
+    # Whether a call may be compiled, forward and backward: captured backwards then hold its operators
+    # instead of a call of Python. What cannot be captured runs as it is.
+    is_traceable = False
     _backward_cls: type[FunctionNode] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -173,6 +177,12 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call the Function."""
+        if cls.is_traceable and modes.capture is None and modes.special is None:
+            return open_function(cls, args, kwargs)
+        return cls._apply(*args, **kwargs)
+
+    @classmethod
+    def _apply(cls, *args: Any, **kwargs: Any) -> Any:
         if kwargs or cls.setup_context is not Function.setup_context:
             args = _by_position(cls, args, kwargs)
         if modes.special is not None and hasattr(modes.special[-1], "apply_function"):
@@ -222,6 +232,12 @@ def _by_position(function: type[Function], args: tuple[Any, ...], kwargs: dict[s
         )
     bound.apply_defaults()
     return bound.args[1:] if takes_ctx else bound.args
+
+
+def traceable(function: type[Function]) -> type[Function]:
+    """Mark a Function whose rules may be traced (`is_traceable`). Usable as a decorator."""
+    function.is_traceable = True
+    return function
 
 
 class InplaceFunction(Function):

@@ -6,6 +6,8 @@ standalone       a rule on large arrays in eager mode runs as a native program o
                  imported when first called)
 captured_backward  the backward calls of a block are captured and compiled by structure (installed by the front door,
                  imported when first called)
+open_function    a custom Function that may be traced is called as a program (installed by the front door, imported when
+                 first called)
 native_product   a large product of matrices of floats in eager mode goes to the compiler's own (installed by the front
                  door, imported when first called)
 """
@@ -52,5 +54,6 @@ history_of_view = Seam("history_of_view")
 gradient_edge = Seam("gradient_edge")
 register_tensor_hook = Seam("register_tensor_hook")
 captured_backward = Seam("captured_backward")
+open_function = Seam("open_function")
 native_product = Seam("native_product")
 standalone = Seam("standalone")

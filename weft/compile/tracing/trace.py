@@ -145,9 +145,24 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
     if not outputs:
         return None
     fixed = len(outcome.results)
-    record, gradients = record_backward(outcome.capture, outputs, outcome.leaves, carriers)
+    (record, gradients), seen = guards.observe(
+        lambda: record_backward(outcome.capture, outputs, outcome.leaves, carriers), kinds=kinds(outcome.leaves)
+    )
+    if seen.writes:
+        _refuse_writes(seen)
     outcome.results.extend(gradients)
     if outcome.capture.env.has_unbacked:
         fixed += bind_sizes(outcome, fixed, record)
     positions = [next(i for i, carrier in enumerate(carriers) if carrier is out) for out in outputs]
     return record, fixed, positions
+
+
+def _refuse_writes(seen: guards.Observation) -> None:
+    """Hooks and custom Functions in a backward that callers may run later, often or never must leave nothing behind.
+    Raises SideEffectError."""
+    to_the_end(seen.rollback)
+    write = seen.writes[0]
+    raise guards.SideEffectError(
+        write.where, f"writes {write.target.text} in a backward that is recorded now and run later",
+        "Write it in the function itself, or compile the whole step, the function that calls backward.",
+    )

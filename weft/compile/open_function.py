@@ -1,0 +1,33 @@
+"""Custom Functions that may be traced (`is_traceable`): a call is a program of its own, whose backward captured
+backwards copy in, operator by operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.autograd.function import Function
+from weft.compile.driver import CompiledFunction
+from weft.support.errors import CaptureError
+
+_PLAIN = object()  # of a Function that cannot be captured
+
+
+def open_function(function: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a Function by its program; as it is written, now and later, if it cannot be captured."""
+    found: Any = function.__dict__.get("_opened")
+    if found is None:
+        found = CompiledFunction(_call_of(function), function.__name__)
+        setattr(function, "_opened", found)  # noqa: B010  it lives as long as the Function
+    if found is not _PLAIN:
+        try:
+            return found(*args, **kwargs)
+        except CaptureError:
+            setattr(function, "_opened", _PLAIN)  # noqa: B010
+    return function._apply(*args, **kwargs)
+
+
+def _call_of(function: type[Function]) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function._apply(*args, **kwargs)
+
+    return call
