@@ -1,7 +1,7 @@
 """Random functions over numbers: machine code does what the interpreter does, bit by bit, errors with their lines
 included. (That the interpreter does what Python does is tested beside this, and machine code too, on fewer programs.)
 
-WEFT_LOOPS=1000 tests so many more.
+TEST_LOOPS=1000 tests so many more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import weft.jit
 from tests.jit_programs.random_loops import program
 from weft.jit.hot import compiled_after
 
-COUNT = int(os.environ.get("WEFT_LOOPS", "60"))
+COUNT = int(os.environ.get("TEST_LOOPS", "60"))
 
 
 def outcome(function: Any, args: tuple[Any, ...]) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -9,9 +11,11 @@ import weft
 import weft.jit
 import weft.nn.functional as F
 from tests.jit_programs.random_programs import program
-from tests.jit_programs.test_programs import outcome, same
+from tests.jit_programs.test_programs import INTERPRETED, close, outcome, same
+from weft.jit.hot import compiled_after
 
 CHUNK = 25
+PLANNED = int(os.environ.get("TEST_PLANNED", "12"))
 
 
 @pytest.mark.parametrize("chunk", range(8))
@@ -27,4 +31,20 @@ def test_random_programs(chunk: int) -> None:
         for _ in range(3):
             x = weft.from_numpy(rng.uniform(-2, 2, 3).astype(np.float32))
             args = [x, float(np.round(rng.uniform(-3, 3), 2)), int(rng.integers(-3, 9))]
-            assert same(outcome(space["f"], args), outcome(unit.f, args)), f"seed {seed}, {args}\n{text}"
+            with compiled_after(0, INTERPRETED):
+                assert same(outcome(space["f"], args), outcome(unit.f, args)), f"seed {seed}, {args}\n{text}"
+
+
+def test_random_programs_by_their_plans() -> None:
+    start = int(np.random.default_rng(99).integers(1 << 30))
+    for seed in range(start, start + PLANNED):
+        text = program(seed)
+        space = {"weft": weft, "F": F}
+        exec(text, space)
+        unit = weft.jit.CompilationUnit(text)
+        rng = np.random.default_rng(seed)
+        with compiled_after(0, 0):
+            for _ in range(2):
+                x = weft.from_numpy(rng.uniform(-2, 2, 3).astype(np.float32))
+                args = [x, float(np.round(rng.uniform(-3, 3), 2)), int(rng.integers(-3, 9))]
+                assert close(outcome(space["f"], args), outcome(unit.f, args)), f"seed {seed}, {args}\n{text}"

@@ -1,6 +1,6 @@
 """Random programs in weft.compile: what the interpreter gives, the native program gives too, gradients included.
 
-Those whose lists hang on values are refused. WEFT_RECORDED=200 tests so many more.
+Those whose lists hang on values are refused. TEST_RECORDED=200 tests so many more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.jit_programs.random_programs import program
 from tests.jit_programs.test_programs import same
 from weft.jit.recording.values import NotRecorded
 
-COUNT = int(os.environ.get("WEFT_RECORDED", "8"))
+COUNT = int(os.environ.get("TEST_RECORDED", "8"))
 
 
 def outcome(function: Any, args: list[Any]) -> tuple[Any, Any]:

@@ -98,3 +98,21 @@ LOOP = define(
     vjp=NOT_DIFFERENTIABLE,
     public=(),
 )
+
+
+def _group(name: str, doc: str) -> Op:
+    return define(
+        f"prim::{name}() -> Object[]",
+        doc,
+        type=_types_are_given,
+        kernel=_needs_blocks,
+        vjp=NOT_DIFFERENTIABLE,
+        public=(),
+    )
+
+
+GROUPS = (
+    _group("DifferentiableGraph", "A region that is differentiated, and compiled, as a whole: its only block."),
+    _group("CompiledGroup", "A region that is compiled as a whole: its only block."),
+    _group("FusionGroup", "Operators element by element that become one kernel: its only block."),
+)

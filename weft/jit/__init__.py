@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.jit.differentiation import differentiate
 from weft.jit.errors import CompileError, Error
+from weft.jit.executor.plans import last_executed_plan
 from weft.jit.from_text import create_function_from_graph, parse_ir
 from weft.jit.functions import CompilationUnit, ScriptFunction
 from weft.jit.graph import Graph
@@ -41,6 +42,7 @@ __all__ = [
     "differentiate",
     "export",
     "ignore",
+    "last_executed_plan",
     "load",
     "optimized_execution",
     "parse_ir",

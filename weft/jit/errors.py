@@ -36,8 +36,29 @@ def _error_class(kind: type[Exception]) -> type[Error]:
         return Error
 
 
+class Inlined(Location):
+    """A line of a function whose body stands in place of a call."""
+
+    calls: tuple[Location, ...] = ()  # from the innermost
+
+    @classmethod
+    def at(cls, where: Location, call: Location) -> Inlined:
+        """The line `where`, called from the line `call`."""
+        made = cls(*where)
+        made.calls = (*getattr(where, "calls", ()), call)
+        return made
+
+
 def located(error: Exception, where: Location | None) -> Exception:
-    """The error with one more line of the program in its text: the call, or the operation, at `where`."""
+    """The error with one more line of the program in its text: the call, or the operation, at `where`, and the calls
+    that it was reached by.
+    """
+    for place in (where, *getattr(where, "calls", ())):
+        error = _located(error, place)
+    return error
+
+
+def _located(error: Exception, where: Location | None) -> Exception:
     if where is None:
         return error
     line = f"\n  at {where.file}, line {where.line}" + (f", column {where.column}" if where.column else "")

@@ -9,9 +9,9 @@ from typing import Any
 
 from weft.jit.code import code_of_graph
 from weft.jit.errors import Error
+from weft.jit.executor.plans import run_program
 from weft.jit.frontend.compile import Linker, compile_definition, compile_python, names_in
 from weft.jit.graph import Graph
-from weft.jit.interpreter import code_of
 from weft.jit.program import Program
 from weft.jit.source import text_source
 from weft.jit.tracing import recording
@@ -79,7 +79,7 @@ def run(program: Program, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> A
     del args
     before = modes.grad
     try:
-        return code_of(program)(bound)
+        return run_program(program, bound)
     except BaseException:
         modes.grad = before  # what was raised has left `with no_grad()`
         raise

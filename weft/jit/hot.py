@@ -15,10 +15,13 @@ STEPS = 48  # that the interpreter makes before a loop is compiled, which costs 
 
 
 class Execution:
-    """How programs run. optimized: as machine code where they can; steps: how many the interpreter makes of a loop."""
+    """How programs run. optimized: as machine code where they can; steps: how many the interpreter makes of a loop;
+    calls: how often it runs a group of operators.
+    """
 
     optimized = True
     steps = STEPS
+    calls = 1
 
 
 @contextmanager
@@ -33,14 +36,16 @@ def optimized_execution(should_optimize: bool) -> Iterator[None]:
 
 
 @contextmanager
-def compiled_after(steps: int) -> Iterator[None]:
-    """Within, loops are compiled when they have made so many steps, over all their runs."""
-    before = Execution.steps
-    Execution.steps = steps
+def compiled_after(steps: int, calls: int = 1) -> Iterator[None]:
+    """Within, loops are compiled when they have made so many steps, over all their runs, and groups of operators when
+    they have run so often.
+    """
+    before = Execution.steps, Execution.calls
+    Execution.steps, Execution.calls = steps, calls
     try:
         yield
     finally:
-        Execution.steps = before
+        Execution.steps, Execution.calls = before
 
 
 class HotLoop:

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand
+from weft.jit.errors import Inlined
 from weft.jit.program import Program
 from weft.ops.op import OPS
 from weft.support.errors import ArgumentError
+from weft.support.locations import Location
 from weft.types.tensor_type import ClassType
 
 Values = dict[Value, Operand]
@@ -23,7 +25,9 @@ def clone(graph: Graph) -> Graph:
 def inlined(program: Program) -> tuple[Graph, Program]:
     """The graph without calls of other programs, and the program that it belongs to, which has what they refer to."""
     assert program.graph is not None
-    whole = dataclasses.replace(program, functions={}, captured={}, python={}, code=None)
+    whole = dataclasses.replace(
+        program, functions={}, captured={}, python={}, code=None, recording_code=None, plans={}, last_plan=None
+    )
     inliner = _Inliner(whole)
     whole.graph = Graph(program.graph.name, _block(program.graph.block, {}, inliner.of(program)), program.graph.env)
     return whole.graph, whole
@@ -93,14 +97,26 @@ def _block(block: Block, values: Values, copier: _Copier | None) -> Block:
     return Block(params, tuple(nodes), tuple(map_operand(r, values) for r in block.results))
 
 
+def _note_call(nodes: Sequence[Node], where: Location) -> None:
+    """Let the lines of nodes lead on to the line of the call that they come from."""
+    for node in nodes:
+        if node.where is not None:
+            node.where = Inlined.at(node.where, where)
+        for block in node.blocks:
+            _note_call(block.nodes, where)
+
+
 def _copy(node: Node, nodes: list[Node], values: Values, copier: _Copier | None) -> None:
     called = None if copier is None else copier.body_of(node)
     if called is not None and copier is not None:
         program, args = called
         assert program.graph is not None
         inner: Values = dict(zip(program.graph.params, (map_operand(a, values) for a in args), strict=True))
+        first = len(nodes)
         for n in program.graph.nodes:
             _copy(n, nodes, inner, copier.inliner.of(program))
+        if node.where is not None:
+            _note_call(nodes[first:], node.where)
         values[node.output] = map_operand(program.graph.results[0], inner)
         return
     given = node.args if copier is None else copier.args(node)

@@ -18,6 +18,7 @@ from weft.compile.restart import Restart
 from weft.ir.graph import Block, Node, Operand, Value
 from weft.ir.interpreter import last_uses
 from weft.ir.kinds import has_many_results
+from weft.ir.structure import GROUPS
 from weft.jit.errors import Error, located
 from weft.jit.hot import HotLoop
 from weft.jit.operators import function_of
@@ -207,6 +208,19 @@ def _if(code: Code, node: Node) -> Step:
     return choose
 
 
+def _group(code: Code, node: Node) -> Step:
+    """The body of a group, step by step."""
+    body = code._block(node.blocks[0])
+    outputs = [code._place(v) for v in node.outputs]
+
+    def run(registers: Registers) -> None:
+        body.run(registers)
+        for out, value in zip(outputs, body.results(registers), strict=True):
+            registers[out] = value
+
+    return run
+
+
 def _loop(code: Code, node: Node) -> Step:
     read = _reader([code._read(a) for a in node.args[:3]])
     body = code._block(node.blocks[0])
@@ -376,6 +390,7 @@ def _set_grad_mode(code: Code, node: Node) -> Step:
 _SPECIAL: dict[Op, Callable[[Code, Node], Step]] = {
     OPS["prim::If"]: _if,
     OPS["prim::Loop"]: _loop,
+    **dict.fromkeys(GROUPS, _group),
     OPS["prim::CallFunction"]: _call_function,
     OPS["prim::PythonOp"]: _call_python,
     OPS["prim::CallBuiltin"]: _call_builtin,

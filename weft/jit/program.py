@@ -45,6 +45,9 @@ class Program:
     text: str = ""  # the source, for people
     code: Any = None  # what runs it, made when it is first run
     recording_code: Any = None  # the same, where it is captured
+    plans: dict[Any, Any] = field(default_factory=dict)  # by the kinds of arguments (executor/plans.py)
+    last_plan: Any = None
+    has_plans: bool | None = None
 
     def schema(self) -> str:
         """`f(Tensor x, int n=3) -> Tensor`."""

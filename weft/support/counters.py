@@ -20,11 +20,13 @@ class Counters:
     eager_programs  native programs made for eager mode on large arrays;
                     neither their compilation nor their runs count elsewhere
     eager_calls     runs of these
+    jit_plans       plans made for scripted programs, one for each kind of arguments
+    fusion_fallbacks  runs of a group whose sizes fit none of its native programs: they are interpreted
     """
 
     NAMES = (
         "captures", "guard_misses", "llvm_compiles", "kernels", "native_calls", "foreign_segments", "allocations",
-        "vmap_loops", "eager_programs", "eager_calls",
+        "vmap_loops", "eager_programs", "eager_calls", "jit_plans", "fusion_fallbacks",
     )
     __slots__ = NAMES
 
@@ -38,6 +40,8 @@ class Counters:
     vmap_loops: int
     eager_programs: int
     eager_calls: int
+    jit_plans: int
+    fusion_fallbacks: int
 
     def __init__(self) -> None:
         self.reset()

@@ -87,9 +87,9 @@ def test_a_scripted_module_computes_what_the_module_does() -> None:
         for flag in (True, False):
             x = weft.randn(4, 3)
             (a, *rest), (b, *others) = net(x, flag), scripted(x, flag)
-            assert weft.equal(a, b) and rest == others
+            assert weft.allclose(a, b, atol=1e-4) and rest == others
     assert (scripted.count, scripted.history) == (net.count, net.history) and weft.equal(scripted.shift, net.shift)
-    assert weft.equal(scripted.features(x), net.first(x))
+    assert weft.allclose(scripted.features(x), net.first(x), atol=1e-6)
     scripted.graph.lint()
     scripted.inlined_graph.lint()
     assert not scripted.inlined_graph.findAllNodes("prim::CallMethod")
@@ -194,7 +194,7 @@ def test_modules_of_weft(make, sizes, within) -> None:
         weft.manual_seed(5)
         found = scripted(x)
         for a, b in zip(*((r if isinstance(r, tuple) else (r,)) for r in (expected, found)), strict=True):
-            assert not isinstance(a, Tensor) or weft.equal(a, b)
+            assert not isinstance(a, Tensor) or weft.allclose(a, b, atol=1e-5)
 
 
 REFUSED = {

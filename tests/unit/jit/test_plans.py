@@ -1,0 +1,217 @@
+"""Plans of scripted programs: one for each kind of arguments, which serves every size; groups that are native programs;
+and what is interpreted after all.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import weft
+import weft.jit
+from weft.jit.hot import compiled_after
+
+
+def chain(x, y, z, s):
+    for _ in (0, 1, 2, 3):
+        x = (x * y + z).tanh() - s
+        x = weft.relu(x) + x * 0.1
+        x = (x - y) / 2.0
+    return x
+
+
+def arguments(rng, n: int, m: int, grad: bool = False):
+    shapes = ((n, m), (m,), (n, 1), ())
+    return [weft.tensor(rng.standard_normal(shape), requires_grad=grad and not i) for i, shape in enumerate(shapes)]
+
+
+def test_one_plan_and_one_program_serve_every_size(rng) -> None:
+    f = weft.jit.script(chain)
+    weft.counters.reset()
+    for n in range(2, 40):
+        args = arguments(rng, n, n + 1)
+        np.testing.assert_allclose(f(*args).numpy(), chain(*args).numpy(), rtol=1e-12, atol=1e-12)
+    assert (weft.counters.jit_plans, weft.counters.captures, weft.counters.fusion_fallbacks) == (1, 1, 0)
+    before = weft.counters.kernels
+    f(*arguments(rng, 7, 3))
+    assert weft.counters.kernels == before + 1
+
+
+def test_a_plan_for_each_kind_of_arguments(rng) -> None:
+    @weft.jit.script
+    def f(x, y: weft.Tensor | None):
+        return x * 2 if y is None else x * y
+
+    x, y = weft.ones(3), weft.ones(3)
+    weft.counters.reset()
+    wanting = weft.ones(3, requires_grad=True)
+    for args in ((x, None), (x, y), (weft.ones(2, 2), None), (x.to(weft.float64), None), (wanting, None)):
+        for _ in range(2):
+            f(*args)
+    assert weft.counters.jit_plans == 5
+    with weft.no_grad():
+        f(wanting, None)
+    assert weft.counters.jit_plans == 6
+    assert f(wanting, None).requires_grad
+    f(weft.ones(9), None)
+    assert weft.counters.jit_plans == 6
+
+
+def test_groups_stand_in_the_plans_graph() -> None:
+    @weft.jit.script
+    def f(x, y):
+        a = x.tanh() * y
+        print("half")
+        b = a.sigmoid() + x
+        return b.matmul(y)
+
+    x = weft.ones(2, 2, requires_grad=True)
+    f(x, x)
+    plan = weft.jit.last_executed_plan(f)
+    assert [n.kind() for n in plan.graph.nodes()] in (
+        ["prim::Print", "prim::DifferentiableGraph"], ["prim::DifferentiableGraph", "prim::Print"]
+    )
+    assert len(plan.autodiff_subgraphs) == 1
+    assert len(plan.fusion_groups) == 1
+    assert [n.kind() for n in plan.fusion_groups[0].nodes()] == [
+        "aten::tanh", "aten::mul", "aten::sigmoid", "aten::add"
+    ]
+    assert "aten::matmul" in str(plan.autodiff_subgraphs[0])
+    plan.graph.lint()
+    with weft.no_grad():
+        f(x, x)
+    assert weft.jit.last_executed_plan(f).autodiff_subgraphs == []
+
+
+def test_nothing_moves_over_a_write() -> None:
+    @weft.jit.script
+    def f(y):
+        x = y[0] * 2
+        y[0].add_(1)
+        return x + y[0] * 3, y[1] + x
+
+    def plain(y):
+        x = y[0] * 2
+        y[0].add_(1)
+        return x + y[0] * 3, y[1] + x
+
+    with compiled_after(0, 0):
+        for _ in range(3):
+            a, b = weft.arange(4.0).view(2, 2), weft.arange(4.0).view(2, 2)
+            for p, q in zip((*f(a), a), (*plain(b), b), strict=True):
+                assert weft.equal(p, q)
+
+
+def test_sizes_that_do_not_fit_are_interpreted_and_counted(rng) -> None:
+    @weft.jit.script
+    def f(x, y, z):
+        a = (x * y).tanh() + x
+        b = (x + z).sigmoid() * z
+        return a * 2, b - 1
+
+    def call(p, q, r):
+        args = [weft.tensor(rng.standard_normal(s)) for s in (p, q, r)]
+        for a, b in zip(f(*args), f.__wrapped__(*args), strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12, atol=1e-12)
+
+    for n in (3, 4, 5):
+        call((n, 2), (n, 2), (n, 2))
+    weft.counters.reset()
+    call((4, 1), (4, 3), (1, 5))
+    assert weft.counters.fusion_fallbacks == 1
+    call((6, 2), (6, 2), (6, 2))
+    assert weft.counters.fusion_fallbacks == 1
+
+
+@pytest.mark.parametrize("change", ["transposed", "sliced", "expanded", "empty", "one"])
+def test_a_program_is_used_again_with_other_layouts(change, rng) -> None:
+    f = weft.jit.script(chain)
+
+    def made(n, m):
+        if change == "transposed":
+            return weft.tensor(rng.standard_normal((m, n))).t()
+        if change == "sliced":
+            return weft.tensor(rng.standard_normal((2 * n, m)))[::2]
+        if change == "expanded":
+            return weft.tensor(rng.standard_normal((1, m))).expand(n, m)
+        return weft.tensor(rng.standard_normal((0 if change == "empty" else 1, m)))
+
+    for n in (3, 4):
+        f(*arguments(rng, n, 5))
+    for n in (3, 6, 4):
+        x = made(n, 5)
+        args = [x, *arguments(rng, x.shape[0], 5)[1:]]
+        np.testing.assert_allclose(f(*args).numpy(), chain(*args).numpy(), rtol=1e-12, atol=1e-12)
+
+
+def test_gradients_of_both_orders_and_versions(rng) -> None:
+    f = weft.jit.script(chain)
+    for n in (2, 3, 5):
+        args = arguments(rng, n, 4, grad=True)
+        found = []
+        for g in (f, chain):
+            (first,) = weft.autograd.grad((g(*args) ** 2).sum(), [args[0]], create_graph=True)
+            found.append((first, weft.autograd.grad((first**2).sum(), [args[0]])[0]))
+        for a, b in zip(*found, strict=True):
+            np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-9, atol=1e-9)
+    out = f(*args)
+    with weft.no_grad():
+        args[1].mul_(2)
+    with pytest.raises(RuntimeError, match="version"):
+        out.sum().backward()
+
+
+def test_results_that_are_arguments_stay_what_they_are(rng) -> None:
+    @weft.jit.script
+    def f(x, y):
+        z = (x * y + x).tanh().exp().sin() * y
+        return x, z, z, y[0], x
+
+    with compiled_after(0, 0):
+        for _ in range(3):
+            x, y = (weft.tensor(rng.standard_normal((2, 3))) for _ in range(2))
+            a, b, c, d, e = f(x, y)
+            assert a is x
+            assert e is x
+            assert b is c
+            d.zero_()
+            assert y[0].abs().sum().item() == 0
+
+
+def test_a_value_is_let_go_after_its_last_use() -> None:
+    seen = []
+
+    @weft.jit.ignore
+    def watch(x):
+        gc.collect()
+        seen.append([r() is None for r in refs])
+        refs.append(weakref.ref(x))
+        return x * 1
+
+    refs: list[weakref.ref] = []
+
+    @weft.jit.script
+    def f(x):
+        a = watch(x + 1)
+        b = watch(a + 1)
+        return watch(b + 1)
+
+    f(weft.ones(2))
+    assert seen == [[], [True], [True, True]]
+
+
+def test_errors_of_a_native_group_are_the_interpreters() -> None:
+    @weft.jit.script
+    def f(x, n: int):
+        total = x * 0
+        for i in range(n):
+            total = total + x[i].exp() * x
+        return total
+
+    for _ in range(3):
+        f(weft.ones(4), 3)
+    with pytest.raises(IndexError, match=r"test_plans.py, line \d+"):
+        f(weft.ones(4), 6)

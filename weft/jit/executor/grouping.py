@@ -1,0 +1,280 @@
+"""Groups: runs of operators on tensors that become one program. A graph with groups has nodes whose block is the body,
+printed in place; it does what the graph does without them.
+
+A node joins a group that it reads from: it moves up to where the group stands, or the group moves down to it. Nothing
+moves over what it reads from, over a write to memory, or, if it may be seen itself (it raises, draws, writes), over
+anything else that may be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from weft.catalogue.language.entries import NATIVE
+from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand
+from weft.ir.structure import GROUPS, IF, LOOP
+from weft.jit.native.kinds import is_native
+from weft.ops.op import OPS, Op
+from weft.types.tensor_type import ListType, TensorType, TupleType, Type
+
+DIFFERENTIABLE, COMPILED, FUSED = GROUPS
+_SOFT = frozenset(
+    OPS[name] for name in (
+        "prim::TupleConstruct", "prim::TupleIndex", "prim::TupleUnpack", "prim::ListConstruct", "prim::ListUnpack",
+        "prim::Uninitialized", "aten::size.int", "prim::tensor_getitem", "prim::unchecked_cast",
+    )
+)
+_SET = OPS["prim::tensor_setitem"]
+_SHOWS = frozenset((OPS["prim::Print"], OPS["prim::RaiseException"]))  # seen, but what is in memory stays
+OPEN = 12  # groups that a node may still join
+
+
+@dataclass(eq=False)
+class _Group:
+    """A group as it grows. outside: the nodes behind its place that are not in it. made: what its nodes give."""
+
+    nodes: list[Node] = field(default_factory=list)
+    outside: list[Node] = field(default_factory=list)
+    made: set[Value] = field(default_factory=set)
+
+    def add(self, node: Node) -> None:
+        """One more node, the last."""
+        self.nodes.append(node)
+        self.made.update(node.outputs)
+
+
+# ---- what a node does
+def writes(node: Node) -> bool:
+    """Whether it changes memory or objects, or does what nobody knows."""
+    if node.blocks:
+        return any(writes(n) for b in node.blocks for n in b.nodes)
+    op = node.op
+    if op in _SHOWS:
+        return False
+    return op.writes is not None or op.effect == "python" or (op.effect == "io" and not op.observes)
+
+
+def is_seen(node: Node) -> bool:
+    """Whether its place among others that are seen matters."""
+    if node.blocks:
+        return any(is_seen(n) for b in node.blocks for n in b.nodes)
+    return writes(node) or node.op in _SHOWS or (node.op.observes or node.op.effect) not in ("pure", "io")
+
+
+def is_tensor_work(node: Node) -> bool:
+    """Whether it computes a tensor without touching memory that others see."""
+    return (
+        not node.op.host and node.op not in _SOFT and node.op.effect in ("pure", "random", "raises")
+        and node.op.writes is None and bool(node.outputs) and all(isinstance(v.type, TensorType) or _is_list(v.type)
+                                                                  for v in node.outputs)
+    )
+
+
+def _is_list(kind: Type) -> bool:
+    return isinstance(kind, ListType) and isinstance(kind.element, TensorType)
+
+
+def _is_known(kind: Type) -> bool:
+    """Whether values of the type may go in and out of a group."""
+    if isinstance(kind, TupleType):
+        return all(map(_is_known, kind.elements))
+    return isinstance(kind, TensorType) or _is_list(kind) or is_native(kind)
+
+
+def may_be_grouped(node: Node) -> bool:
+    """Whether a node can be part of a native program: operators on tensors, numbers, branches and loops over them."""
+    if not all(_is_known(v.type) for v in (*node.outputs, *node.inputs())):
+        return False
+    if node.blocks:
+        return (node.op in (IF, LOOP)) and all(may_be_grouped(n) for b in node.blocks for n in b.nodes)
+    return is_tensor_work(node) or node.op in _SOFT or node.op in NATIVE or _writes_tensor(node)
+
+
+def _writes_tensor(node: Node) -> bool:
+    """A write to a row within a loop: out[i] = ..."""
+    return node.op is _SET
+
+
+def is_pointwise(node: Node) -> bool:
+    """Whether it fuses: an operator element by element."""
+    return not node.blocks and is_tensor_work(node) and node.op.scalar is not None
+
+
+def work(nodes: Sequence[Node]) -> int:
+    """How many operators on tensors there are."""
+    return sum(
+        work([n for b in node.blocks for n in b.nodes]) if node.blocks else is_tensor_work(node) for node in nodes
+    )
+
+
+def has_loop(nodes: Sequence[Node]) -> bool:
+    """Whether there is a loop over tensors."""
+    return any((n.op is LOOP and work([n])) or has_loop([m for b in n.blocks for m in b.nodes]) for n in nodes)
+
+
+# ---- groups of a graph
+Fits = Callable[[Node], bool]
+
+
+def grouped(graph: Graph, op: Op, fits: Fits = may_be_grouped, least: int = 2) -> Graph:
+    """The graph with groups of nodes that fit; those of less work than `least` are left as they are."""
+    return Graph(graph.name, _grouped(graph.block, op, fits, least, {}), graph.env, graph.writes)
+
+
+def _grouped(block: Block, op: Op, fits: Fits, least: int, values: dict[Value, Operand]) -> Block:
+    order: list[_Group | Node] = []
+    open_groups: list[_Group] = []
+    position = {n: i for i, n in enumerate(block.nodes)}
+    for node in block.nodes:
+        group = _home(node, open_groups, order, position) if fits(node) else None
+        if group is None and fits(node):
+            group = _Group()
+            open_groups = [*open_groups, group][-OPEN:]
+            order.append(group)
+        if group is None:
+            order.append(node)
+        else:
+            group.add(node)
+        for other in open_groups:
+            if other is not group:
+                other.outside.append(node)
+    return _built(block, order, op, fits, least, values)
+
+
+def _home(
+    node: Node, groups: list[_Group], order: list[_Group | Node], position: dict[Node, int]
+) -> _Group | None:
+    """The group that a node joins. Those that it reads from become one where they can."""
+    needs = node.needs()
+    sources = [g for g in groups if any(v in g.made for v in needs)]
+    if len(sources) > 1:
+        joined = _joined(sources, order, position) or _joined_above(node, sources, order, position)
+        if joined is not None:
+            groups[:] = [*(g for g in groups if g not in sources), joined]
+            return joined
+    for group in reversed(sources):
+        if _can_rise(node, needs, group):
+            return group
+        if _can_sink(group.nodes, group.made, group.outside):
+            _put_last(group, [group], order)
+            return group
+    return None
+
+
+def _joined(
+    sources: Sequence[_Group], order: list[_Group | Node], position: dict[Node, int]
+) -> _Group | None:
+    """Several groups as one, at the end; None if one of them cannot move there."""
+    mine = {n for g in sources for n in g.nodes}
+    made = {v for g in sources for v in g.made}
+    if not all(_can_sink(g.nodes, made, [n for n in g.outside if n not in mine]) for g in sources):
+        return None
+    found = _Group(sorted(mine, key=position.__getitem__), [], made)
+    _put_last(found, sources, order)
+    return found
+
+
+def _joined_above(
+    node: Node, sources: Sequence[_Group], order: list[_Group | Node], position: dict[Node, int]
+) -> _Group | None:
+    """Several groups as one, at the place of the first; None if one of the others, or the node, cannot move there."""
+    first, *others = sorted(sources, key=order.index)
+    rising = [*(n for g in others for n in g.nodes), node]
+    outside = [n for n in first.outside if n not in rising]
+    later = {v for n in outside for v in n.outputs}
+    if any(v in later for n in rising for v in n.needs()) or any(map(writes, outside)):
+        return None
+    if any(map(is_seen, rising)) and any(map(is_seen, outside)):
+        return None
+    nodes = sorted({n for g in sources for n in g.nodes}, key=position.__getitem__)
+    found = _Group(nodes, outside, {v for g in sources for v in g.made})
+    order[order.index(first)] = found
+    order[:] = [item for item in order if item not in others]
+    return found
+
+
+def _put_last(group: _Group, places: Sequence[_Group], order: list[_Group | Node]) -> None:
+    order[:] = [item for item in order if item not in places]
+    order.append(group)
+    group.outside.clear()
+
+
+def _can_rise(node: Node, needs: Sequence[Value], group: _Group) -> bool:
+    later = {v for n in group.outside for v in n.outputs}
+    if any(v in later for v in needs) or any(map(writes, group.outside)):
+        return False
+    return not (is_seen(node) and any(map(is_seen, group.outside)))
+
+
+def _can_sink(nodes: Sequence[Node], made: set[Value], outside: Sequence[Node]) -> bool:
+    if any(v in made for n in outside for v in n.needs()) or any(map(writes, outside)):
+        return False
+    return not (any(map(is_seen, nodes)) and any(map(is_seen, outside)))
+
+
+def _built(
+    block: Block, order: Sequence[_Group | Node], op: Op, fits: Fits, least: int, values: dict[Value, Operand]
+) -> Block:
+    """The block with a node for each group; inner blocks of what is in no group are grouped by themselves."""
+    groups = {id(g): g for g in order if isinstance(g, _Group) and work(g.nodes) >= least}
+    sequence = [n for item in order for n in ([item] if id(item) in groups or isinstance(item, Node) else item.nodes)]
+    read: set[Value] = set()
+    for item in sequence:
+        read.update(v for n in (item.nodes if isinstance(item, _Group) else [item]) for v in n.needs()
+                    if not isinstance(item, _Group) or v not in item.made)
+    read.update(Block((), (), block.results).free_values())
+    params = tuple([Value(p.type, p.name) for p in block.params])
+    values.update(zip(block.params, params, strict=True))
+    nodes: list[Node] = []
+    for item in sequence:
+        if isinstance(item, _Group):
+            _add_group(item, read, op, values, nodes)
+        else:
+            nodes.append(_copied(item, values, lambda b: _grouped(b, op, fits, least, values)))
+    return Block(params, tuple(nodes), tuple([map_operand(r, values) for r in block.results]))
+
+
+def _add_group(group: _Group, read: set[Value], op: Op, values: dict[Value, Operand], nodes: list[Node]) -> None:
+    inside = dict(values)
+    body = [_copied(n, inside, lambda b: plain_copy(b, inside)) for n in group.nodes]
+    results = [v for n in group.nodes for v in n.outputs if v in read]
+    made = Node(
+        op, (), tuple([v.type for v in results]), (Block((), tuple(body), tuple([inside[v] for v in results])),),
+        group.nodes[0].where,
+    )
+    for old, new in zip(results, made.outputs, strict=True):
+        new.name = old.name
+        values[old] = new
+    nodes.append(made)
+
+
+def plain_copy(block: Block, values: dict[Value, Operand]) -> Block:
+    """A copy of a block; `values` gains what became of those inside."""
+    params = tuple([Value(p.type, p.name) for p in block.params])
+    values.update(zip(block.params, params, strict=True))
+    nodes = tuple([_copied(n, values, lambda b: plain_copy(b, values)) for n in block.nodes])
+    return Block(params, nodes, tuple([map_operand(r, values) for r in block.results]))
+
+
+def _copied(node: Node, values: dict[Value, Operand], inner: Callable[[Block], Block]) -> Node:
+    args = tuple([map_operand(a, values) for a in node.args])
+    made = Node(node.op, args, tuple([v.type for v in node.outputs]), tuple(map(inner, node.blocks)), node.where)
+    for old, new in zip(node.outputs, made.outputs, strict=True):
+        new.name = old.name
+        values[old] = new
+    return made
+
+
+def fused_within(graph: Graph) -> Graph:
+    """The graph with groups of what fuses, in groups and outside of them."""
+    return grouped(graph, FUSED, is_pointwise)
+
+
+def body_of(node: Node, name: str) -> tuple[Graph, tuple[Value, ...]]:
+    """The body of a group as a graph of its own, and the values that it takes."""
+    outer = node.blocks[0].free_values()
+    params = {v: Value(v.type, v.name) for v in outer}
+    values: dict[Value, Operand] = dict(params)
+    body = plain_copy(node.blocks[0], values)
+    return Graph(name, Block(tuple(params.values()), body.nodes, body.results)), outer

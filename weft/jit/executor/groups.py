@@ -1,0 +1,96 @@
+"""A group as a native program, captured by running its body under weft.compile; the interpreter runs what no program
+serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.compile.driver import CompiledFunction
+from weft.compile.program.miss import Miss
+from weft.ir.graph import Node, Value
+from weft.jit.executor.grouping import body_of, has_loop, work
+from weft.jit.hot import Execution
+from weft.jit.program import Parameter, Program
+from weft.support import pytree
+from weft.support.counters import counters
+from weft.tensor.modes import modes
+from weft.types.tensor_type import NONE, TupleType, tuple_of
+
+LEAST_WORK = 6  # operators on tensors that are worth a program of their own
+MOST_PROGRAMS = 8
+_MOST_FAILURES = 2
+
+
+class NativeGroup:
+    """The native programs of one group, each for a pattern of sizes and layouts.
+
+    A call whose sizes do not fit a program (by broadcasting, say) is interpreted, and counted in
+    `counters.fusion_fallbacks`; if such calls come again, they get a program too.
+    """
+
+    def __init__(self, node: Node, name: str, code_of: Any) -> None:
+        graph, self.inputs = body_of(node, name)
+        self.nodes = node.blocks[0].nodes
+        self.is_worthwhile = work(self.nodes) >= LEAST_WORK or has_loop(self.nodes)
+        self.program = Program(
+            name, tuple([Parameter(f"a{i}", v.type) for i, v in enumerate(self.inputs)]), _returns(graph.results), graph
+        )
+        self._code_of = code_of
+        self.compiled = CompiledFunction(self._body, name)
+        self.calls = self.failures = self.fallbacks = 0
+        self._many = len(node.outputs) != 1
+
+    def _body(self, *args: Any) -> Any:
+        return self._code_of(self.program)(args)
+
+    def run(self, args: Sequence[Any]) -> tuple[Any, ...] | None:
+        """The group's results, natively; None where the interpreter is to run it."""
+        self.calls += 1
+        if (
+            not self.is_worthwhile or self.failures >= _MOST_FAILURES or self.calls <= Execution.calls
+            or not Execution.optimized or modes.capture is not None or modes.special is not None
+        ):
+            return None
+        leaves, spec = pytree.flatten((tuple(args), {}))
+        if any(v is None for v in leaves):
+            return None
+        found = self._fitting(leaves, spec, args)
+        if found is None:
+            return None
+        return tuple(found) if self._many else (found,)
+
+    def _fitting(self, leaves: list[Any], spec: pytree.TreeSpec, args: Sequence[Any]) -> Any:
+        for entry in self.compiled.entries:
+            call = entry.match(leaves, spec)
+            if type(call) is not Miss:
+                return entry.run(leaves, call)
+        if self.compiled.entries:
+            counters.fusion_fallbacks += 1
+            self.fallbacks += 1
+            if self.fallbacks % 2 or len(self.compiled.entries) >= MOST_PROGRAMS:
+                return None
+        for i, leaf in enumerate(leaves):
+            if type(leaf) in (int, float):
+                self.compiled.lifted.setdefault(("leaf", i), None)
+        try:
+            entry = self.compiled.capture(tuple(args), {}, leaves, spec)
+        except Exception:  # whatever it is: the interpreter finds it too, or it is no fault of the program
+            self.failures += 1
+            return None
+        call = entry.match(leaves, spec)
+        if type(call) is Miss:
+            self.failures += 1
+            return None
+        self.compiled.entries.insert(0, entry)
+        return entry.run(leaves, call)
+
+
+def _returns(results: Sequence[Any]) -> Any:
+    kinds = [r.type for r in results if isinstance(r, Value)]
+    if not kinds:
+        return NONE
+    found = tuple_of(*kinds)
+    assert isinstance(found, TupleType)
+    return kinds[0] if len(kinds) == 1 else found
