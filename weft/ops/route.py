@@ -42,11 +42,18 @@ def default_route(route: Route) -> Iterator[None]:
 
 
 def route_of(op: Op, args: tuple[Any, ...]) -> Route | None:
-    """The route of the first argument that has one: tensors first, then tensor lists, then numbers."""
+    """The route of the first argument that has one: tensors first, then what may be a number in a tensor's place, then
+    tensor lists, then numbers."""
+    number: Route | None = None
     for i in op.tensor_positions:
-        found: Route | None = getattr(type(args[i]), "__weft_route__", None)
+        kind = type(args[i])
+        found: Route | None = getattr(kind, "__weft_route__", None)
         if found is not None:
-            return found
+            if not hasattr(kind, "__weft_number__"):
+                return found
+            number = number or found
+    if number is not None:
+        return number
     for i in op.tensor_list_positions:
         for value in args[i] or ():
             of_item: Route | None = getattr(type(value), "__weft_route__", None)

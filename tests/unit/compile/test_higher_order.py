@@ -140,3 +140,9 @@ def test_batches_of_gradients(rng: Rng) -> None:
     found = weft.vmap(lambda g: weft.autograd.grad(out, a, g, retain_graph=True)[0])(eye)
     expected = [weft.autograd.grad((a.exp() * a).sum(0), a, g)[0].numpy() for g in eye]
     np.testing.assert_allclose(found.numpy(), np.stack(expected))
+
+
+def test_a_part_of_a_tensors_memory_is_read(rng: Rng) -> None:
+    """State that does not want a gradient, seen through a view with gaps."""
+    table = weft.from_numpy(rng.standard_normal((4, 6)))[:, 1::2]
+    assert gradgradcheck(weft.compile(lambda x: (x * table).sin().sum(0) * x), (leaf(rng, 4, 3),))

@@ -149,6 +149,24 @@ def test_t_ca_9_every_order_of_an_eager_program_is_compiled(rng: Rng) -> None:
         assert calls_of_python() == []
 
 
+def test_numbers_in_formulas_are_inputs_at_every_order(rng: Rng) -> None:
+    """Whichever side of an operator they stand on."""
+    a, b, c = (weft.from_numpy(rng.uniform(0.5, 2, 3)).requires_grad_() for _ in range(3))
+    ca.reset()
+    for i in range(3):
+        value = float(rng.uniform(0.5, 2))
+
+        def orders(value: float = value) -> Any:
+            out = weft.addcdiv(a, b, c, value=value).sin() + a**value
+            first = weft.autograd.grad(out.sum(), (a, b, c), create_graph=True)
+            return *first, *weft.autograd.grad(sum((g * g).sum() for g in first), (a, b, c))
+
+        expected, before = orders(), counters.captures
+        with ca.enable():
+            check(orders(), expected)
+        assert counters.captures - before == (2 if i == 0 else 0)
+
+
 def test_a_gradient_penalty(rng: Rng) -> None:
     """backward(create_graph=True) and a penalty's backward into parameters, eager model and compiled model."""
     model = weft.nn.Sequential(weft.nn.Linear(3, 8), weft.nn.Tanh(), weft.nn.Linear(8, 1)).double()

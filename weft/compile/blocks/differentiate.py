@@ -15,6 +15,7 @@ from weft.compile.blocks.branches import choose
 from weft.compile.blocks.loops import Outcome, repeat
 from weft.compile.blocks.recorded import record, tensor_of, zeros_at
 from weft.compile.capture.capture import Capture
+from weft.compile.numbers.lifted import NumberGuard
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Block, Graph, Node, Operand, Value
 from weft.ir.structure import IF, LOOP
@@ -55,19 +56,21 @@ class Joint:
 
     tangents: positions of the results that have one, in the order of the parameters. gradients: positions of the
     parameters that get one, in the order of the results; a parameter that no result depends on gets none.
-    start: how many nodes are the forward's.
+    start: how many nodes are the forward's. guards: what formulas asked of numbers (by number_key).
     """
 
     graph: Graph
     tangents: tuple[int, ...]
     gradients: tuple[int, ...]
     start: int
+    guards: tuple[NumberGuard, ...]
 
 
-def with_gradients(graph: Graph, wrt: Sequence[int]) -> Joint:
-    """The graph with gradients for the parameters `wrt`, behind its results."""
+def with_gradients(graph: Graph, wrt: Sequence[int], numbers: Mapping[int, float]) -> Joint:
+    """The graph with gradients for the parameters `wrt`, behind its results. numbers: what the parameters that are
+    numbers of Python's are in the example."""
     graph = open_opaque(graph)
-    with _on_stand_ins(graph, wrt) as (capture, results, receivers):
+    with _on_stand_ins(graph, wrt, numbers) as (capture, results, receivers):
         builder = capture.recorder.builder
         start = len(builder.nodes)
         flowing = [i for i, r in enumerate(results) if isinstance(r, Tensor) and gradient_edge(r) is not None]
@@ -78,17 +81,27 @@ def with_gradients(graph: Graph, wrt: Sequence[int]) -> Joint:
         found = _walk_back(results, seeds, receivers)
         there = [(i, g) for i, g in zip(wrt, found, strict=True) if g is not None]
         made = builder.graph(capture.tensors.operand((*results, *(g for _, g in there))))
-    return Joint(made, tuple(flowing), tuple([i for i, _ in there]), start)
+        guards = tuple(capture.python_state.number_guards)
+    return Joint(made, tuple(flowing), tuple([i for i, _ in there]), start, guards)
+
+
+def number_key(place: int) -> str:
+    """The name of a parameter that is a number, among the symbols that guards on numbers ask for."""
+    return f"number{place}"
 
 
 @contextmanager
-def _on_stand_ins(graph: Graph, wrt: Sequence[int]) -> Iterator[tuple[Capture, tuple[Any, ...], list[Edge]]]:
+def _on_stand_ins(
+    graph: Graph, wrt: Sequence[int], numbers: Mapping[int, float] | None = None
+) -> Iterator[tuple[Capture, tuple[Any, ...], list[Edge]]]:
     """Run a graph with symbolic tensors under a capture: its results, and where the gradients of `wrt` flow."""
     capture = Capture(graph.name, graph.env)
     builder = capture.recorder.builder
     builder.track_locations = False
     with capture.active(), enable_grad():
         env: Env = {p: tensor_of(capture, builder.param(p.type, p.name)) for p in graph.params}
+        for i, number in (numbers or {}).items():
+            env[graph.params[i]] = capture.python_state.stand_in(builder.params[i], number_key(i), number)
         for i in wrt:
             env[graph.params[i]].requires_grad_()
         _run(capture, graph.nodes, env)

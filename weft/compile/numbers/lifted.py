@@ -195,6 +195,11 @@ class LiftedNumbers:
             self._divisors.add(operand)
             self.ask_number(lambda values: compute(values) != 0, operand.name or "a divisor", compute)
 
+    def stand_in(self, value: Value, key: str, example: float) -> SymFloat:
+        """A number that stands for a value of the graph, which every call knows by this key."""
+        self._examples[key] = example
+        return SymFloat(value, self.capture, lambda values: float(values[key]))
+
     def note_float(self, frame: FrameType) -> None:
         """A symbol is made a plain float on this frame, perhaps by a function of math's. Raises Restart if the frame's
         code is to be captured with those that take symbols."""

@@ -34,6 +34,8 @@ def input_of(source: Any, leaves: Sequence[Any], symbols: Mapping[str, Any]) -> 
         is_whole = tensor._data.shape == slot.array.shape and tensor._data.flags.c_contiguous
         if not slot.is_flat and not slot.written and is_whole:
             return tensor
+        if not slot.written and not tensor.requires_grad and slot.leaf is None:
+            return Tensor(slot.array)
     raise StateError(
         "create_graph=True through the backward of a compiled forward that writes what it reads, or reads a part of a "
         "tensor's memory: compile the whole step, "

@@ -21,8 +21,9 @@ from weft.compile.capture.wrappers import UnwrapBackward, desugar, resugar
 from weft.compile.program.arguments import leaf_of
 from weft.compile.program.executable import Compiled, Interpreted
 from weft.compile.program.higher_order import input_of, version_of
+from weft.compile.program.kept import save
 from weft.compile.program.program_io import ArgumentSource, StateSource
-from weft.compile.program.tensor_program import Gradients, Inlined, ProgramBackward, chosen, save
+from weft.compile.program.tensor_program import Gradients, Inlined, ProgramBackward, chosen
 from weft.ir.graph import Graph
 from weft.passes.partition import Halves, partition
 from weft.runtime.storage import root_of

@@ -17,10 +17,11 @@ import numpy as np
 
 from weft.autograd.node import InputMetadata, Node
 from weft.autograd.record import gradient_edge
-from weft.autograd.saved import FREED, SavedTensor, are_at_run_time, default_hooks
-from weft.compile.blocks.differentiate import Joint, with_gradients
+from weft.autograd.saved import FREED, SavedTensor
+from weft.compile.blocks.differentiate import Joint, number_key, with_gradients
 from weft.compile.program.executable import Compiled, Interpreted, make_executable
 from weft.compile.program.inlining import Body, body_of
+from weft.compile.program.kept import array_of, has_bytes, is_hooked, owned, packed_of, save
 from weft.compile.program.on_tensors import run_on_tensors
 from weft.compile.program.shape_check import shape_check
 from weft.ir.graph import Block, Graph, Operand, Value, values_in
@@ -29,11 +30,10 @@ from weft.passes.partition import Halves, partition
 from weft.passes.recompute import recompute
 from weft.support.errors import StateError, VersionError
 from weft.support.knobs import knobs
-from weft.tensor.dense import is_dense
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.types.tensor_type import TensorType
+from weft.types.tensor_type import FLOAT, TensorType
 
 Symbols = Mapping[str, Any]
 ndarray = np.ndarray
@@ -183,7 +183,7 @@ class ProgramBackward(Node):
         reached = self.reached(grads)
         wanted = tuple([i for i in range(len(self.edges)) if i in reached and needs[i]])
         body = self.gradients.body(modes.grad, wanted) if wanted else None
-        if body is None or modes.special is not None or any(_is_hooked(s) for s in self.saved or ()):
+        if body is None or modes.special is not None or any(is_hooked(s) for s in self.saved or ()):
             return None
         self.begin(grads)
         return Inlined(
@@ -198,7 +198,7 @@ class ProgramBackward(Node):
         assert self.saved is not None
         arrays, count = self.arrays(), len(self.saved)
         return [
-            (Tensor(arrays[at]) if isinstance(arrays[at], ndarray) else float(arrays[at]), _packed(self.saved[at]))
+            (Tensor(arrays[at]) if isinstance(arrays[at], ndarray) else float(arrays[at]), packed_of(self.saved[at]))
             for at in body.reads if at < count
         ]
 
@@ -273,18 +273,19 @@ class TensorProgram:
         wrt = tuple([i for i in self.differentiable if inputs[i].requires_grad]) if modes.grad else ()
         known = self.found.setdefault(wrt, [])
         for program in known:
-            if program.check(*[symbols[name] for name in program.names]):
+            if program.check(*[symbols[name] for name in program.names]) and program.fits(inputs, symbols):
                 return program(inputs, symbols)
-        known.insert(0, self._make(wrt, symbols))
+        known.insert(0, self._make(wrt, inputs, symbols))
         return known[0](inputs, symbols)
 
     def stages(self) -> dict[str, Any]:
         """The latest program at each stage of the compiler."""
         return next(reversed(self.found.values()))[0].stages()
 
-    def _make(self, wrt: tuple[int, ...], symbols: Symbols) -> _Plain:
+    def _make(self, wrt: tuple[int, ...], inputs: list[Any], symbols: Symbols) -> _Plain:
         graph = Graph(self.graph.name, self.graph.block, self.graph.env.at(symbols))
-        joint = with_gradients(graph, wrt) if wrt and not graph.env.has_unbacked else None
+        numbers = {i: float(inputs[i]) for i, p in enumerate(graph.params) if p.type is FLOAT}
+        joint = with_gradients(graph, wrt, numbers) if wrt and not graph.env.has_unbacked else None
         if graph.env.has_unbacked:
             return _Interpreted(graph, *shape_check(graph.env))
         if joint is None:
@@ -304,6 +305,10 @@ class _Plain:
     graph: Graph
     check: Callable[..., bool]
     names: tuple[str, ...]
+
+    def fits(self, inputs: list[Any], symbols: Symbols) -> bool:
+        """Whether it serves the numbers among the inputs."""
+        return True
 
     def __call__(self, inputs: list[Any], symbols: Symbols) -> list[Any]:
         raise NotImplementedError
@@ -342,6 +347,13 @@ class _Recorded(_Native):
     joint: Joint
     gradients: Gradients
 
+    def fits(self, inputs: list[Any], symbols: Symbols) -> bool:
+        """Whether it serves the numbers among the inputs."""
+        if not self.joint.guards:
+            return True
+        values = {**symbols, **{number_key(i): x for i, x in enumerate(inputs) if type(x) is float}}
+        return all([guard.holds(values) for guard in self.joint.guards])
+
     def __call__(self, inputs: list[Any], symbols: Symbols) -> list[Any]:
         arrays = [array_of(x) for x in inputs]
         made = self._run(inputs, arrays, symbols)
@@ -362,25 +374,6 @@ class _Recorded(_Native):
         return [places.get(v) for v in self.gradients.halves.saved]
 
 
-def save(array: Any, shown: Any, is_output: bool = False) -> Any:
-    """A value that a program saves: its array, and for one that others have too (`shown`) what tells whether it was
-    written since. Where hooks on saved tensors are in force they get it."""
-    if not isinstance(array, ndarray):
-        return array
-    if default_hooks.stack and are_at_run_time(default_hooks.stack[-1]):
-        kept = Tensor(array)
-        kept.storage()  # what was packed is not kept besides
-        return SavedTensor(kept), None
-    return (SavedTensor(shown, is_output), array) if isinstance(shown, Tensor) else array
-
-
-def _is_hooked(saved: Any) -> bool:
-    return type(saved) is tuple and saved[1] is None
-
-
-def _packed(saved: Any) -> SavedTensor | None:
-    return saved[0] if type(saved) is tuple else None
-
 
 def _has_gradient(kind: Any) -> bool:
     return isinstance(kind, TensorType) and kind.dtype is not None and kind.dtype.is_differentiable
@@ -388,27 +381,3 @@ def _has_gradient(kind: Any) -> bool:
 
 def _tensor(result: Operand) -> Any:
     return Tensor(result) if isinstance(result, ndarray) else result
-
-
-def has_bytes(value: Any) -> bool:
-    """Whether a program can take a value: a number, or a tensor with bytes."""
-    return not isinstance(value, Tensor) or is_dense(value)
-
-
-def array_of(value: Any) -> Any:
-    """A tensor's bytes in row-major order; numbers as they are."""
-    if not isinstance(value, Tensor):
-        return value
-    return np.asarray(value._data, order="C")  # (ascontiguousarray makes a vector of a number)
-
-
-def owned(results: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    """Results that are memory of an input or of an earlier result are copied: their readers may keep them."""
-    taken = {id(x) for x in inputs}
-    out = []
-    for r in results:
-        if isinstance(r, ndarray):
-            r = r.copy() if id(r) in taken else r
-            taken.add(id(r))
-        out.append(r)
-    return out
