@@ -12,6 +12,7 @@ from weft.compiled_autograd.captured import CapturedGraph
 from weft.compiled_autograd.program import Program
 from weft.ir.graph import Graph
 from weft.support.errors import ArgumentError, StateError
+from weft.support.knobs import knobs
 
 
 def interpret(graph: CapturedGraph | Graph) -> Program:
@@ -34,14 +35,16 @@ def enable(compiler: Callable[..., Any] | None = None) -> Iterator[None]:
 
     compiler: takes the captured graph and returns a callable of its inputs. Default: native code; `weft.compile`
     is the same, `interpret` runs node by node. Blocks nest, and what was in force before is in force again after each,
-    exceptions included. Raises ArgumentError for what cannot be called.
+    exceptions included. With WEFT_DEBUG=backwards, or `weft.knobs(debug="backwards")` when the block begins, captures
+    are printed with their reasons. Raises ArgumentError for what cannot be called.
     """
     if compiler is not None and not callable(compiler):
         raise ArgumentError(
             f"enable(compiler): expected a callable that takes a captured graph, got {type(compiler).__name__}"
         )
     chosen: Compiler = native if compiler is None else compiler
-    with run_by(lambda walk: run(walk, chosen)):
+    is_verbose = "backwards" in knobs.debug
+    with run_by(lambda walk: run(walk, chosen, is_verbose)):
         yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ from weft.autograd.engine import Walk
 from weft.compiled_autograd.captured import CapturedGraph
 from weft.compiled_autograd.graph import build
 from weft.compiled_autograd.program import Before, Diverged, Program
+from weft.compiled_autograd.reasons import reason
 from weft.compiled_autograd.recall import Recall, Recollections
 from weft.compiled_autograd.schedule import Scheduler, schedule
 from weft.compiled_autograd.steps import Key, Pattern, Schedule
@@ -76,8 +78,9 @@ class Cache:
         found = self._found.get(key)
         return None if found is None else found.key
 
-    def lookup(self, plan: Schedule) -> Captured:
-        """The captured graph of a schedule: the one that was built from the same steps, or a new one."""
+    def lookup(self, plan: Schedule, is_verbose: bool = False) -> Captured:
+        """The captured graph of a schedule: the one that was built from the same steps, or a new one, printed with
+        its reason if asked."""
         key = plan.key
         with self._lock:
             self.calls += 1
@@ -86,11 +89,12 @@ class Cache:
                 self._found.move_to_end(key)
             else:
                 counters.captures += 1
-                self.misses.append(_reason(plan, self._found))
+                why = reason(plan, self._found)
+                self.misses.append(why)
                 graph, steps = build(_trapped(plan) if trap.is_set else plan)
-                found = self._found[key] = Captured(
-                    key, CapturedGraph(graph, tuple([n.name() for n in plan.origins]), steps)
-                )
+                found = self._found[key] = Captured(key, CapturedGraph(graph, plan.calls(), steps))
+                if is_verbose:
+                    print(f"compiled autograd: {why}\n{found.graph.explain()}", file=sys.stderr)
                 while len(self._found) > LIMIT:
                     self._found.popitem(last=False)
             self.last = found.graph
@@ -138,7 +142,7 @@ def _trapped(plan: Schedule) -> Schedule:
     return stripped
 
 
-def run(walk: Walk, compiler: Compiler) -> tuple[Any, ...]:
+def run(walk: Walk, compiler: Compiler, is_verbose: bool = False) -> tuple[Any, ...]:
     """One backward call: by the captured graph of its structure. While a capture records, the engine walks itself."""
     if modes.capture is not None:
         return walk.run()
@@ -149,7 +153,7 @@ def run(walk: Walk, compiler: Compiler) -> tuple[Any, ...]:
     resumed: Diverged | None = None
     call = _Call(plan, walk.keep)
     while True:
-        captured = cache.lookup(plan)
+        captured = cache.lookup(plan, is_verbose)
         try:
             if anomaly.enabled:
                 outputs = Watched(captured.graph, plan.origins)(call.take(plan), call.before, resumed)
@@ -226,24 +230,3 @@ class _Call:
                 plan.remember(node, self.released)
             node.release()
             self.released += 1
-
-
-def _reason(plan: Schedule, found: OrderedDict[Key, Captured]) -> str:
-    """Why a backward call has no captured graph yet: where its steps part from those of the graph
-    that they follow longest."""
-    best, at = None, -1
-    for key in found:
-        steps = key.structure[0]
-        same = next(
-            (i for i, (a, b) in enumerate(zip(steps, plan.steps, strict=False)) if a != b),
-            min(len(steps), len(plan.steps)),
-        )
-        if same > at:
-            best, at = key, same
-    origins = plan.origins
-    where = origins[min(max(at, 0), len(origins) - 1)] if origins else None
-    line = f", {where.forward_line}" if where is not None and where.forward_line else ""
-    name = "the end" if where is None else where.name()
-    if best is None:
-        return f"the first backward of {len(plan.steps)} steps, from {name}{line}"
-    return f"step {at} differs from every captured backward: {name}{line}"

@@ -15,12 +15,18 @@ from weft.types.tensor_type import TENSOR
 
 class CapturedGraph:
     """A backward call as a graph of opaque calls. `graph` is the program in weft's notation, without a size,
-    dtype or number of any call."""
+    dtype or number of any call.
 
-    def __init__(self, graph: Graph, origins: Sequence[str] = (), steps: Sequence[int] | None = None) -> None:
-        """steps: for each node the number of the step of the walk that it belongs to; None: one node for each."""
+    origins: the nodes of the walk in the order in which they ran, "MulBackward0 (NodeCall 2)".
+    calls: beside `graph.nodes`, of which of them each call is; empty where the graph did not come from a walk.
+    """
+
+    def __init__(self, graph: Graph, calls: Sequence[str] = (), steps: Sequence[int] | None = None) -> None:
+        """calls: for each step of the walk whose it is.
+        steps: for each node the number of the step of the walk that it belongs to; None: one node for each."""
         self.graph, self.steps = graph, steps
-        self.origins = tuple([f"{name} (NodeCall {i})" for i, name in enumerate(_runs(origins))])
+        self.origins = tuple(dict.fromkeys(calls))
+        self.calls = tuple(calls) if steps is None or not calls else tuple([calls[step] for step in steps])
 
     @property
     def tensor_inputs(self) -> tuple[Value, ...]:
@@ -34,6 +40,15 @@ class CapturedGraph:
         floats `f*`, and hooks, nodes and leaves `o*`."""
         names = name_values(self.graph)
         return tuple([names[p] for p in self.graph.params])
+
+    def explain(self) -> str:
+        """Each call of the graph with the node that it is of, and the line of the node's forward."""
+        rows = [
+            (node.op.name, self.calls[i] if self.calls else "", str(node.where or ""))
+            for i, node in enumerate(self.graph.nodes)
+        ]
+        widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
+        return "\n".join(f"{a:{widths[0]}}  {b:{widths[1]}}  {c}".rstrip() for a, b, c in rows)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the graph as text; `weft.ir.load(path)` reads it back. Raises OSError."""
@@ -50,8 +65,3 @@ class CapturedGraph:
 
     def __repr__(self) -> str:
         return f"<captured backward of {len(self.graph.nodes)} calls>"
-
-
-def _runs(origins: Sequence[str]) -> list[str]:
-    """The names of nodes in the order in which they run, each once for its steps in a row."""
-    return [name for i, name in enumerate(origins) if not i or origins[i - 1] != name]

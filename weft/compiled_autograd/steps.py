@@ -77,6 +77,15 @@ class Schedule:
         """Beside `steps`: whose they are."""
         return [self.live[place] for place in self.owners]
 
+    def node_calls(self) -> list[int]:
+        """The places in `live` of the nodes that have steps, in the order in which they run."""
+        return list(dict.fromkeys(self.owners))
+
+    def calls(self) -> list[str]:
+        """Beside `steps`: whose they are, as "MulBackward0 (NodeCall 2)"."""
+        numbers = {place: i for i, place in enumerate(self.node_calls())}
+        return [f"{self.live[place].name()} (NodeCall {numbers[place]})" for place in self.owners]
+
     @cached_property
     def key(self) -> Key:
         """The structure, once all steps are written."""
