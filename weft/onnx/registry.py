@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -24,32 +24,44 @@ class Operator:
     run: Callable[..., Any]
     attributes: Mapping[str, str]  # the rule's keyword of each
     given: frozenset[str]  # of _GIVEN, what the rule asks for
-    hosts: tuple[bool, ...]  # which inputs it takes as they are, numbers that are known included
-    spreads_hosts: bool
+    annotations: tuple[str, ...]  # of the inputs
+    rest: str  # the annotation of any further inputs, empty where there are none
     most: int | None  # inputs; None where there is no limit
     on_host: Callable[..., Any] | None = None  # the same on NumPy arrays, where all inputs are known
+    counts_elements: bool = False  # whether the sizes of the result hang on the values of tensors
 
     def takes_as_is(self, position: int) -> bool:
         """Whether an input may come as numbers that are known."""
-        return self.hosts[position] if position < len(self.hosts) else self.spreads_hosts
+        return self._annotation(position) in ("Host", "Either")
+
+    def reads(self, position: int) -> bool:
+        """Whether an input is read as numbers, which say sizes or places."""
+        return self._annotation(position) == "Host"
+
+    def _annotation(self, position: int) -> str:
+        return self.annotations[position] if position < len(self.annotations) else self.rest
 
 
 IMPORTS: dict[tuple[str, str], Operator] = {}  # by domain and name
 EXPORTS: dict[str, Callable[..., Any]] = {}  # by weft's name, with the overload
 
 
-def operator(name: str, domain: str = STANDARD, on_host: Callable[..., Any] | None = None) -> Callable[[Rule], Rule]:
+def operator(
+    name: str, domain: str = STANDARD, on_host: Callable[..., Any] | None = None, counts_elements: bool = False
+) -> Callable[[Rule], Rule]:
     """Register how an operator is run.
 
     The rule's positional parameters are the inputs (None where one is absent), its keyword-only ones the attributes,
     with their defaults (`axes_` where an older version has as an attribute what is an input `axes` now). `opset`,
     `outputs` (how many results are asked for) and `scope` (the values around a node with subgraphs) are given where
-    it names them. A parameter annotated `Host` is handed over as it is.
-    on_host: the same function on NumPy arrays of numbers that are known, sizes among them.
+    it names them. A parameter annotated `Host` is handed over as it is, numbers that are known included, and read
+    as numbers; one annotated `Either` is handed over as it is.
+    on_host: the same function on NumPy arrays of numbers that are known, sizes among them. counts_elements: the
+    sizes of the result hang on the values of tensors.
     """
 
     def register(rule: Rule) -> Rule:
-        IMPORTS[domain, name] = _described(name, rule, on_host)
+        IMPORTS[domain, name] = replace(_described(name, rule, on_host), counts_elements=counts_elements)
         return rule
 
     return register
@@ -62,7 +74,7 @@ def _described(name: str, rule: Callable[..., Any], on_host: Callable[..., Any] 
     spread = [p for p in parameters if p.kind is p.VAR_POSITIONAL]
     return Operator(
         name, rule, {k.rstrip("_"): k for k in keywords - set(_GIVEN)}, frozenset(keywords & set(_GIVEN)),
-        tuple(p.annotation == "Host" for p in inputs), bool(spread) and spread[0].annotation == "Host",
+        tuple(str(p.annotation) for p in inputs), str(spread[0].annotation) if spread else "",
         None if spread else len(inputs), on_host,
     )  # fmt: skip
 

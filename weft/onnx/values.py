@@ -45,7 +45,8 @@ class Known:
         return weft.stack(parts).reshape(self.array.shape)
 
 
-Host = Any  # the annotation of a parameter that a rule takes as it is: Known or a tensor
+Host = Any  # the annotation of an input that a rule takes as it is, Known or a tensor, and reads as numbers
+Either = Any  # and of one that it takes as it is, and hands on
 
 
 def constant(array: Any) -> Known:

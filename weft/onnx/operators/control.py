@@ -12,7 +12,7 @@ import weft
 from weft.compile.capture.backend import active_capture
 from weft.onnx.body import Body, Values
 from weft.onnx.registry import operator
-from weft.onnx.values import Host, Known, as_tensor, number
+from weft.onnx.values import Either, Host, Known, as_tensor, number
 from weft.support.errors import ParseError
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -25,7 +25,7 @@ def _call(body: Body, scope: Values, given: list[Any]) -> list[Any]:
 
 
 @operator("If")
-def if_(condition: Host, *, then_branch: Body, else_branch: Body, scope: Values) -> Any:
+def if_(condition: Either, *, then_branch: Body, else_branch: Body, scope: Values) -> Any:
     if isinstance(condition, Known) and condition.array.dtype != object:
         return tuple(_call(then_branch if condition.array.reshape(-1)[0] else else_branch, scope, []))
     chosen = as_tensor(condition)
@@ -39,7 +39,7 @@ def if_(condition: Host, *, then_branch: Body, else_branch: Body, scope: Values)
 
 
 @operator("Loop")
-def loop(most: Host, condition: Host, *carried: Host, body: Body, scope: Values) -> Any:
+def loop(most: Host, condition: Either, *carried: Either, body: Body, scope: Values) -> Any:
     """The carried values at the end, then what each step gave besides, stacked."""
     limit = None if most is None else number(most, "the trip count of Loop") if _is_read(most) else most
     count = len(carried)

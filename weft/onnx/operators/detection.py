@@ -14,7 +14,7 @@ from weft.tensor.tensor import Tensor
 Array = np.ndarray[Any, Any]
 
 
-@operator("NonMaxSuppression")
+@operator("NonMaxSuppression", counts_elements=True)
 def non_max_suppression(
     boxes: Tensor, scores: Tensor, most: Host = None, overlap: Host = None, least: Host = None, *,
     center_point_box: int = 0,

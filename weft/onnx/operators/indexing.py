@@ -36,10 +36,9 @@ def write_index_select(g: Any, x: Any, dim: Any, index: Any) -> Any:
     return g.op("Gather", x, index, axis=g.axis(dim, x))
 
 
-@symbolic("aten::embedding", "nn::embedding")
+@symbolic("aten::embedding")
 def write_embedding(g: Any, *arguments: Any) -> Any:
-    weight, places = arguments[:2] if g.node.op.schema.namespace == "aten" else arguments[1::-1]
-    return g.op("Gather", weight, places, axis=0)
+    return g.op("Gather", arguments[0], arguments[1], axis=0)
 
 
 @operator("GatherElements")
@@ -133,14 +132,14 @@ def tensor_scatter(
     return weft.scatter(past, axis, weft.broadcast_to(places, update.shape), update)
 
 
-@operator("Compress")
+@operator("Compress", counts_elements=True)
 def compress(x: Tensor, condition: Tensor, *, axis: int | None = None) -> Tensor:
     if axis is None:
         x, axis = x.reshape(-1), 0
     return weft.index_select(x, axis, weft.nonzero(condition).reshape(-1))
 
 
-@operator("NonZero")
+@operator("NonZero", counts_elements=True)
 def nonzero(x: Tensor) -> Tensor:
     return weft.nonzero(x).t()
 
@@ -183,7 +182,7 @@ def write_sort(g: Any, x: Any, *arguments: Any) -> Any:
     return found[1] if g.node.op.schema.base == "argsort" else found
 
 
-@operator("Unique")
+@operator("Unique", counts_elements=True)
 def unique(x: Tensor, *, axis: int | None = None, sorted: int = 1, outputs: int) -> Any:
     rows = x.reshape(-1) if axis is None else x
     along = 0 if axis is None else axis

@@ -33,18 +33,19 @@ def batch_norm(
     return found, mean * momentum + now * (1 - momentum), var * momentum + spread * (1 - momentum)
 
 
-@symbolic("nn::batch_norm", "aten::batch_norm_eval")
-def write_batch_norm(
-    g: Any, x: Any, mean: Any, var: Any, weight: Any = None, bias: Any = None, *arguments: Any
-) -> Any:
-    if g.node.op.schema.namespace == "nn":
-        training, _, eps = arguments
-        g.require(not g.known(training), "batch_norm in training; call model.eval() first")
-    else:
-        eps = arguments[-1]
+@symbolic("aten::batch_norm_eval")
+def write_batch_norm(g: Any, x: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: Any) -> Any:
     weight = g.filled(g.op("Shape", mean), 1, g.dtype(x)) if weight is None else weight
     bias = g.filled(g.op("Shape", mean), 0, g.dtype(x)) if bias is None else bias
     return g.op("BatchNormalization", x, weight, bias, mean, var, epsilon=float(g.known(eps)))
+
+
+@symbolic("nn::batch_norm")
+def write_nn_batch_norm(
+    g: Any, x: Any, mean: Any, var: Any, weight: Any, bias: Any, training: Any, momentum: Any, eps: Any
+) -> Any:
+    g.require(not g.known(training), "batch_norm in training; call model.eval() first")
+    return write_batch_norm(g, x, weight, bias, mean, var, eps)
 
 
 def _normalized(x: Tensor, axes: list[int], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:

@@ -10,7 +10,7 @@ import numpy as np
 import weft
 from weft.onnx.dtypes import dtype_of, element_of
 from weft.onnx.registry import operator, pair, symbolic
-from weft.onnx.values import Host, Known, dtype_of_value
+from weft.onnx.values import Either, Known, dtype_of_value
 from weft.support.errors import Unsupported
 from weft.tensor.tensor import Tensor
 from weft.types.dtype import DType
@@ -286,7 +286,7 @@ def _host_cast(x: Any, *, to: int, **others: Any) -> Known:
 
 
 @operator("Cast")
-def cast(x: Host, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
+def cast(x: Either, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
     dtype = dtype_of(to)
     if isinstance(x, Known):
         kept = x.folds and (x.array.dtype != object or dtype in (weft.int32, weft.int64))
@@ -330,7 +330,7 @@ for _name, _dtype in (
 
 
 @operator("Identity")
-def identity(x: Host) -> Any:
+def identity(x: Either) -> Any:
     return x
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import weft
 from weft.onnx.registry import operator
-from weft.onnx.values import Host, Known, as_tensor, number, numbers
+from weft.onnx.values import Either, Host, Known, as_tensor, number, numbers
 from weft.support.errors import Unsupported
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -70,17 +70,17 @@ def concat_from_sequence(sequence: Any, *, axis: int, new_axis: int = 0) -> Tens
 
 
 @operator("Optional")
-def optional(value: Host = None, *, type: Any = None) -> Any:
+def optional(value: Either = None, *, type: Any = None) -> Any:
     return (as_tensor(value),)
 
 
 @operator("OptionalHasElement")
-def optional_has_element(value: Host = None) -> Known:
+def optional_has_element(value: Either = None) -> Known:
     return _truth(value is not None)
 
 
 @operator("OptionalGetElement")
-def optional_get_element(value: Host) -> Any:
+def optional_get_element(value: Either) -> Any:
     if value is None:
         raise Unsupported("onnx: OptionalGetElement of an optional that is empty")
     return (value,)

@@ -10,24 +10,24 @@ import numpy as np
 import weft
 from weft.nn import functional as F
 from weft.onnx.registry import operator, symbolic
-from weft.onnx.values import Host, Known, number, numbers, sizes
+from weft.onnx.values import Either, Host, Known, number, numbers, sizes
 from weft.support.errors import ParseError, Unsupported
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 
 
-def dims_of(x: Host) -> tuple[Any, ...]:
+def dims_of(x: Either) -> tuple[Any, ...]:
     """Sizes; symbols while a program is captured."""
     return tuple(x.array.shape) if isinstance(x, Known) else tuple(x.shape)
 
 
 @operator("Shape")
-def shape(data: Host, *, start: int = 0, end: int | None = None) -> Known:
+def shape(data: Either, *, start: int = 0, end: int | None = None) -> Known:
     return sizes(dims_of(data)[slice(start, end)])
 
 
 @operator("Size")
-def size(data: Host) -> Known:
+def size(data: Either) -> Known:
     found = np.empty((), object)
     found[()] = math.prod(dims_of(data))
     return Known(found if type(found[()]) is not int else np.array(found[()], np.int64), dt.int64)
@@ -342,11 +342,16 @@ def write_split(g: Any, x: Any, *arguments: Any) -> Any:
     """By what the example's parts are: a list of tensors is known by their number."""
     base = g.node.op.schema.base
     dim = arguments[-1]
-    at, parts = g.axis(dim, x), g.parts_of_result()
+    at = g.axis(dim, x)
+    parts = g.parts_of_result(at)
     if base == "unbind":
         return [g.op("Gather", x, g.numbers(i, weft.int64), axis=at) for i in range(len(parts))]
     if len(parts) == 1:
         return [x]
+    if g.extent(x, at) is None and isinstance(arguments[0], int):  # the last part is what is left of a dynamic size
+        g.require(base == "split", f"{base} of a dynamic size")
+        rest = g.size(x, at) - arguments[0] * (len(parts) - 1)
+        return list(g.op("Split", x, g.shape([*parts[:-1], rest]), axis=at, outputs=len(parts)))
     return list(g.op("Split", x, g.ints(parts), axis=at, outputs=len(parts)))
 
 

@@ -1,0 +1,309 @@
+"""prim::If and prim::Loop as If and Loop of ONNX, whose branches and bodies are graphs that see what is around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import weft
+from weft.ir.graph import Block, Node
+from weft.onnx.dependency import helper
+from weft.onnx.dtypes import element_of
+from weft.onnx.outputs import Number, Output
+from weft.onnx.writer import KINDS, Scope
+from weft.support.errors import Unsupported, WeftError
+
+ENDLESS = 2**63 - 1
+MOST_UNROLLED = 1000
+
+
+class Raised(WeftError):
+    """The part of the program that is being written raises an exception."""
+
+
+class _NotAsNode(WeftError):
+    """A body that cannot become a graph of ONNX: it changes lists, or what it carries changes its kind."""
+
+
+class _Written:
+    """A block that has been written: its results, its nodes, and what it wrote of the values around it."""
+
+    def __init__(self, results: list[Any], scope: Scope, writes: dict[Output, Output]) -> None:
+        self.results, self.scope, self.writes = results, scope, writes
+
+
+def _containers(value: Any, found: dict[int, tuple[Any, Any]]) -> None:
+    if isinstance(value, (list, dict)) and id(value) not in found:
+        found[id(value)] = (value, value.copy())
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    for part in parts:
+        _containers(part, found)
+
+
+@contextmanager
+def _apart(exporter: Any) -> Iterator[Scope]:
+    """Write nodes into a graph of their own."""
+    scope = Scope()
+    exporter.writer.scopes.append(scope)
+    try:
+        yield scope
+    finally:
+        exporter.writer.scopes.pop()
+
+
+def _nested(exporter: Any, block: Block, args: Sequence[Any]) -> _Written:
+    """Write a block, and put everything around it back as it was."""
+    before = {o: (o.name, o.example, o.static, o.known) for o in list(exporter.writer.live)}
+    held: dict[int, tuple[Any, Any]] = {}
+    for value in list(exporter.values.values()):
+        _containers(value, held)
+    try:
+        with _apart(exporter) as scope:
+            results = exporter.block(block, args)
+        changed = any(_differ(now, then) for now, then in held.values())
+        writes = {
+            o: Output(exporter.writer, o.name, o.example, o.static) for o, then in before.items() if o.name != then[0]
+        }
+    finally:
+        for output, (name, example, static, known) in before.items():
+            output.name, output.example, output.static, output.known = name, example, static, known
+        for now, then in held.values():
+            now.clear()
+            now.update(then) if isinstance(now, dict) else now.extend(then)
+    if changed:
+        raise _NotAsNode("a list or dict from outside is changed in it")
+    return _Written(results, scope, writes)
+
+
+def _differ(now: Any, then: Any) -> bool:
+    if len(now) != len(then):
+        return True
+    pairs = zip(now.values(), then.values(), strict=True) if isinstance(now, dict) else zip(now, then, strict=True)
+    return any(a is not b for a, b in pairs)
+
+
+def _info(name: str, value: Output) -> Any:
+    dims = [None] * value.ndim
+    return helper.make_tensor_value_info(name, element_of(value.dtype), dims)
+
+
+def _leaving(exporter: Any, scope: Scope, value: Any, dtype: Any) -> tuple[str, Output]:
+    """A value as a result of the graph that is being written: under a name of its own."""
+    writer = exporter.writer
+    writer.scopes.append(scope)
+    try:
+        made = writer.op("Identity", writer.cast(value, dtype))
+    finally:
+        writer.scopes.pop()
+    return made.name, made
+
+
+# ---- If
+def write_if(exporter: Any, node: Node, condition: Output) -> Sequence[Any]:
+    """A choice that the model makes. A branch that raises is left out."""
+    branches: list[_Written | None] = []
+    for block in node.blocks:
+        try:
+            branches.append(_nested(exporter, block, []))
+        except Raised:
+            branches.append(None)
+        except _NotAsNode as problem:
+            raise Unsupported(f"a branch that hangs on a tensor: {problem}") from None
+    if None in branches:
+        kept = [i for i, b in enumerate(branches) if b is not None]
+        if not kept:
+            raise Raised("both branches raise")
+        return exporter.block(node.blocks[kept[0]], [])  # type: ignore[no-any-return]
+    return _Choice(exporter, condition, branches).write()
+
+
+class _Choice:
+    """The results of both branches, side by side."""
+
+    def __init__(self, exporter: Any, condition: Output, branches: Sequence[Any]) -> None:
+        self.exporter, self.condition, self.branches = exporter, condition, branches
+        self.outputs: tuple[list[Any], list[Any]] = ([], [])
+        self.made: list[Output] = []
+
+    def write(self) -> list[Any]:
+        """One If, and what each result of the branches is behind it."""
+        first, second = self.branches
+        results = [self.merge(a, b) for a, b in zip(first.results, second.results, strict=True)]
+        written = []
+        for outer in {**first.writes, **second.writes}:
+            written.append((outer, self.merge(first.writes.get(outer, outer), second.writes.get(outer, outer))))
+        if not self.made:
+            return results
+        writer = self.exporter.writer
+        graphs = [
+            helper.make_graph(b.scope.nodes, name, [], infos)
+            for b, name, infos in zip(self.branches, ("then", "otherwise"), self.outputs, strict=True)
+        ]
+        names = [o.name for o in self.made]
+        made = helper.make_node("If", [self.condition.name], names, then_branch=graphs[0], else_branch=graphs[1])
+        writer.scopes[-1].nodes.append(made)
+        for outer, value in written:
+            self.exporter.rebind(outer, value)
+        return results
+
+    def merge(self, a: Any, b: Any) -> Any:
+        """One value for two."""
+        if isinstance(a, (tuple, list)) and type(a) is type(b) and len(a) == len(b):
+            return type(a)(self.merge(x, y) for x, y in zip(a, b, strict=True))
+        if a is b:
+            return a
+        if not isinstance(a, Output) and not isinstance(b, Output) and type(a) is type(b) and a == b:
+            return a
+        both = (a, b)
+        if not all(isinstance(v, (Output, *KINDS)) for v in both):
+            raise Unsupported(f"the branches give {_kind(a)} and {_kind(b)}, of which ONNX makes no one value")
+        dtypes = [self.exporter.writer.dtype(v) for v in both]
+        if dtypes[0] is not dtypes[1]:
+            raise Unsupported(f"the branches give tensors of {dtypes[0]} and of {dtypes[1]}")
+        return self._output(a, b, dtypes[0])
+
+    def _output(self, a: Any, b: Any, dtype: Any) -> Output:
+        writer, ends = self.exporter.writer, []
+        for branch, infos, value in zip(self.branches, self.outputs, (a, b), strict=True):
+            name, made = _leaving(self.exporter, branch.scope, value, dtype)
+            infos.append(_info(name, made))
+            ends.append(made)
+        same = ends[0].example.shape == ends[1].example.shape and all(e.static for e in ends)
+        numbers = not any(writer.is_tensor(v) for v in (a, b))
+        found = (Number if numbers else Output)(writer, writer.name("if"), ends[0].example, same)
+        self.made.append(found)
+        return found
+
+
+def _kind(value: Any) -> str:
+    return "a tensor" if isinstance(value, Output) else "None" if value is None else f"a {type(value).__name__}"
+
+
+# ---- Loop
+def write_loop(exporter: Any, node: Node, trip: Any, condition: Any, carried: list[Any]) -> Sequence[Any]:
+    """A loop of the model's. One with a known number of steps whose body cannot be a graph (it fills a list, say) is
+    unrolled."""
+    if trip == 0 or condition is False:
+        return carried
+    try:
+        return _Loop(exporter, node, trip, condition, carried).write()
+    except _NotAsNode as problem:
+        if isinstance(trip, Output) or trip > MOST_UNROLLED:
+            raise Unsupported(f"a loop whose number of steps the model finds: {problem}") from None
+    return _unrolled(exporter, node, trip, condition, carried)
+
+
+def _unrolled(exporter: Any, node: Node, trip: int, condition: Any, carried: list[Any]) -> Sequence[Any]:
+    step = 0
+    while condition is True and step < trip:
+        condition, *carried = exporter.block(node.blocks[0], [step, *carried])
+        step += 1
+    if isinstance(condition, Output) and step < trip:
+        raise Unsupported("a loop that fills a list ends by a tensor's value")
+    return carried
+
+
+class _Loop:
+    """The carried values of a loop: those of the program, and values around it that the body writes."""
+
+    def __init__(self, exporter: Any, node: Node, trip: Any, condition: Any, carried: list[Any]) -> None:
+        self.exporter, self.node, self.trip, self.condition = exporter, node, trip, condition
+        self.carried = carried
+        self.dynamic: set[int] = set()  # positions whose sizes change from step to step
+        self.fixed: set[int] = set()  # positions that every step hands on as they are
+        self.outer: list[Output] = []  # what the body writes of the values around it
+
+    def write(self) -> list[Any]:
+        """Written until nothing new is learned about what is carried."""
+        self._find_fixed()
+        for _ in range(8):
+            params = self._params()
+            written = self._body(params)
+            if self._learned(params, written):
+                continue
+            return self._finished(params, written)
+        raise Unsupported("a loop whose carried values do not settle")
+
+    def _find_fixed(self) -> None:
+        """A value that the body hands on as it is, or that is neither tensor nor number, is no carried one."""
+        block = self.node.blocks[0]
+        for i, (param, result) in enumerate(zip(block.params[1:], block.results[1:], strict=True)):
+            if param is result:
+                self.fixed.add(i)
+            elif not isinstance(self.carried[i], (Output, *KINDS)):
+                raise _NotAsNode(f"it carries {_kind(self.carried[i])}")
+
+    def _params(self) -> list[Any]:
+        writer = self.exporter.writer
+        found = []
+        for i, value in enumerate(self.carried):
+            if i in self.fixed:
+                found.append(value)
+                continue
+            start = writer.number(value) if not isinstance(value, Output) else value
+            kind = Output if writer.is_tensor(value) else Number
+            found.append(kind(writer, writer.name("carried"), start.example, i not in self.dynamic and start.static))
+        return found
+
+    def _body(self, params: list[Any]) -> _Written:
+        writer = self.exporter.writer
+        self.index = Number(writer, writer.name("step"), weft.tensor(0))
+        self.inner = {o: writer.name("written") for o in self.outer}
+        before = {o: (o.name, o.static) for o in self.outer}
+        for o, name in self.inner.items():
+            o.name, o.static = name, False
+        try:
+            return _nested(self.exporter, self.node.blocks[0], [self.index, *params])
+        finally:
+            for o, (name, static) in before.items():
+                o.name, o.static = name, static
+
+    def _learned(self, params: list[Any], written: _Written) -> bool:
+        learned = False
+        for o in written.writes:
+            if o not in self.outer and not any(o is p for p in params):
+                self.outer.append(o)
+                learned = True
+        for i, (param, result) in enumerate(zip(params, written.results[1:], strict=True)):
+            if i in self.fixed:
+                continue
+            if not isinstance(result, (Output, *KINDS)):
+                raise _NotAsNode(f"it carries {_kind(result)}")
+            made = result if isinstance(result, Output) else self.exporter.writer.number(result)
+            if made.dtype is not param.dtype:
+                raise _NotAsNode(f"it carries a tensor of {param.dtype} on as one of {made.dtype}")
+            if made.ndim != param.ndim:
+                raise _NotAsNode(f"it carries a tensor of {param.ndim} dims on as one of {made.ndim}")
+            if param.static and (not made.static or made.example.shape != param.example.shape):
+                self.dynamic.add(i)
+                learned = True
+        return learned
+
+    def _finished(self, params: list[Any], written: _Written) -> list[Any]:
+        writer = self.exporter.writer
+        moving = [i for i in range(len(params)) if i not in self.fixed]
+        start_go = writer.cast(self.condition, weft.bool)
+        go_in = writer.name("go")
+        ends = [_leaving(self.exporter, written.scope, written.results[0], weft.bool)]
+        ends += [_leaving(self.exporter, written.scope, written.results[1 + i], params[i].dtype) for i in moving]
+        ends += [
+            _leaving(self.exporter, written.scope, written.writes.get(o, o), o.dtype) for o in self.outer
+        ]
+        inner = [_info(self.index.name, self.index), _info(go_in, start_go)]
+        inner += [_info(params[i].name, params[i]) for i in moving]
+        inner += [_info(name, o) for o, name in self.inner.items()]
+        graph = helper.make_graph(written.scope.nodes, "body", inner, [_info(n, m) for n, m in ends])
+        starts = [writer.number(self.carried[i]) if not isinstance(self.carried[i], Output) else self.carried[i]
+                  for i in moving]  # fmt: skip
+        most = "" if self.trip == ENDLESS and not isinstance(self.trip, Output) else writer.number(self.trip).name
+        names = [writer.name("loop") for _ in (*moving, *self.outer)]
+        given = [most, start_go.name, *(s.name for s in (*starts, *self.outer))]
+        writer.scopes[-1].nodes.append(helper.make_node("Loop", given, names, body=graph))
+        results = list(params)
+        for name, i, (_, end) in zip(names, moving, ends[1:], strict=False):
+            kind = Number if isinstance(params[i], Number) else Output
+            results[i] = kind(writer, name, end.example, params[i].static)
+        for name, o, (_, end) in zip(names[len(moving) :], self.outer, ends[1 + len(moving) :], strict=True):
+            self.exporter.rebind(o, Output(writer, name, end.example, end.static))
+        return results

@@ -1,0 +1,191 @@
+"""weft.onnx.export: a traced or scripted model as a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import weft
+from weft.jit.functions import ScriptFunction
+from weft.jit.inlining import inlined
+from weft.jit.module import ScriptModule
+from weft.jit.program import Program
+from weft.jit.trace import trace
+from weft.onnx.dependency import helper, onnx
+from weft.onnx.dtypes import element_of
+from weft.onnx.outputs import Output
+from weft.onnx.program import Exporter
+from weft.onnx.writer import Writer
+from weft.support.errors import ArgumentError, Unsupported, ValueProblem
+from weft.tensor.tensor import Tensor
+from weft.types.tensor_type import TensorType
+from weft.version import __version__
+
+Axes = Mapping[str, Any]
+LEAST = 17
+
+
+def export(
+    model: Any, args: Any, path: str | os.PathLike[str] | Any, opset_version: int = 18,
+    input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
+    dynamic_axes: Axes | None = None,
+) -> None:
+    """Write a model as an ONNX file.
+
+    model: a Module or function, which is traced with `args`, or a scripted or traced one, whose branches and loops
+    become If and Loop where they hang on tensors. args: a tensor, or a tuple of arguments; numbers among them become
+    constants of the model. path: a file's path, or a binary file. opset_version: 17 or more. input_names,
+    output_names: of the tensors in order. dynamic_axes: `{"x": {0: "batch"}}` or `{"x": [0]}`, the axes of inputs
+    (and outputs) whose sizes differ from call to call; all others are fixed. Parameters and buffers become
+    initializers under their names.
+    Raises Unsupported, which names the operator that cannot be exported and its line.
+    """
+    if not LEAST <= opset_version <= onnx.defs.onnx_opset_version():
+        raise ValueProblem(
+            f"onnx: opset_version is {opset_version}; weft writes {LEAST} to {onnx.defs.onnx_opset_version()}"
+        )
+    given = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    program, owner = _program_of(model, given)
+    with weft.no_grad():
+        written = _Export(program, owner, opset_version, dynamic_axes or {}).model(given, input_names, output_names)
+    onnx.checker.check_model(written)
+    if hasattr(path, "write"):
+        path.write(written.SerializeToString())
+    else:
+        onnx.save(written, os.fspath(path))
+
+
+def _program_of(model: Any, given: tuple[Any, ...]) -> tuple[Program, Any]:
+    """The whole program without calls of others, and the Module that it belongs to."""
+    if not isinstance(model, (ScriptFunction, ScriptModule)):
+        if not callable(model):
+            raise ArgumentError(f"onnx: a Module or function can be exported, not a {type(model).__name__}")
+        model = trace(model, given, check_trace=False)
+    owner = model if isinstance(model, ScriptModule) else None
+    source = model.forward if owner is not None else model
+    program = getattr(source, "__weft_program__", None)
+    if program is None:
+        raise ArgumentError(f"onnx: {type(model).__name__} has no compiled forward")
+    return inlined(program)[1], owner
+
+
+class _Export:
+    """One export."""
+
+    def __init__(self, program: Program, owner: Any, opset: int, axes: Axes) -> None:
+        self.writer, self.program, self.owner, self.axes = Writer(opset), program, owner, axes
+        self.inputs: list[Any] = []
+        self.unused = set(axes)
+
+    def model(
+        self, given: tuple[Any, ...], input_names: Sequence[str] | None, output_names: Sequence[str] | None
+    ) -> Any:
+        """The model as ONNX's object."""
+        bound = self.program.bind(given if self.owner is None else (self.owner, *given), {})
+        names = list(input_names or ())
+        for name in (*names, *(output_names or ())):
+            self.writer.name(name)
+        entered = [
+            value if value is self.owner and value is not None else self._entered(value, p.name, p.type, names)
+            for value, p in zip(bound, self.program.parameters, strict=True)
+        ]
+        if names:
+            raise ArgumentError(f"onnx: there are more input_names than input tensors: {', '.join(names)} are left over")
+        result = Exporter(self.writer, self.program).run(entered)
+        outputs = [self._left(v, i, output_names) for i, v in enumerate(_flat(result))]
+        if output_names is not None and len(output_names) != len(outputs):
+            raise ArgumentError(f"onnx: {len(output_names)} output_names for {len(outputs)} output tensors")
+        if self.unused:
+            raise ArgumentError(f"onnx: dynamic_axes names {', '.join(sorted(self.unused))}, which is no input or output")
+        return self._assembled(outputs)
+
+    # ---- inputs
+    def _entered(self, value: Any, label: str, kind: Any, names: list[str]) -> Any:
+        if isinstance(value, Tensor):
+            return self._input(value, label, kind, names)
+        if isinstance(value, (tuple, list)):
+            return type(value)(self._entered(v, f"{label}_{i}", None, names) for i, v in enumerate(value))
+        if isinstance(value, dict):
+            return {k: self._entered(v, f"{label}_{k}", None, names) for k, v in value.items()}
+        return value
+
+    def _input(self, value: Tensor, label: str, kind: Any, names: list[str]) -> Output:
+        name = names.pop(0) if names else self.writer.name(label)
+        dims: list[Any] = list(value.shape)
+        if isinstance(kind, TensorType) and kind.dims is not None:
+            dims = [str(k) if k is not None and not isinstance(k, int) else d for d, k in zip(dims, kind.dims, strict=True)]
+        for axis, symbol in self._dynamic(name, value.ndim).items():
+            dims[axis] = symbol
+        self.inputs.append(helper.make_tensor_value_info(name, element_of(value.dtype), dims))
+        return Output(self.writer, name, value.detach(), static=all(isinstance(d, int) for d in dims))
+
+    def _dynamic(self, name: str, rank: int) -> dict[int, str]:
+        declared = self.axes.get(name, {})
+        self.unused.discard(name)
+        pairs = declared.items() if isinstance(declared, Mapping) else ((a, f"{name}_{a}") for a in declared)
+        found = {}
+        for axis, symbol in pairs:
+            if not -rank <= axis < rank:
+                raise ValueProblem(f"onnx: dynamic_axes: {name!r} has {rank} dims, there is no axis {axis}")
+            found[axis % rank] = symbol
+        return found
+
+    # ---- outputs
+    def _left(self, value: Any, position: int, names: Sequence[str] | None) -> Any:
+        if not isinstance(value, Output):
+            if not isinstance(value, (bool, int, float)):
+                raise Unsupported(f"onnx: the model gives a {type(value).__name__}; ONNX has tensors")
+            value = self.writer.number(value)
+        given = names is not None and position < len(names)
+        name = names[position] if given and names is not None else self.writer.name(f"output_{position}")
+        self.writer.scopes[-1].nodes.append(helper.make_node("Identity", [value.name], [name]))
+        self.writer._refuse_stale([value])
+        dims: list[Any] = [int(d) if value.static else None for d in value.example.shape]
+        for axis, symbol in self._dynamic(name, value.ndim).items():
+            dims[axis] = symbol
+        return helper.make_tensor_value_info(name, element_of(value.dtype), dims)
+
+    def _assembled(self, outputs: list[Any]) -> Any:
+        nodes = _needed(self.writer.scopes[0].nodes, {o.name for o in outputs})
+        read = {name for node in nodes for name in _names_read(node)}
+        kept = [t for name, t in self.writer.initializers.items() if name in read]
+        name = self.program.name.rpartition(".")[2] or "model"
+        graph = helper.make_graph(nodes, name, self.inputs, outputs, kept)
+        imports = [helper.make_opsetid("", self.writer.opset)]
+        imports += [helper.make_opsetid(d, v) for d, v in sorted(self.writer.domains.items())]
+        version = helper.find_min_ir_version_for(imports, ignore_unknown=True)
+        return helper.make_model(
+            graph, opset_imports=imports, ir_version=max(version, 8), producer_name="weft",
+            producer_version=__version__,
+        )  # fmt: skip
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _flat(part)
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _flat(part)
+    elif value is not None:
+        yield value
+
+
+def _names_read(node: Any) -> Iterator[str]:
+    yield from (name for name in node.input if name)
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            for inner in attribute.g.node:
+                yield from _names_read(inner)
+            yield from (o.name for o in attribute.g.output)
+
+
+def _needed(nodes: Sequence[Any], wanted: set[str]) -> list[Any]:
+    """The nodes that a result hangs on."""
+    kept = []
+    for node in reversed(nodes):
+        if wanted & set(node.output):
+            kept.append(node)
+            wanted.update(_names_read(node))
+    return kept[::-1]

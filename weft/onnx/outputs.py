@@ -1,0 +1,157 @@
+"""Values of a model that is being written. Operators accept them: a call with one writes nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from weft.ops.methods import OperatorMethods
+from weft.ops.op import Op
+from weft.support.errors import Unsupported
+from weft.tensor.tensor import Tensor
+from weft.types.dtype import DType
+
+
+class Output(OperatorMethods):
+    """The result of a node, an input or a weight: a name in the model, and what it is for the example.
+
+    static: whether every call has the example's sizes. base: what it is a view of. weight: the model's own tensor.
+    """
+
+    __slots__ = ("__weakref__", "base", "example", "known", "name", "stale", "static", "weight", "writer")
+
+    def __init__(
+        self, writer: Any, name: str, example: Tensor, static: bool = True, known: Any = None, weight: str = ""
+    ) -> None:
+        self.writer, self.name, self.example, self.static = writer, name, example, static
+        self.known, self.weight = known, weight
+        self.base: Output | None = None
+        self.stale = ""
+        writer.live.add(self)
+
+    @staticmethod
+    def __weft_route__(op: Op, args: tuple[Any, ...]) -> Any:
+        return next(iter(outputs_in(args))).writer.call(op, args)
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The sizes, for rules that need them while the model is written."""
+        if not self.static:
+            raise Unsupported("it is opened into other operators by sizes, which are dynamic here")
+        return tuple(self.example.shape)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Sizes: ints, or numbers of the model where they are dynamic."""
+        return tuple(self.writer.size(self, i) for i in range(self.ndim))
+
+    def size(self, dim: int | None = None) -> Any:
+        """The sizes, or one of them."""
+        return self.shape if dim is None else self.writer.size(self, dim % self.ndim)
+
+    @property
+    def ndim(self) -> int:
+        return self.example.ndim
+
+    def dim(self) -> int:
+        """The number of dims."""
+        return self.example.ndim
+
+    @property
+    def dtype(self) -> DType:
+        return self.example.dtype
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    @property
+    def type_(self) -> Any:
+        return self.example.type_
+
+    def is_floating_point(self) -> bool:
+        """Whether its elements are floating-point numbers."""
+        return self.dtype.is_floating_point
+
+    def is_contiguous(self, *args: Any) -> bool:
+        """Nothing in ONNX lies otherwise."""
+        return True
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.writer.item(self, index)
+
+    def __bool__(self) -> bool:
+        raise Unsupported("Python asks for the value of a tensor, which is known when the model runs only")
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.dtype}{list(self.example.shape)}>"
+
+
+class Number(Output):
+    """A number of Python's that the model computes: an int, float or bool. `plain` is what it is for the example."""
+
+    __slots__ = ()
+    __weft_number__ = True
+
+    @property
+    def plain(self) -> Any:
+        """The number for the example."""
+        return self.example.item()
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+def _binary(name: str, swapped: bool = False) -> Any:
+    def method(self: Number, other: Any) -> Any:
+        if not isinstance(other, (int, float, Number)):
+            return NotImplemented
+        return self.writer.arithmetic(name, *((other, self) if swapped else (self, other)))
+
+    return method
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    setattr(Number, f"__{_name}__", _binary(_name))
+    setattr(Number, f"__r{_name}__", _binary(_name, True))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(Number, f"__{_name}__", _binary(_name))
+
+
+def _negated(self: Number) -> Any:
+    return self.writer.arithmetic("sub", 0, self)
+
+
+def _positive(self: Number) -> Any:
+    return self.writer.arithmetic("max", self, self.writer.arithmetic("sub", 0, self))
+
+
+setattr(Number, "__neg__", _negated)  # noqa: B010  (beside the others)
+setattr(Number, "__abs__", _positive)  # noqa: B010
+
+
+def outputs_in(value: Any) -> Iterator[Output]:
+    """Every Output within nested lists, tuples, dicts and slices."""
+    if isinstance(value, Output):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from outputs_in(part)
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from outputs_in(part)
+    elif isinstance(value, slice):
+        yield from outputs_in((value.start, value.stop, value.step))
+
+
+def example_of(value: Any) -> Any:
+    """The same with tensors and numbers of the example."""
+    if isinstance(value, Number):
+        return value.plain
+    if isinstance(value, Output):
+        return value.example
+    if isinstance(value, (tuple, list)):
+        return type(value)(example_of(v) for v in value)
+    if isinstance(value, slice):
+        return slice(example_of(value.start), example_of(value.stop), example_of(value.step))
+    return value

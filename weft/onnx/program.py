@@ -1,0 +1,252 @@
+"""A graph of weft.jit as nodes of ONNX: the graph is interpreted on values of the model.
+
+What is known while the model is written (numbers, lists, attributes, branches that hang on them) is Python's and leaves
+nothing behind; what hangs on the model's inputs becomes nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import weft
+from weft.ir.graph import Block, Node, Operand, Value
+from weft.ir.kinds import has_many_results
+from weft.jit.interpreter import found_at
+from weft.jit.program import Program
+from weft.onnx.arithmetic import RULES
+from weft.onnx.blocks import Raised, write_if, write_loop
+from weft.onnx.outputs import Number, Output, outputs_in
+from weft.onnx.writer import Writer
+from weft.ops.op import OPS, Op
+from weft.ops.route import default_route
+from weft.support.errors import Unsupported, WeftError
+from weft.tensor.tensor import Tensor
+
+
+class Exporter:
+    """One program that is being written."""
+
+    def __init__(self, writer: Writer, program: Program) -> None:
+        self.writer, self.program = writer, program
+        self.values: dict[Value, Any] = {}
+        self.where: Any = None
+        self.labels: dict[int, str] = {}  # the paths of objects that attributes are read of
+
+    def run(self, args: Sequence[Any]) -> Any:
+        """The result for these parameters."""
+        assert self.program.graph is not None
+        results = self.block(self.program.graph.block, args)
+        return results[0] if len(results) == 1 else tuple(results) or None
+
+    def block(self, block: Block, args: Sequence[Any]) -> list[Any]:
+        """The results of a block."""
+        self.values.update(zip(block.params, args, strict=True))
+        for node in block.nodes:
+            self.node(node)
+        return [self.read(r) for r in block.results]
+
+    def read(self, operand: Operand) -> Any:
+        """What an operand stands for."""
+        if isinstance(operand, Value):
+            return self.values[operand]
+        if isinstance(operand, tuple):
+            return tuple(self.read(o) for o in operand)
+        return operand
+
+    def node(self, node: Node) -> None:
+        """Write one node. Raises Unsupported that names the operator and the user's line."""
+        outer, self.where = self.where, node.where
+        try:
+            found = self._results(node)
+        except Raised:
+            raise
+        except WeftError as problem:
+            text = str(problem)
+            if "cannot be exported to ONNX" in text:
+                raise
+            raise Unsupported(f"{self._line(node)}{node.op.name} cannot be exported to ONNX: {text}") from None
+        except (TypeError, AttributeError, ValueError, LookupError) as problem:
+            raise Unsupported(
+                f"{self._line(node)}{node.op.name} cannot be exported to ONNX: {type(problem).__name__}: {problem}"
+            ) from problem
+        finally:
+            self.where = outer
+        self.values.update(zip(node.outputs, found, strict=True))
+
+    def _line(self, node: Node) -> str:
+        where = node.where or self.where
+        return f"{where.file}:{where.line}: " if where is not None else ""
+
+    def _results(self, node: Node) -> Sequence[Any]:
+        special = _SPECIAL.get(node.op)
+        if special is not None:
+            return special(self, node)
+        args = tuple(self.read(a) for a in node.args)
+        op = node.op
+        if op.writes is not None:
+            return [self._written(op, args)] if node.outputs else []
+        found = self._host(op, args) if op.host else self.writer.call(op, args)
+        if len(node.outputs) == 1 and not (op.host and has_many_results(op)):
+            return [list(found) if isinstance(found, tuple) and op.schema.returns_list else found]
+        return list(found) if found is not None else []
+
+    # ---- writes
+    def _written(self, op: Op, args: tuple[Any, ...]) -> Any:
+        assert op.writes is not None
+        target = args[0]
+        if not isinstance(target, Output):
+            raise Unsupported("a number is written in place")
+        found = self.writer.call(op.writes, args)
+        self.rebind(target, self.writer.cast(found, target.dtype))
+        return target
+
+    def rebind(self, target: Output, found: Output) -> None:
+        """From here on the target has another value. Raises Unsupported where something else sees the write."""
+        if target.weight:
+            raise Unsupported(
+                f"the model writes its own {target.weight!r}, and ONNX has no state; call model.eval() first"
+            )
+        if target.base is not None:
+            raise Unsupported("it writes through a view, and ONNX has no views; write the whole tensor, or an index")
+        for other in list(self.writer.live):
+            if other.base is target:
+                other.stale = f"{self.where or 'the model'}: a tensor is written in place"
+        target.name, target.example, target.static, target.known = (
+            found.name, found.example, found.static, found.known
+        )
+
+    # ---- Python's values
+    def _host(self, op: Op, args: tuple[Any, ...]) -> Any:
+        base = op.schema.base
+        numbers = [a for a in args if isinstance(a, Number)]
+        if numbers and base in RULES:
+            return self.writer.arithmetic(base, *args[:2])
+        if args and isinstance(args[0], Output) and base in _CASTS:
+            return self._number(args[0], _CASTS[base])
+        if numbers and base in _OF_NUMBERS:
+            return _OF_NUMBERS[base](self.writer, *args)
+        assert op.kernel is not None
+        return op.kernel(*args)
+
+    def _number(self, x: Output, dtype: Any) -> Any:
+        if x.known is not None:
+            return {weft.bool: bool, weft.int64: int, weft.float64: float}[dtype](x.known)
+        flat = x if x.ndim == 0 else self.writer.op("Reshape", x, self.writer.ints([]))
+        return self.writer.as_number(self.writer.cast(flat, dtype))
+
+
+_CASTS = {"bool": weft.bool, "int": weft.int64, "float": weft.float64}
+_OF_NUMBERS: dict[str, Callable[..., Any]] = {
+    "not_": lambda g, a: g.as_number(g.op("Not", g.cast(a, weft.bool))),
+    "neg": lambda g, a: g.arithmetic("sub", 0, a), "pos": lambda g, a: a,
+    "abs": lambda g, a: abs(a),
+    "range_length": lambda g, first, last, step: g.arithmetic(
+        "max", 0, g.arithmetic("floordiv", last - first + step - 1, step)),
+}  # fmt: skip
+
+
+# ---- nodes with a meaning of their own
+def _attribute(exporter: Exporter, node: Node) -> Sequence[Any]:
+    source, name, _ = node.args
+    if source is None:
+        found, label = exporter.program.captured[name], name
+    else:
+        owner = exporter.read(source)
+        found = getattr(owner, name)
+        prefix = exporter.labels.get(id(owner), "")
+        label = f"{prefix}.{name}" if prefix else name
+    if isinstance(found, Tensor):
+        return [exporter.writer.weight(found, label)]
+    if isinstance(found, weft.nn.Module):
+        exporter.labels.setdefault(id(found), label)
+    return [found]
+
+
+def _set_attribute(exporter: Exporter, node: Node) -> Sequence[Any]:
+    raise Unsupported(f"the model writes its attribute {node.args[1]!r}, and ONNX has no state")
+
+
+def _call_builtin(exporter: Exporter, node: Node) -> Sequence[Any]:
+    path, args, names = node.args[0], exporter.read(node.args[1]), node.args[2]
+    split = len(args) - len(names)
+    with default_route(exporter.writer.call):
+        return [found_at(path)(*args[:split], **dict(zip(names, args[split:], strict=True)))][: len(node.outputs)]
+
+
+def _call_method(exporter: Exporter, node: Node) -> Sequence[Any]:
+    owner, args = exporter.read(node.args[0]), exporter.read(node.args[2])
+    original = owner.__dict__.get("_original") or owner
+    with default_route(exporter.writer.call):
+        return [getattr(original, node.args[1])(*args)][: len(node.outputs)]
+
+
+def _call_python(exporter: Exporter, node: Node) -> Sequence[Any]:
+    raise Unsupported(f"it calls {node.args[0]}, which is Python's")
+
+
+def _raise(exporter: Exporter, node: Node) -> Sequence[Any]:
+    raise Raised(str(exporter.read(node.args[0])))
+
+
+def _grad_mode(exporter: Exporter, node: Node) -> Sequence[Any]:
+    return [True]
+
+
+def _nothing(exporter: Exporter, node: Node) -> Sequence[Any]:
+    return []
+
+
+def _get_item(exporter: Exporter, node: Node) -> Sequence[Any]:
+    x, index = (exporter.read(a) for a in node.args)
+    return [exporter.writer.item(x, index)]
+
+
+def _set_item(exporter: Exporter, node: Node) -> Sequence[Any]:
+    """`x[i] = v`: the places of the elements are those of a tensor that counts them."""
+    target, index, value = (exporter.read(a) for a in node.args)
+    g = exporter.writer
+    places = g.op("Reshape", _counting(g, target), g.op("Shape", target))
+    taken = g.item(places, index)
+    source = g.op("Expand", g.cast(value, target.dtype), g.op("Shape", taken))
+    flat = [g.op("Reshape", v, g.ints([-1])) for v in (target, taken, source)]
+    written = g.op("ScatterElements", *flat, axis=0)
+    exporter.rebind(target, g.op("Reshape", written, g.op("Shape", target)))
+    return []
+
+
+def _counting(g: Writer, x: Output) -> Output:
+    count = g.op("Size", x)
+    found: Output = g.op("Range", g.numbers(0, weft.int64), count, g.numbers(1, weft.int64))
+    return found
+
+
+def _if(exporter: Exporter, node: Node) -> Sequence[Any]:
+    condition = exporter.read(node.args[0])
+    if isinstance(condition, Output) and condition.known is not None:
+        condition = bool(condition.known)
+    if not isinstance(condition, Output):
+        return exporter.block(node.blocks[0 if condition else 1], [])
+    return write_if(exporter, node, condition)
+
+
+def _loop(exporter: Exporter, node: Node) -> Sequence[Any]:
+    trip, condition, carried = (exporter.read(a) for a in node.args[:3])
+    return write_loop(exporter, node, trip, condition, list(carried))
+
+
+_SPECIAL: dict[Op, Callable[[Exporter, Node], Sequence[Any]]] = {
+    OPS["prim::If"]: _if,
+    OPS["prim::Loop"]: _loop,
+    OPS["prim::CallBuiltin"]: _call_builtin,
+    OPS["prim::CallMethod"]: _call_method,
+    OPS["prim::PythonOp"]: _call_python,
+    OPS["prim::RaiseException"]: _raise,
+    OPS["prim::set_grad_enabled"]: _grad_mode,
+    OPS["prim::GetAttr"]: _attribute,
+    OPS["prim::SetAttr"]: _set_attribute,
+    OPS["prim::Print"]: _nothing,
+    OPS["prim::tensor_getitem"]: _get_item,
+    OPS["prim::tensor_setitem"]: _set_item,
+}
+__all__ = ["Exporter", "outputs_in"]
