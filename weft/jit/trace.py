@@ -25,8 +25,10 @@ from weft.jit.functions import ScriptFunction
 from weft.jit.module import ScriptModule, wrapped_module
 from weft.jit.program import Parameter, Program
 from weft.jit.source import Source
-from weft.jit.tracing import RECORDING, TracedNumber, TracedTensor, TracerWarning, type_of_example
+from weft.jit.tracing import RECORDING, TracedNumber, TracedTensor, TracerWarning, plain, type_of_example
 from weft.nn.modules.module import Module
+from weft.ops.op import Op
+from weft.ops.route import call, default_route, run_as_usual
 from weft.overrides import DisableWeftFunction, WeftFunctionMode, resolve_name
 from weft.support.errors import ArgumentError
 from weft.support.locations import Location, user_location
@@ -130,6 +132,9 @@ class Recorder(WeftFunctionMode):
         if self.ctx.paused or not RECORDING:
             return func(*plain[0], **plain[1])
         path = resolve_name(func)
+        if path is None and isinstance(args[0] if args else None, Module):
+            with self:  # a module's own Python: what it calls is recorded
+                return func.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
         with DisableWeftFunction(), self.ctx.pause():
             result = func(*plain[0], **plain[1])
         if path is None or not _holds_tensor(result):
@@ -158,6 +163,18 @@ class Recorder(WeftFunctionMode):
             emitted = _REFLECTED[name](ctx, given[0], given[1])
         else:
             emitted = self._operators(path, func).call(ctx, _NOWHERE, given, named, 1)
+        return self.bound(emitted, result)
+
+    def operator(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """A call of one operator with bound arguments: of traced tensors, or of none (a factory)."""
+        if self.ctx.paused:
+            return run_as_usual(op, args)
+        with DisableWeftFunction(), self.ctx.pause():
+            result = call(op, plain(args))
+        named = list(zip(op.schema.arguments, args, strict=True))
+        given = [self.value_of(a) for declared, a in named if not declared.keyword_only]
+        keywords = {d.name: self.value_of(a) for d, a in named if d.keyword_only and a is not None}
+        emitted = Operators(op.name, [op]).call(self.ctx, _NOWHERE, given, keywords, 1)
         return self.bound(emitted, result)
 
     def _operators(self, path: str, func: Any) -> Operators:
@@ -313,7 +330,7 @@ def record(
         entered.append(recorder.entered(held, value))
     RECORDING.append(recorder)
     try:
-        with recorder:
+        with recorder, default_route(recorder.operator):
             result = function(*entered)
         left = recorder.left(result)
     finally:

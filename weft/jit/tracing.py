@@ -9,6 +9,8 @@ from typing import Any
 from weft.jit.errors import CompileError
 from weft.jit.frontend.objects import type_of_object
 from weft.jit.frontend.values import Simple, constant
+from weft.ops.op import Op
+from weft.ops.route import call
 from weft.support.locations import user_location
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
@@ -26,6 +28,14 @@ class TracedTensor(Tensor):
     """A tensor of a trace. `plain` is the tensor itself; sizes are numbers of the program."""
 
     plain: Tensor
+
+    @staticmethod
+    def __weft_route__(op: Op, args: tuple[Any, ...]) -> Any:
+        """A call of an operator within weft's own Python (a module's): recorded as one call."""
+        recorder = recording()
+        if recorder is None:
+            return call(op, plain(args))
+        return recorder.operator(op, args)
 
     @property
     def shape(self) -> Any:
@@ -80,6 +90,13 @@ class TracedTensor(Tensor):
     def tolist(self) -> Any:
         """The elements: constants of the trace."""
         return _told(self, "a list").tolist()
+
+
+def plain(held: Any) -> Any:
+    """Arguments with traced tensors and numbers as what they are."""
+    if isinstance(held, (TracedTensor, TracedNumber)):
+        return held.plain
+    return tuple(plain(v) for v in held) if type(held) is tuple else held
 
 
 def _told(tensor: TracedTensor, what: str) -> Tensor:

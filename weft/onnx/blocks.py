@@ -10,8 +10,8 @@ import weft
 from weft.ir.graph import Block, Node
 from weft.onnx.dependency import helper
 from weft.onnx.dtypes import element_of
+from weft.onnx.nodes import KINDS, Scope
 from weft.onnx.outputs import Number, Output
-from weft.onnx.writer import KINDS, Scope
 from weft.support.errors import Unsupported, WeftError
 
 ENDLESS = 2**63 - 1
@@ -24,6 +24,13 @@ class Raised(WeftError):
 
 class _NotAsNode(WeftError):
     """A body that cannot become a graph of ONNX: it changes lists, or what it carries changes its kind."""
+
+
+class Unset:
+    """What a variable holds that has no value yet, and that nothing reads."""
+
+
+UNSET = Unset()
 
 
 class _Written:
@@ -54,7 +61,7 @@ def _apart(exporter: Any) -> Iterator[Scope]:
 
 def _nested(exporter: Any, block: Block, args: Sequence[Any]) -> _Written:
     """Write a block, and put everything around it back as it was."""
-    before = {o: (o.name, o.example, o.static, o.known) for o in list(exporter.writer.live)}
+    before = {o: o.state for o in list(exporter.writer.live)}
     held: dict[int, tuple[Any, Any]] = {}
     for value in list(exporter.values.values()):
         _containers(value, held)
@@ -63,11 +70,12 @@ def _nested(exporter: Any, block: Block, args: Sequence[Any]) -> _Written:
             results = exporter.block(block, args)
         changed = any(_differ(now, then) for now, then in held.values())
         writes = {
-            o: Output(exporter.writer, o.name, o.example, o.static) for o, then in before.items() if o.name != then[0]
+            o: Output(exporter.writer, o.name, o.example, o.static)
+            for o, then in before.items() if o.name != then[0] and o.source is None
         }
     finally:
-        for output, (name, example, static, known) in before.items():
-            output.name, output.example, output.static, output.known = name, example, static, known
+        for output, state in before.items():
+            output.state = state
         for now, then in held.values():
             now.clear()
             now.update(then) if isinstance(now, dict) else now.extend(then)
@@ -153,6 +161,9 @@ class _Choice:
             return type(a)(self.merge(x, y) for x, y in zip(a, b, strict=True))
         if a is b:
             return a
+        if a is UNSET or b is UNSET:  # never read where it is unset: any value does
+            a, b = (_empty(self.exporter, b), b) if a is UNSET else (a, _empty(self.exporter, a))
+            return self.merge(a, b)
         if not isinstance(a, Output) and not isinstance(b, Output) and type(a) is type(b) and a == b:
             return a
         both = (a, b)
@@ -176,6 +187,16 @@ class _Choice:
         return found
 
 
+def _empty(exporter: Any, like: Any) -> Any:
+    """A value of another's kind."""
+    if isinstance(like, Output):
+        made = exporter.writer.constant(weft.zeros_like(like.example).numpy(), like.dtype)
+        return exporter.writer.as_number(made) if isinstance(like, Number) else made
+    if isinstance(like, (tuple, list)):
+        return type(like)(_empty(exporter, part) for part in like)
+    return like
+
+
 def _kind(value: Any) -> str:
     return "a tensor" if isinstance(value, Output) else "None" if value is None else f"a {type(value).__name__}"
 
@@ -184,7 +205,7 @@ def _kind(value: Any) -> str:
 def write_loop(exporter: Any, node: Node, trip: Any, condition: Any, carried: list[Any]) -> Sequence[Any]:
     """A loop of the model's. One with a known number of steps whose body cannot be a graph (it fills a list, say) is
     unrolled."""
-    if trip == 0 or condition is False:
+    if condition is False or (isinstance(trip, int) and trip <= 0):
         return carried
     try:
         return _Loop(exporter, node, trip, condition, carried).write()
@@ -231,14 +252,14 @@ class _Loop:
         for i, (param, result) in enumerate(zip(block.params[1:], block.results[1:], strict=True)):
             if param is result:
                 self.fixed.add(i)
-            elif not isinstance(self.carried[i], (Output, *KINDS)):
+            elif not isinstance(self.carried[i], (Output, Unset, *KINDS)):
                 raise _NotAsNode(f"it carries {_kind(self.carried[i])}")
 
     def _params(self) -> list[Any]:
         writer = self.exporter.writer
         found = []
         for i, value in enumerate(self.carried):
-            if i in self.fixed:
+            if i in self.fixed or value is UNSET:
                 found.append(value)
                 continue
             start = writer.number(value) if not isinstance(value, Output) else value
@@ -268,6 +289,12 @@ class _Loop:
         for i, (param, result) in enumerate(zip(params, written.results[1:], strict=True)):
             if i in self.fixed:
                 continue
+            if param is UNSET:
+                if result is UNSET:
+                    self.fixed.add(i)
+                self.carried[i] = _empty(self.exporter, result) if result is not UNSET else UNSET
+                learned = True
+                continue
             if not isinstance(result, (Output, *KINDS)):
                 raise _NotAsNode(f"it carries {_kind(result)}")
             made = result if isinstance(result, Output) else self.exporter.writer.number(result)
@@ -296,7 +323,7 @@ class _Loop:
         graph = helper.make_graph(written.scope.nodes, "body", inner, [_info(n, m) for n, m in ends])
         starts = [writer.number(self.carried[i]) if not isinstance(self.carried[i], Output) else self.carried[i]
                   for i in moving]  # fmt: skip
-        most = "" if self.trip == ENDLESS and not isinstance(self.trip, Output) else writer.number(self.trip).name
+        most = "" if not isinstance(self.trip, Output) and self.trip == ENDLESS else writer.number(self.trip).name
         names = [writer.name("loop") for _ in (*moving, *self.outer)]
         given = [most, start_go.name, *(s.name for s in (*starts, *self.outer))]
         writer.scopes[-1].nodes.append(helper.make_node("Loop", given, names, body=graph))

@@ -46,14 +46,25 @@ def export(
             f"onnx: opset_version is {opset_version}; weft writes {LEAST} to {onnx.defs.onnx_opset_version()}"
         )
     given = tuple(args) if isinstance(args, (tuple, list)) else (args,)
-    program, owner = _program_of(model, given)
-    with weft.no_grad():
-        written = _Export(program, owner, opset_version, dynamic_axes or {}).model(given, input_names, output_names)
+    drawn = weft.get_rng_state()
+    try:
+        written = _written(model, given, opset_version, dynamic_axes or {}, input_names, output_names)
+    finally:
+        weft.set_rng_state(drawn)
     onnx.checker.check_model(written)
     if hasattr(path, "write"):
         path.write(written.SerializeToString())
     else:
         onnx.save(written, os.fspath(path))
+
+
+def _written(
+    model: Any, given: tuple[Any, ...], opset: int, axes: Axes, inputs: Sequence[str] | None,
+    outputs: Sequence[str] | None,
+) -> Any:
+    program, owner = _program_of(model, given)
+    with weft.no_grad():
+        return _Export(program, owner, opset, axes).model(given, inputs, outputs)
 
 
 def _program_of(model: Any, given: tuple[Any, ...]) -> tuple[Program, Any]:
@@ -91,13 +102,14 @@ class _Export:
             for value, p in zip(bound, self.program.parameters, strict=True)
         ]
         if names:
-            raise ArgumentError(f"onnx: there are more input_names than input tensors: {', '.join(names)} are left over")
+            raise ArgumentError(f"onnx: more input_names than input tensors: {', '.join(names)} are left over")
         result = Exporter(self.writer, self.program).run(entered)
         outputs = [self._left(v, i, output_names) for i, v in enumerate(_flat(result))]
         if output_names is not None and len(output_names) != len(outputs):
             raise ArgumentError(f"onnx: {len(output_names)} output_names for {len(outputs)} output tensors")
         if self.unused:
-            raise ArgumentError(f"onnx: dynamic_axes names {', '.join(sorted(self.unused))}, which is no input or output")
+            unknown = ", ".join(sorted(self.unused))
+            raise ArgumentError(f"onnx: dynamic_axes names {unknown}, which is no input or output")
         return self._assembled(outputs)
 
     # ---- inputs
@@ -114,7 +126,8 @@ class _Export:
         name = names.pop(0) if names else self.writer.name(label)
         dims: list[Any] = list(value.shape)
         if isinstance(kind, TensorType) and kind.dims is not None:
-            dims = [str(k) if k is not None and not isinstance(k, int) else d for d, k in zip(dims, kind.dims, strict=True)]
+            named = zip(dims, kind.dims, strict=True)
+            dims = [d if k is None or isinstance(k, int) else str(k) for d, k in named]
         for axis, symbol in self._dynamic(name, value.ndim).items():
             dims[axis] = symbol
         self.inputs.append(helper.make_tensor_value_info(name, element_of(value.dtype), dims))
@@ -139,8 +152,8 @@ class _Export:
             value = self.writer.number(value)
         given = names is not None and position < len(names)
         name = names[position] if given and names is not None else self.writer.name(f"output_{position}")
+        self.writer.fresh((value,))
         self.writer.scopes[-1].nodes.append(helper.make_node("Identity", [value.name], [name]))
-        self.writer._refuse_stale([value])
         dims: list[Any] = [int(d) if value.static else None for d in value.example.shape]
         for axis, symbol in self._dynamic(name, value.ndim).items():
             dims[axis] = symbol

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft.ops.methods import OperatorMethods
@@ -15,18 +15,22 @@ from weft.types.dtype import DType
 class Output(OperatorMethods):
     """The result of a node, an input or a weight: a name in the model, and what it is for the example.
 
-    static: whether every call has the example's sizes. base: what it is a view of. weight: the model's own tensor.
+    static: whether every call has the example's sizes. source and replay: what it is a view of, and how. stale: the
+    source has been written since. weight: the model's own tensor.
     """
 
-    __slots__ = ("__weakref__", "base", "example", "known", "name", "stale", "static", "weight", "writer")
+    __slots__ = (
+        "__weakref__", "example", "known", "name", "replay", "source", "stale", "static", "weight", "writer",
+    )  # fmt: skip
 
     def __init__(
         self, writer: Any, name: str, example: Tensor, static: bool = True, known: Any = None, weight: str = ""
     ) -> None:
         self.writer, self.name, self.example, self.static = writer, name, example, static
         self.known, self.weight = known, weight
-        self.base: Output | None = None
-        self.stale = ""
+        self.source: Output | None = None
+        self.replay: Callable[[Output], Output] | None = None
+        self.stale = False
         writer.live.add(self)
 
     @staticmethod
@@ -48,6 +52,24 @@ class Output(OperatorMethods):
     def size(self, dim: int | None = None) -> Any:
         """The sizes, or one of them."""
         return self.shape if dim is None else self.writer.size(self, dim % self.ndim)
+
+    def copied(self) -> Output:
+        """The same value, of which writes are seen by nobody else."""
+        return type(self)(self.writer, self.name, self.example, self.static, self.known)
+
+    def take(self, other: Output) -> None:
+        """Be another value from here on."""
+        self.name, self.example, self.static, self.known = other.name, other.example, other.static, other.known
+        self.stale = False
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """What a write changes."""
+        return (self.name, self.example, self.static, self.known, self.stale)
+
+    @state.setter
+    def state(self, before: tuple[Any, ...]) -> None:
+        self.name, self.example, self.static, self.known, self.stale = before
 
     @property
     def ndim(self) -> int:
@@ -72,6 +94,15 @@ class Output(OperatorMethods):
     def is_floating_point(self) -> bool:
         """Whether its elements are floating-point numbers."""
         return self.dtype.is_floating_point
+
+    requires_grad, is_leaf, is_meta = False, True, False
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Another dtype; every device is the model's."""
+        wanted = [a for a in (*args, *kwargs.values()) if isinstance(a, (DType, Output, Tensor))]
+        if not wanted:
+            return self
+        return self.writer.cast(self, wanted[0] if isinstance(wanted[0], DType) else wanted[0].dtype)
 
     def is_contiguous(self, *args: Any) -> bool:
         """Nothing in ONNX lies otherwise."""

@@ -15,8 +15,9 @@ from weft.ir.kinds import has_many_results
 from weft.jit.interpreter import found_at
 from weft.jit.program import Program
 from weft.onnx.arithmetic import RULES
-from weft.onnx.blocks import Raised, write_if, write_loop
+from weft.onnx.blocks import UNSET, Raised, write_if, write_loop
 from weft.onnx.outputs import Number, Output, outputs_in
+from weft.onnx.registry import EXPORTS
 from weft.onnx.writer import Writer
 from weft.ops.op import OPS, Op
 from weft.ops.route import default_route
@@ -84,12 +85,20 @@ class Exporter:
             return special(self, node)
         args = tuple(self.read(a) for a in node.args)
         op = node.op
+        if op.host and op.name in EXPORTS and isinstance(args[0], Output):
+            return [EXPORTS[op.name](self.writer, *args)]
         if op.writes is not None:
             return [self._written(op, args)] if node.outputs else []
-        found = self._host(op, args) if op.host else self.writer.call(op, args)
+        found = self.entered(self._host(op, args)) if op.host else self.writer.call(op, args)
         if len(node.outputs) == 1 and not (op.host and has_many_results(op)):
             return [list(found) if isinstance(found, tuple) and op.schema.returns_list else found]
         return list(found) if found is not None else []
+
+    def entered(self, value: Any) -> Any:
+        """What Python gives, with tensors as constants of the model."""
+        if isinstance(value, Tensor):
+            return self.writer.constant(value.detach().numpy(), value.dtype)
+        return tuple(self.entered(v) for v in value) if type(value) is tuple else value
 
     # ---- writes
     def _written(self, op: Op, args: tuple[Any, ...]) -> Any:
@@ -102,19 +111,19 @@ class Exporter:
         return target
 
     def rebind(self, target: Output, found: Output) -> None:
-        """From here on the target has another value. Raises Unsupported where something else sees the write."""
+        """From here on the target has another value, and so have what it is a view of and other views. Raises
+        Unsupported for the model's own tensors."""
         if target.weight:
             raise Unsupported(
                 f"the model writes its own {target.weight!r}, and ONNX has no state; call model.eval() first"
             )
-        if target.base is not None:
-            raise Unsupported("it writes through a view, and ONNX has no views; write the whole tensor, or an index")
+        if target.source is not None:  # what it is a view of is written
+            whole, places = self.writer.places(target)
+            self.rebind(whole, self.writer.scattered(whole, places, found))
         for other in list(self.writer.live):
-            if other.base is target:
-                other.stale = f"{self.where or 'the model'}: a tensor is written in place"
-        target.name, target.example, target.static, target.known = (
-            found.name, found.example, found.static, found.known
-        )
+            if _views(other, target):
+                other.stale = True
+        target.take(found)
 
     # ---- Python's values
     def _host(self, op: Op, args: tuple[Any, ...]) -> Any:
@@ -134,6 +143,15 @@ class Exporter:
             return {weft.bool: bool, weft.int64: int, weft.float64: float}[dtype](x.known)
         flat = x if x.ndim == 0 else self.writer.op("Reshape", x, self.writer.ints([]))
         return self.writer.as_number(self.writer.cast(flat, dtype))
+
+
+def _views(view: Output, whole: Output) -> bool:
+    """Whether one value is a view of another, or a view of a view of it."""
+    while view.source is not None:
+        view = view.source
+        if view is whole:
+            return True
+    return False
 
 
 _CASTS = {"bool": weft.bool, "int": weft.int64, "float": weft.float64}
@@ -170,8 +188,13 @@ def _set_attribute(exporter: Exporter, node: Node) -> Sequence[Any]:
 def _call_builtin(exporter: Exporter, node: Node) -> Sequence[Any]:
     path, args, names = node.args[0], exporter.read(node.args[1]), node.args[2]
     split = len(args) - len(names)
+    holder, _, name = path.rpartition(".")
+    function = found_at(path)
+    if args and isinstance(args[0], Output) and found_at(holder) is Tensor:
+        function = getattr(Output, name, function)
     with default_route(exporter.writer.call):
-        return [found_at(path)(*args[:split], **dict(zip(names, args[split:], strict=True)))][: len(node.outputs)]
+        found = function(*args[:split], **dict(zip(names, args[split:], strict=True)))
+    return [exporter.entered(found)][: len(node.outputs)]
 
 
 def _call_method(exporter: Exporter, node: Node) -> Sequence[Any]:
@@ -193,6 +216,10 @@ def _grad_mode(exporter: Exporter, node: Node) -> Sequence[Any]:
     return [True]
 
 
+def _unset(exporter: Exporter, node: Node) -> Sequence[Any]:
+    return [UNSET]
+
+
 def _nothing(exporter: Exporter, node: Node) -> Sequence[Any]:
     return []
 
@@ -206,19 +233,10 @@ def _set_item(exporter: Exporter, node: Node) -> Sequence[Any]:
     """`x[i] = v`: the places of the elements are those of a tensor that counts them."""
     target, index, value = (exporter.read(a) for a in node.args)
     g = exporter.writer
-    places = g.op("Reshape", _counting(g, target), g.op("Shape", target))
-    taken = g.item(places, index)
-    source = g.op("Expand", g.cast(value, target.dtype), g.op("Shape", taken))
-    flat = [g.op("Reshape", v, g.ints([-1])) for v in (target, taken, source)]
-    written = g.op("ScatterElements", *flat, axis=0)
-    exporter.rebind(target, g.op("Reshape", written, g.op("Shape", target)))
+    count = g.op("Range", g.numbers(0, weft.int64), g.op("Size", target), g.numbers(1, weft.int64))
+    places = g.item(g.op("Reshape", count, g.op("Shape", target)), index)
+    exporter.rebind(target, g.scattered(target, places, value))
     return []
-
-
-def _counting(g: Writer, x: Output) -> Output:
-    count = g.op("Size", x)
-    found: Output = g.op("Range", g.numbers(0, weft.int64), count, g.numbers(1, weft.int64))
-    return found
 
 
 def _if(exporter: Exporter, node: Node) -> Sequence[Any]:
@@ -246,6 +264,7 @@ _SPECIAL: dict[Op, Callable[[Exporter, Node], Sequence[Any]]] = {
     OPS["prim::GetAttr"]: _attribute,
     OPS["prim::SetAttr"]: _set_attribute,
     OPS["prim::Print"]: _nothing,
+    OPS["prim::Uninitialized"]: _unset,
     OPS["prim::tensor_getitem"]: _get_item,
     OPS["prim::tensor_setitem"]: _set_item,
 }

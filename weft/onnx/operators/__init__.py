@@ -6,6 +6,9 @@ from weft.onnx.operators import (
     activations as activations,
 )
 from weft.onnx.operators import (
+    composed as composed,
+)
+from weft.onnx.operators import (
     control as control,
 )
 from weft.onnx.operators import (
@@ -19,6 +22,9 @@ from weft.onnx.operators import (
 )
 from weft.onnx.operators import (
     indexing as indexing,
+)
+from weft.onnx.operators import (
+    layout as layout,
 )
 from weft.onnx.operators import (
     learning as learning,

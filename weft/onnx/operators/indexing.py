@@ -216,6 +216,9 @@ def write_getitem(g: Any, x: Any, index: Any) -> Any:
         elif isinstance(part, slice):
             x = _sliced(g, x, axis, part)
             axis += 1
+        elif isinstance(part, list):
+            tensors.append((axis, g.ints(part)))
+            axis += 1
         elif g.is_tensor(part) and g.dtype(part) is weft.bool:
             x = _masked(g, x, axis, part)
             axis += 1

@@ -164,6 +164,6 @@ def mean_variance_norm(x: Tensor, *, axes: list[int] | None = None) -> Tensor:
 @symbolic("nn::normalize")
 def write_normalize(g: Any, x: Any, p: Any, dim: Any, eps: Any, *others: Any) -> Any:
     g.require(g.known(p) in (1, 2), f"normalize with p={g.known(p)}")
-    name, axis = "ReduceL1" if g.known(p) == 1 else "ReduceL2", g.axis(dim, x)
+    name, axis = "ReduceL1" if g.known(p) == 1 else "ReduceL2", g.axis(g.each(dim, 1)[0], x)
     length = g.op(name, x, g.ints([axis]), keepdims=1) if g.opset >= 18 else g.op(name, x, axes=[axis], keepdims=1)
     return g.op("Div", x, g.op("Max", length, g.like(x, float(g.known(eps)))))

@@ -33,8 +33,7 @@ for _onnx, _weft in (
     ("Atanh", "atanh"), ("Ceil", "ceil"), ("Cos", "cos"), ("Cosh", "cosh"), ("Erf", "erf"), ("Exp", "exp"),
     ("Floor", "floor"), ("Log", "log"), ("Neg", "neg"), ("Reciprocal", "reciprocal"), ("Relu", "relu"),
     ("Round", "round"), ("Sigmoid", "sigmoid"), ("Sign", "sign"), ("Sin", "sin"), ("Sinh", "sinh"), ("Sqrt", "sqrt"),
-    ("Tan", "tan"), ("Tanh", "tanh"), ("BitwiseNot", "bitwise_not"), ("BitwiseAnd", "bitwise_and.Tensor"),
-    ("BitwiseOr", "bitwise_or.Tensor"), ("BitwiseXor", "bitwise_xor.Tensor"),
+    ("Tan", "tan"), ("Tanh", "tanh"),
 ):  # fmt: skip
     _same(_onnx, _weft)
 for _onnx, _weft in (
@@ -45,6 +44,17 @@ for _onnx, _weft in (
 for _onnx, _weft in (("And", "logical_and"), ("Or", "logical_or"), ("Xor", "logical_xor"), ("Not", "logical_not")):
     _same(_onnx, _weft, "bool")
 _same("IsNaN", "isnan", "float")
+for _onnx in ("Not", "And", "Or", "Xor"):  # weft's bitwise operators take bools too, ONNX's do not
+    _weft = f"bitwise_{_onnx.lower()}"
+    _same(f"Bitwise{_onnx}", _weft if _onnx == "Not" else f"{_weft}.Tensor")
+
+
+@symbolic("aten::bitwise_not", "aten::bitwise_and.Tensor", "aten::bitwise_or.Tensor", "aten::bitwise_xor.Tensor")
+def write_bitwise(g: Any, *arguments: Any) -> Any:
+    name = g.node.op.schema.base.partition("_")[2].capitalize()
+    return g.op(name if g.result_dtype() is weft.bool else f"Bitwise{name}", *g.promoted(arguments))
+
+
 pair("Mul", "aten::mul.Tensor", lambda a, b: a * b, on_host=lambda a, b: a * b)
 
 

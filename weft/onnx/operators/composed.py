@@ -1,0 +1,184 @@
+"""Operators of weft's that ONNX has no like of, written with those that it has."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import weft
+from weft.onnx.registry import symbolic
+
+
+@symbolic("aten::log1p")
+def write_log1p(g: Any, x: Any) -> Any:
+    x = g.result_cast(x)
+    return g.op("Log", g.op("Add", x, g.like(x, 1)))
+
+
+@symbolic("aten::expm1")
+def write_expm1(g: Any, x: Any) -> Any:
+    x = g.result_cast(x)
+    return g.op("Sub", g.op("Exp", x), g.like(x, 1))
+
+
+@symbolic("aten::log2", "aten::log10")
+def write_log2(g: Any, x: Any) -> Any:
+    x, base = g.result_cast(x), 2 if g.node.op.schema.base == "log2" else 10
+    return g.op("Div", g.op("Log", x), g.like(x, math.log(base)))
+
+
+@symbolic("aten::exp2")
+def write_exp2(g: Any, x: Any) -> Any:
+    x = g.result_cast(x)
+    return g.op("Pow", g.like(x, 2), x)
+
+
+@symbolic("aten::erfc")
+def write_erfc(g: Any, x: Any) -> Any:
+    x = g.result_cast(x)
+    return g.op("Sub", g.like(x, 1), g.op("Erf", x))
+
+
+@symbolic("aten::deg2rad", "aten::rad2deg")
+def write_deg2rad(g: Any, x: Any) -> Any:
+    x, factor = g.result_cast(x), math.pi / 180
+    return g.op("Mul", x, g.like(x, factor if g.node.op.schema.base == "deg2rad" else 1 / factor))
+
+
+@symbolic("aten::hypot")
+def write_hypot(g: Any, a: Any, b: Any) -> Any:
+    a, b = g.promoted((a, b))
+    return g.op("Sqrt", g.op("Add", g.op("Mul", a, a), g.op("Mul", b, b)))
+
+
+@symbolic("aten::atan2")
+def write_atan2(g: Any, y: Any, x: Any) -> Any:
+    """The angle of y / x, turned by half a circle where x is negative."""
+    y, x = g.promoted((y, x))
+    zero, half, turn = g.like(x, 0), g.like(x, math.pi / 2), g.like(x, math.pi)
+    slope = g.op("Atan", g.op("Div", y, x))
+    below = g.op("Less", y, zero)
+    moved = g.op("Where", below, g.op("Sub", slope, turn), g.op("Add", slope, turn))
+    found = g.op("Where", g.op("Less", x, zero), moved, slope)
+    upright = g.op("Mul", g.op("Sign", y), half)
+    return g.op("Where", g.op("Equal", x, zero), upright, found)
+
+
+@symbolic("aten::logaddexp")
+def write_logaddexp(g: Any, a: Any, b: Any) -> Any:
+    a, b = g.promoted((a, b))
+    gap = g.op("Neg", g.op("Abs", g.op("Sub", a, b)))
+    return g.op("Add", g.op("Max", a, b), g.op("Log", g.op("Add", g.like(a, 1), g.op("Exp", gap))))
+
+
+@symbolic("aten::xlogy.Tensor")
+def write_xlogy(g: Any, x: Any, y: Any) -> Any:
+    x, y = g.promoted((x, y))
+    return g.op("Where", g.op("Equal", x, g.like(x, 0)), g.like(x, 0), g.op("Mul", x, g.op("Log", y)))
+
+
+@symbolic("aten::logit")
+def write_logit(g: Any, x: Any, eps: Any = None) -> Any:
+    x = g.result_cast(x)
+    if g.known(eps) is not None:
+        x = g.op("Clip", x, g.like(x, g.known(eps)), g.like(x, 1 - g.known(eps)))
+    return g.op("Log", g.op("Div", x, g.op("Sub", g.like(x, 1), x)))
+
+
+@symbolic("aten::sinc")
+def write_sinc(g: Any, x: Any) -> Any:
+    angle = g.op("Mul", g.result_cast(x), g.like(g.result_cast(x), math.pi))
+    zero = g.op("Equal", angle, g.like(angle, 0))
+    return g.op("Where", zero, g.like(angle, 1), g.op("Div", g.op("Sin", angle), angle))
+
+
+@symbolic("aten::sgn")
+def write_sgn(g: Any, x: Any) -> Any:
+    return g.op("Sign", x)
+
+
+@symbolic("aten::heaviside")
+def write_heaviside(g: Any, x: Any, values: Any) -> Any:
+    x, values = g.promoted((x, values))
+    positive = g.cast(g.op("Greater", x, g.like(x, 0)), g.dtype(x))
+    return g.op("Where", g.op("Equal", x, g.like(x, 0)), values, positive)
+
+
+@symbolic("aten::isposinf", "aten::isneginf")
+def write_isposinf(g: Any, x: Any) -> Any:
+    positive = g.node.op.schema.base == "isposinf"
+    return g.op("IsInf", x, detect_positive=int(positive), detect_negative=int(not positive))
+
+
+@symbolic("aten::isclose")
+def write_isclose(g: Any, a: Any, b: Any, rtol: Any, atol: Any, equal_nan: Any) -> Any:
+    g.require(not g.known(equal_nan) and g.dtype(a).is_floating_point, "isclose of integers, or with equal_nan")
+    allowed = g.op("Add", g.like(a, g.known(atol)), g.op("Mul", g.like(a, g.known(rtol)), g.op("Abs", b)))
+    near = g.op("LessOrEqual", g.op("Abs", g.op("Sub", a, b)), allowed)
+    return g.op("Or", g.op("Equal", a, b), near)
+
+
+@symbolic("aten::round.decimals")
+def write_round(g: Any, x: Any, decimals: Any) -> Any:
+    scale = g.like(x, 10.0 ** g.known(decimals))
+    return g.op("Div", g.op("Round", g.op("Mul", x, scale)), scale)
+
+
+@symbolic("aten::copy")
+def write_copy(g: Any, x: Any, source: Any, *others: Any) -> Any:
+    return g.op("Expand", g.cast(source, g.dtype(x)), g.op("Shape", x))
+
+
+@symbolic("aten::diagonal")
+def write_diagonal(g: Any, x: Any, offset: Any, first: Any, second: Any) -> Any:
+    a, b, k = g.axis(first, x), g.axis(second, x), g.known(offset)
+    g.require(x.static, "the diagonal of dynamic sizes")
+    rows, columns = g.extent(x, a), g.extent(x, b)
+    count = max(min(rows + min(k, 0), columns - max(k, 0)), 0)
+    order = [a, b, *(i for i in range(g.ndim(x)) if i not in (a, b))]
+    places = g.constant([[i - min(k, 0), i + max(k, 0)] for i in range(count)], weft.int64)
+    if not count:
+        places = g.op("Reshape", places, g.ints([0, 2]), allowzero=1)
+    found = g.op("GatherND", g.op("Transpose", x, perm=order), places)
+    return g.op("Transpose", found, perm=[*range(1, g.ndim(x) - 1), 0])
+
+
+@symbolic("aten::unfold")
+def write_unfold(g: Any, x: Any, dim: Any, size: Any, step: Any) -> Any:
+    g.require(x.static, "unfold of dynamic sizes")
+    at, width = g.axis(dim, x), g.known(size)
+    starts = range(0, g.extent(x, at) - width + 1, g.known(step))
+    places = g.constant([[s + i for i in range(width)] for s in starts], weft.int64)
+    found = g.op("Gather", x, places, axis=at)
+    return g.op("Transpose", found, perm=[i for i in range(g.ndim(x) + 1) if i != at + 1] + [at + 1])
+
+
+@symbolic("aten::scatter_reduce.two")
+def write_scatter_reduce(g: Any, x: Any, dim: Any, index: Any, source: Any, reduce: Any, include_self: Any) -> Any:
+    names = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+    name = names.get(g.known(reduce))
+    g.require(name is not None and bool(g.known(include_self)), f"scatter_reduce with {g.known(reduce)}")
+    g.require(name in ("add", "mul") or g.opset >= 18, "extremes of scattered elements below opset 18")
+    return g.op("ScatterElements", x, index, source, axis=g.axis(dim, x), reduction=name)
+
+
+@symbolic("aten::index_fill.int_Scalar")
+def write_index_fill(g: Any, x: Any, dim: Any, index: Any, value: Any) -> Any:
+    at = g.axis(dim, x)
+    steps = g.op("Range", g.numbers(0, weft.int64), g.number(g.size(x, at)), g.numbers(1, weft.int64))
+    hit = g.op("Equal", g.op("Unsqueeze", steps, g.ints([1])), g.op("Unsqueeze", index, g.ints([0])))
+    hit = g.cast(hit, weft.int32)
+    axes = {"keepdims": 0, **({} if g.opset >= 18 else {"axes": [1]})}
+    hit = g.op("ReduceMax", hit, *((g.ints([1]),) if g.opset >= 18 else ()), **axes)
+    rest = [i for i in range(g.ndim(x)) if i != at]
+    mask = g.cast(g.op("Unsqueeze", hit, g.ints(rest)) if rest else hit, weft.bool)
+    return g.op("Where", mask, g.cast(value, g.dtype(x)), x)
+
+
+@symbolic("aten::bitwise_left_shift.Tensor", "aten::bitwise_right_shift.Tensor")
+def write_shift(g: Any, a: Any, b: Any) -> Any:
+    """BitShift has unsigned integers only: products and quotients of powers of two."""
+    a, b = g.promoted((a, b))
+    power = g.op("Pow", g.like(a, 2), b)
+    left = g.node.op.schema.base == "bitwise_left_shift"
+    return g.op("Mul", a, power) if left else g.op("Div", g.op("Sub", a, g.op("Mod", a, power)), power)
