@@ -167,7 +167,7 @@ for _name, _entry, _function in (
     _METHODS[f"__{_name}__"] = _computed(_entry, _function)
     _METHODS[f"__r{_name}__"] = _computed(_entry, _function, True)
 
-TracedInt: Any = type("TracedInt", (TracedNumber, int), dict(_METHODS))
+TracedInt: Any = type("TracedInt", (TracedNumber, int), {**_METHODS, "__weft_integer__": True})
 TracedFloat: Any = type("TracedFloat", (TracedNumber, float), dict(_METHODS))
 
 

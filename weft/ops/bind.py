@@ -37,7 +37,7 @@ def _integer(value: Any, argument: Argument) -> Any:
     if kind is SymInt:
         return value.expr
     if isinstance(value, (int, np.integer)):
-        return int(value)
+        return value if hasattr(kind, "__weft_integer__") else int(value)  # (one that a trace computes)
     if is_routable(value) and value.ndim == 0 and not argument.is_list:
         return value.item()
     try:

@@ -11,8 +11,17 @@ from weft.onnx.registry import operator, pair, symbolic
 from weft.tensor.tensor import Tensor
 
 pair("HardSwish", "aten::hardswish", lambda x: F.hardswish(x))
-pair("Mish", "aten::mish", lambda x: F.mish(x))
 pair("Softsign", "aten::softsign", lambda x: F.softsign(x))
+
+
+@operator("Mish")
+def mish(x: Tensor) -> Tensor:
+    return F.mish(x)
+
+
+@symbolic("aten::mish")
+def write_mish(g: Any, x: Any) -> Any:
+    return g.op("Mish", x) if g.opset >= 18 else g.op("Mul", x, g.op("Tanh", g.op("Softplus", x)))
 
 
 @operator("Elu")
