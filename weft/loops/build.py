@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.ir.graph import Node, Operand, Value
 from weft.loops.accumulate import accumulator, combining_nest, held_dtype, is_rounded
-from weft.loops.coalesce import coalesce, is_broadcast, joins
+from weft.loops.coalesce import coalesce, is_broadcast, joins, walked
 from weft.loops.nest import FULL, ONCE, ROW, Access, Instr, Nest, Ref, Store
 from weft.loops.phases import settle_phases
 from weft.ops.compute import is_default, reduce_arguments
@@ -224,7 +224,7 @@ class GroupBuilder:
         for i, (d, stride) in enumerate(zip(dims, geometry.strides, strict=False)):
             axis = axis_map[i + lead]
             if axis >= 0 and not is_broadcast(d, self.group.space[axis]):
-                strides[axis] = stride
+                strides[axis] = walked(stride, d)
         return tuple(strides)
 
     def access(self, root: Value | None, strides: tuple[Dim, ...], offset: Dim) -> int:

@@ -15,6 +15,12 @@ def is_broadcast(d: Dim, size: Dim) -> bool:
     return d != size and not shape_env.equal(d, size) and shape_env.equal(d, 1)
 
 
+def walked(stride: Dim, size: Dim) -> Dim:
+    """The stride along a dim. A dim of no elements is walked in any case: what does not vary along an axis is read
+    before its loop begins, and there is nothing to read."""
+    return 1 if isinstance(size, int) and size == 0 else stride
+
+
 def is_adjacent(outer: Dim, inner: Dim, size: Dim) -> bool:
     """Whether an access walks two axes as one: a step of the outer is the inner axis from end to end."""
     if isinstance(inner, int) and inner == 0:

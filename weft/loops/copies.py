@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.ir.graph import Node, Operand, Value
 from weft.loops.build import GroupBuilder
-from weft.loops.coalesce import coalesce, is_broadcast
+from weft.loops.coalesce import coalesce, is_broadcast, walked
 from weft.loops.nest import FULL, ONCE, ROW, Access, Gather, Instr, Nest, Ref, Store
 from weft.loops.phases import settle_phases
 from weft.ops.geometry import Geometry, contiguous
@@ -29,7 +29,10 @@ def copy_nest(
         return _splat_copy(target, dims, root, node, place, aliases)
     axes = [i for i, d in enumerate(dims) if not (isinstance(d, int) and d == 1)]
     strides = [
-        tuple(0 if is_broadcast(g, d) else s for g, d, s in zip(geometry.dims, dims, geometry.strides, strict=False)),
+        tuple(
+            0 if is_broadcast(g, d) else walked(s, d)
+            for g, d, s in zip(geometry.dims, dims, geometry.strides, strict=False)
+        ),
         place.strides,
     ]
     sizes, joined = coalesce(axes, dims, strides)
@@ -80,9 +83,9 @@ def fill_nest(target: Value, value: Any, node: Node) -> Nest:
 
 
 def gather_nest(
-    node: Node, aliases: Aliases, base: Operand, walked: Sequence[Dim], lookups: Sequence[Lookup], wraps: bool
+    node: Node, aliases: Aliases, base: Operand, steps: Sequence[Dim], lookups: Sequence[Lookup], wraps: bool
 ) -> Nest:
-    """out[i] = base at strides `walked` over i, moved by each lookup's index times its stride."""
+    """out[i] = base at strides `steps` over i, moved by each lookup's index times its stride."""
     out = node.outputs[0]
     builder = GroupBuilder(Group(dims_of(out), 0, 0), aliases, {out})
     builder.choose_axes()
@@ -95,7 +98,9 @@ def gather_nest(
     root, geometry = aliases.of(base)
     dtype = dtype_of(root)
     assert dtype is not None
-    strides = tuple(0 if place[i] < 0 else s for i, s in enumerate(walked))
+    strides = tuple(
+        0 if axis < 0 else walked(s, d) for axis, s, d in zip(place, steps, dims_of(out), strict=True)
+    )
     access = builder.access(root, strides, geometry.offset)
     looked_up = {a for x in lookups for a in x.axes}
     count = dm.product(d for a, d in enumerate(dims_of(out)) if a in looked_up)

@@ -4,11 +4,12 @@ never recorded."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from weft.ir.graph import Node, Value
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.op import Op
-from weft.support.errors import WeftError
+from weft.support.errors import ShapeError, WeftError
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 from weft.types.dtype import DType
@@ -93,9 +94,12 @@ class Aliases:
         if changes_dtype(node) or _is_complex(node.args[0]):
             return False
         root, source = self.of(node.args[0])
-        found = view_geometries(node.op, source, node.args[1:])
-        if found is None:
+        try:
+            found = view_geometries(node.op, source, node.args[1:])
+        except ShapeError:  # what was asked when the node was made cannot be proved again
             return False
-        for value, geometry in zip(node.outputs, found, strict=False):
-            self.geometry[value] = (root, geometry)
+        if found is None or any(g.ndim != len(dims_of(v)) for g, v in zip(found, node.outputs, strict=True)):
+            return False
+        for value, geometry in zip(node.outputs, found, strict=True):
+            self.geometry[value] = (root, replace(geometry, dims=dims_of(value)))  # one name for each size
         return True

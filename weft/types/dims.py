@@ -325,12 +325,17 @@ def substitute(d: Dim, values: Mapping[str, Dim]) -> Dim:
     return total
 
 
+def combined(kind: str, a: Dim, b: Dim) -> Dim:
+    """The operation that an atom stands for, of other operands: floordiv, mod, max or min."""
+    return _OPERATIONS[kind](a, b)
+
+
 def _substitute_atom(atom: Atom, values: Mapping[str, Dim]) -> Dim:
     if atom.kind == "symbol":
         name = str(atom.args[0])
         return values[name] if name in values else symbol(name)
     a, b = (substitute(x, values) for x in atom.args)  # type: ignore[arg-type]
-    return _OPERATIONS[atom.kind](a, b)
+    return combined(atom.kind, a, b)
 
 
 def evaluate(d: Dim, values: Mapping[str, int]) -> int:

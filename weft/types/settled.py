@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from math import gcd
 
 from weft.types import dims as dm
-from weft.types.dims import Dim, Expr, Monomial
+from weft.types.dims import Atom, Dim, Expr, Monomial
 from weft.types.shape_env import Relation, ShapeEnv, ShapeGuard, lower_bound_of, positive_first
 
 LONGEST = 3  # terms of what stands for a symbol: settled sizes shall not grow without end
@@ -15,21 +15,23 @@ LONGEST = 3  # terms of what stands for a symbol: settled sizes shall not grow w
 class SettledSizes:
     """Sizes in as few symbols as the guards leave open.
 
-    values    what each symbol that is decided stands for, in symbols that are not
+    values    what each symbol that is decided stands for, in symbols that are not; quotients and the like, which are
+              symbols to sums, may be decided too
     whole     sums without a constant term that are numbers though their symbols are not known, as `s0*s1` with the
               guard `s0*s1 == 6`
     symbols   all that any of these tells of
     """
 
     def __init__(self, env: ShapeEnv) -> None:
-        self.values: dict[str, Dim] = {}
+        self.values: dict[Atom, Dim] = {}
         self.whole: dict[Expr, int] = {}
         equal, least = _facts(env)
         while self._learn(equal) or self._learn(self._pinned(least)):
             pass
         for fact in equal:
             self._note_whole(self.replaced(fact))
-        self.symbols = self.values.keys() | {s for rest in self.whole for s in rest.symbols()}
+        told = [*map(_atom, self.values), *self.whole]
+        self.symbols = {s for d in told for s in d.symbols()}
         self._memo: dict[Expr, Dim] = {}
 
     def settle(self, d: Dim) -> Dim:
@@ -58,7 +60,7 @@ class SettledSizes:
             left = self.replaced(fact)
             found = solution(left) if isinstance(left, Expr) else {}
             if found:
-                self.values = {name: _substituted(d, found) for name, d in self.values.items()} | found
+                self.values = {atom: _substituted(d, found) for atom, d in self.values.items()} | found
         return len(self.values) > before
 
     def _pinned(self, least: Iterable[Expr]) -> list[Expr]:
@@ -89,7 +91,7 @@ def settled_guards(env: ShapeEnv) -> dict[Relation, ShapeGuard]:
     return found
 
 
-def solution(fact: Expr) -> dict[str, Dim]:
+def solution(fact: Expr) -> dict[Atom, Dim]:
     """What `fact == 0` says of symbols by themselves; nothing where it leaves a choice.
 
     2*s0 - 6      s0 = 3
@@ -102,34 +104,36 @@ def solution(fact: Expr) -> dict[str, Dim]:
     if len(rest.terms) == 1:
         return _factors(*rest.terms[0], constant)
     if constant == 0 and (_is_size(rest) or _is_size(-rest)):
-        return {str(m[0].args[0]): 0 for m, _ in rest.terms if len(set(m)) == 1 and m[0].kind == "symbol"}
+        return {m[0]: 0 for m, _ in rest.terms if len(set(m)) == 1}
     return _alone(fact)
 
 
-def _factors(factors: Monomial, coefficient: int, constant: int) -> dict[str, Dim]:
+def _factors(factors: Monomial, coefficient: int, constant: int) -> dict[Atom, Dim]:
     """The factors of one product, from coefficient * product == -constant."""
-    if constant % coefficient or any(a.kind != "symbol" for a in factors):
+    if constant % coefficient:
         return {}
-    number, names = -constant // coefficient, {str(a.args[0]) for a in factors}
-    if len(factors) == 1 or (len(names) == 1 and number == 0):
-        return dict.fromkeys(names, number)
-    return dict.fromkeys(names, 1) if number == 1 and all(lower_bound_of(n) == 0 for n in names) else {}
+    number, different = -constant // coefficient, set(factors)
+    if len(factors) == 1 or (len(different) == 1 and number == 0):
+        return dict.fromkeys(different, number)
+    return dict.fromkeys(different, 1) if number == 1 and all(_is_size(_atom(a)) for a in different) else {}
 
 
-def _alone(fact: Expr) -> dict[str, Dim]:
+def _alone(fact: Expr) -> dict[Atom, Dim]:
     """The youngest symbol that stands alone in a sum, as what the others make it."""
     if len(fact.terms) > LONGEST + 1:
         return {}
     common = gcd(*(c for _, c in fact.terms))
-    names = [
-        (str(m[0].args[0]), c) for m, c in fact.terms if len(m) == 1 and m[0].kind == "symbol" and abs(c) == common
-    ]
-    names.sort(key=lambda n: (n[0][0] not in "su", len(n[0]), n[0]), reverse=True)
-    for name, coefficient in names:
-        others = dm.symbol(name) - dm.floordiv(fact, coefficient)
-        if name not in dm.symbols(others) and (lower_bound_of(name) is None or _is_size(others)):
-            return {name: others}
+    alone = [(m[0], c) for m, c in fact.terms if len(m) == 1 and m[0].kind == "symbol" and abs(c) == common]
+    alone.sort(key=lambda a: (a[0].key[0] not in "su", len(a[0].key), a[0].key), reverse=True)
+    for symbol, coefficient in alone:
+        others = _atom(symbol) - dm.floordiv(fact, coefficient)
+        if symbol.key not in dm.symbols(others) and (lower_bound_of(symbol.key) is None or _is_size(others)):
+            return {symbol: others}
     return {}
+
+
+def _atom(atom: Atom) -> Expr:
+    return Expr({(atom,): 1})
 
 
 def _facts(env: ShapeEnv) -> tuple[list[Expr], list[Expr]]:
@@ -145,11 +149,28 @@ def _facts(env: ShapeEnv) -> tuple[list[Expr], list[Expr]]:
     return equal, least
 
 
-def _substituted(d: Dim, values: Mapping[str, Dim]) -> Dim:
+def _substituted(d: Dim, values: Mapping[Atom, Dim]) -> Dim:
+    if not isinstance(d, Expr) or not values:
+        return d
     try:
-        return dm.substitute(d, values)
+        return sum((dm.product([coef, *[_value(atom, values) for atom in mono]]) for mono, coef in d.terms), 0)
     except ZeroDivisionError:  # a quotient that no call within the guards asks for
         return d
+
+
+def _value(atom: Atom, values: Mapping[Atom, Dim]) -> Dim:
+    """What an atom stands for: told as a whole, or made of what its operands stand for."""
+    if atom in values:
+        return values[atom]
+    if atom.kind == "symbol":
+        return _atom(atom)
+    a, b = (_substituted(x, values) for x in atom.args)  # type: ignore[arg-type]
+    made = dm.combined(atom.kind, a, b)
+    if isinstance(made, Expr) and len(made.terms) == 1 and made.terms[0] != ((atom,), 1):
+        factors, coefficient = made.terms[0]
+        if coefficient == 1 and len(factors) == 1:
+            return values.get(factors[0], made)
+    return made
 
 
 def _split(d: Dim) -> tuple[Dim, int]:

@@ -107,7 +107,10 @@ class BlockLowering:
         if not node.outputs or not all(_is_native(v) for v in (*node.outputs, *node.inputs())):
             return None
         if node.op.is_view:
+            assert node.op.view is not None
             if len(node.outputs) != 1 or sum(1 for _ in node.inputs()) != 1 or changes_dtype(node):
+                return None
+            if not node.op.view.keeps_order:
                 return None
             source: Value = node.args[0]
             return [self.copy(node.outputs[0], dims_of(source), *self.aliases.of(source), node)]
