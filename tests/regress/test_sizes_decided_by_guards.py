@@ -63,6 +63,64 @@ def test_a_symbol_that_is_1_in_a_broadcast_of_three() -> None:
     )
 
 
+def test_a_quotient_that_is_1() -> None:
+    """The shape of the last view was refused when kernels were made: nobody saw that i0 is 1."""
+    _agree(
+        """graph @g(%x: f32[s0, s1]) {
+          example s0 = 1, s1 = 1, i0 = 1
+          guard s0*s1 == 1
+          guard (1 // i0)*i0 == 1
+          guard (1 // i0) == 1
+          %0: f32[1, 1] = aten::view(%x, size=[1, 1])
+          %1: f32[1, (1 // i0), i0] = aten::view(%0, size=[1, -1, i0])
+          %2: f32[1, (1 // i0), i0] = aten::neg(%1)
+          %3: f32[(1 // i0), 1] = aten::view(%2, size=[(1 // i0), 1])
+          %4: f32[s0, s1] = aten::view_scatter(%x, %3, size=[1, 1])
+          return %1, %4
+        }""", s0=1, s1=1, i0=1,
+    )
+
+
+def test_a_write_through_a_view_whose_sizes_cannot_be_asked_again() -> None:
+    _agree(
+        """graph @g(%x: f32[s0, s1], %y: f32[3, 2]) {
+          example s0 = 2, s1 = 3, i0 = 3
+          guard ((s0*s1) // i0)*i0 == s0*s1
+          guard ((s0*s1) // i0)*i0 == 6
+          guard i0 == 3
+          guard ((s0*s1) // i0) == 2
+          %0: f32[s0, s1] = aten::view_scatter(%x, %y, size=[i0, -1])
+          return %0
+        }""",
+        dict(s0=6, s1=1, i0=3), dict(s0=1, s1=6, i0=3), s0=2, s1=3, i0=3,
+    )
+
+
+def test_nothing_is_read_of_an_empty_tensor() -> None:
+    """What does not vary along an axis is read before its loop: there was nothing to read."""
+    _agree(
+        """graph @g(%x: f64[s0, s1]) {
+          example s0 = 4, s1 = 0
+          guard s1 == 0
+          %0: f64[s0, s1] = aten::neg(%x)
+          %1: f64[s1, 1] = aten::as_strided(%0, size=[s1, 1], stride=[0, 0], storage_offset=0)
+          %2: f64[s1, 1] = aten::neg(%1)
+          return %2
+        }""", s0=4, s1=0,
+    )
+
+
+def test_padding_that_cuts_more_than_there_is_is_refused_for_every_size() -> None:
+    pad = weft.nn.functional.pad
+    step = weft.compile(lambda x, n: pad(x, (n, 3)))
+    for size, n in ((3, -1), (3, -2), (1, -2), (2, -2), (0, -1)):
+        if size + n < 0:
+            with pytest.raises(RuntimeError, match="negative output size"):
+                step(weft.ones(size), n)
+        else:
+            assert step(weft.ones(size), n).tolist() == [1.0] * (size + n) + [0.0] * 3
+
+
 def test_no_element_of_an_empty_storage_is_shown() -> None:
     for x in (weft.zeros(2, 0), weft.zeros(0)):
         with pytest.raises(ShapeError, match="reach outside of a storage of 0 elements"):

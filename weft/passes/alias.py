@@ -56,9 +56,13 @@ class ProvingEnv(ShapeEnv):
 
 
 def view_geometries(op: Op, source: Geometry, arguments: tuple[object, ...]) -> tuple[Geometry, ...] | None:
-    """Geometry of each result of a view of `source`, or None when strides cannot express it."""
+    """Geometry of each result of a view of `source`, or None when strides cannot express it, or when what was asked
+    of its sizes while the graph was made cannot be proved again."""
     assert op.view is not None
-    found = (op.view.compiled or op.view.geometry)(source, *arguments)
+    try:
+        found = (op.view.compiled or op.view.geometry)(source, *arguments)
+    except ShapeError:
+        return None
     if found is None:
         return None
     return found if isinstance(found, tuple) else (found,)
@@ -94,10 +98,7 @@ class Aliases:
         if changes_dtype(node) or _is_complex(node.args[0]):
             return False
         root, source = self.of(node.args[0])
-        try:
-            found = view_geometries(node.op, source, node.args[1:])
-        except ShapeError:  # what was asked when the node was made cannot be proved again
-            return False
+        found = view_geometries(node.op, source, node.args[1:])
         if found is None or any(g.ndim != len(dims_of(v)) for g, v in zip(found, node.outputs, strict=True)):
             return False
         for value, geometry in zip(node.outputs, found, strict=True):

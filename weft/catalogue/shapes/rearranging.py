@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -300,16 +300,20 @@ def _pad_type(self: TensorType, pad: Sequence[Dim], value: Any) -> TensorType:
         )
     dims = list(self.shape)
     for i in range(len(pad) // 2):
-        at = -1 - i
-        cut = sum(p for p in pad[2 * i : 2 * i + 2] if isinstance(p, int) and p < 0)
-        left, dims[at] = dims[at] + cut, dims[at] + pad[2 * i] + pad[2 * i + 1]
-        # one side may not cut off what the other adds
-        if shape_env.less(dims[at], 0) or (cut and shape_env.less(left, 0)):
-            raise ShapeError(
-                f"The input size {self.shape[at]}, plus negative padding {pad[2 * i]} and {pad[2 * i + 1]} resulted in "
-                f"a negative output size, which is invalid. Check dimension {self.ndim + at} of your input."
-            )
+        at, before, after = -1 - i, pad[2 * i], pad[2 * i + 1]
+        left = dims[at] + dm.minimum(before, 0) + dm.minimum(after, 0)
+        error = _cut_away(dims[at], before, after, self.ndim + at)
+        if left != dims[at]:  # one side may not cut off what the other adds
+            shape_env.refuse_less(left, 0, error)
+        dims[at] = dims[at] + before + after
     return self.with_dims(tuple(dims))
+
+
+def _cut_away(size: Dim, before: Dim, after: Dim, dim: int) -> Callable[[], ShapeError]:
+    return lambda: ShapeError(
+        f"The input size {size}, plus negative padding {before} and {after} resulted in a negative output size, which "
+        f"is invalid. Check dimension {dim} of your input."
+    )
 
 
 def _pad(x: Array, pad: Sequence[int], value: Any) -> Array:

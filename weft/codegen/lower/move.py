@@ -28,9 +28,10 @@ def lower_copy(block: BlockLowering, node: Node) -> list[KernelCall] | None:
         return None
     root, source = block.aliases.of(node.args[0])
     found = view_geometries(view, source, node.args[1:])
-    if found is None or len(found) != 1:
+    dims = dims_of(node.outputs[0])
+    if found is None or len(found) != 1 or found[0].ndim != len(dims):
         return None
-    return [block.copy(node.outputs[0], found[0].dims, root, found[0], node)]
+    return [block.copy(node.outputs[0], dims, root, replace(found[0], dims=dims), node)]
 
 
 def lower_scatter(block: BlockLowering, node: Node) -> list[KernelCall] | None:
@@ -48,6 +49,8 @@ def lower_scatter(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     if found is None:
         return None
     place = found[picked]
+    if place.ndim != len(dims_of(source)):
+        return None
     if any(s == 0 and d != 1 for s, d in zip(place.strides, place.dims, strict=False)):
         return None
     return write_into(block, node, base, source, place)
