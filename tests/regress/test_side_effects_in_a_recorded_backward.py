@@ -66,3 +66,43 @@ def test_a_swallowed_refusal_is_one() -> None:
 
     with pytest.raises(CaptureError, match="its value"):
         weft.compile(run)(weft.ones(2))
+
+
+FACTOR = 2.0
+
+
+class Settings:
+    factor = 3.0
+
+
+settings = Settings()
+
+
+class Multiplied(Function):
+    @staticmethod
+    def forward(ctx: Any, x: weft.Tensor) -> weft.Tensor:
+        return x * 1
+
+    @staticmethod
+    def backward(ctx: Any, g: weft.Tensor) -> weft.Tensor:
+        return g * FACTOR * settings.factor
+
+
+def hooked(x: weft.Tensor) -> weft.Tensor:
+    y = x * 1
+    y.register_hook(lambda g: g * FACTOR * settings.factor)
+    return y.sum()
+
+
+@pytest.mark.parametrize("run", [lambda x: Multiplied.apply(x).sum(), hooked], ids=["function", "hook"])
+def test_what_a_recorded_backward_reads_of_python_is_guarded(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, run: Any
+) -> None:
+    model = weft.compile(run)
+    x = weft.ones(3, requires_grad=True)
+    for _ in range(4):
+        first, second = (float(v) for v in rng.standard_normal(2))
+        monkeypatch.setitem(globals(), "FACTOR", first)
+        monkeypatch.setattr(settings, "factor", second)
+        np.testing.assert_allclose(grad(model(x), x)[0].numpy(), first * second, rtol=1e-6)
+    assert len(model.entries) <= 3  # numbers that change become inputs

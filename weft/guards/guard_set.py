@@ -43,6 +43,10 @@ class GuardSet:
         kept = [g.ignoring(keys) if isinstance(g, ContainerGuard) else g for g in kept]
         return GuardSet(kept, self.epoch_source)
 
+    def joined(self, other: GuardSet) -> GuardSet:
+        """The guards of both."""
+        return GuardSet([*self.guards, *other.guards], self.epoch_source or other.epoch_source)
+
     def holds_on_to(self) -> Iterator[Any]:
         """The values that must be in their places for the guards to hold."""
         return (value for guard in self.guards for value in guard.holds_on_to())

@@ -150,6 +150,8 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
     )
     if seen.writes:
         _refuse_writes(seen)
+    if outcome.capture.evaluator.users:
+        outcome.checks = outcome.checks.joined(seen.guards.without([p.slot for p in outcome.bound.places]))
     outcome.results.extend(gradients)
     if outcome.capture.env.has_unbacked:
         fixed += bind_sizes(outcome, fixed, record)
