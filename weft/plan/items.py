@@ -14,6 +14,7 @@ from weft.plan.numbers import is_native_number, is_number
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Expr
+from weft.types.shape_env import ShapeEnv
 from weft.types.tensor_type import TensorType
 
 
@@ -150,7 +151,8 @@ def _is_native(item: BlockItem, outer: LoweredGraph, late: frozenset[str]) -> bo
         or not all(_lies_plain(v, g) for g in item.lowered for v in values_in(tuple(g.results)))
     ):
         return False
-    return _fits_if(item) if item.is_if else _fits_loop(item)
+    env = outer.graph.env
+    return _fits_if(item, env) if item.is_if else _fits_loop(item, env)
 
 
 def _is_plain(value: Value, outer: LoweredGraph, late: frozenset[str]) -> bool:
@@ -167,15 +169,15 @@ def _lies_plain(value: Value, lowered: LoweredGraph) -> bool:
     return found is None or found[1] == contiguous(found[1].dims)
 
 
-def _fits_if(item: BlockItem) -> bool:
+def _fits_if(item: BlockItem, env: ShapeEnv) -> bool:
     arms = [tuple(g.results) for g in item.lowered]
     return (
         _is_condition(item.node.args[0])
-        and all(_fits(r, o) for arm in arms for r, o in zip(arm, item.node.outputs, strict=True))
+        and all(_fits(r, o, env) for arm in arms for r, o in zip(arm, item.node.outputs, strict=True))
     )
 
 
-def _fits_loop(item: BlockItem) -> bool:
+def _fits_loop(item: BlockItem, env: ShapeEnv) -> bool:
     trip, condition, _, _, reverse = item.node.args
     going, following = item.results[0], item.results[1 : 1 + len(item.carried)]
     outputs = item.node.outputs
@@ -186,7 +188,7 @@ def _fits_loop(item: BlockItem) -> bool:
         return False
     states = item.params[1 : 1 + len(item.carried)]
     return all(
-        _fits(a, o) and _fits(b, o) and p.type is o.type
+        _fits(a, o, env) and _fits(b, o, env) and p.type is o.type
         for a, b, p, o in zip(item.carried, following, states, outputs, strict=False)
     ) and all(isinstance(y, Value) and isinstance(y.type, TensorType) for y in stacked)
 
@@ -197,11 +199,21 @@ def _is_condition(operand: Operand) -> bool:
     return is_number(operand) or (isinstance(operand.type, TensorType) and operand.type.dtype is dt.bool_)
 
 
-def _fits(operand: Operand, output: Value) -> bool:
+def _fits(operand: Operand, output: Value, env: ShapeEnv) -> bool:
     """Whether an operand's value can be moved to where an output lives."""
     if is_number(output):
         return is_number(operand) if isinstance(operand, Value) else isinstance(operand, (bool, int, float, Expr))
-    return isinstance(operand, Value) and isinstance(operand.type, TensorType) and operand.type is output.type
+    if not isinstance(operand, Value) or not isinstance(operand.type, TensorType):
+        return False
+    return operand.type is output.type or _same_size(operand.type, output.tensor_type, env)
+
+
+def _same_size(a: TensorType, b: TensorType, env: ShapeEnv) -> bool:
+    """Whether two types are of as many bytes, by what the program's guards say."""
+    return (
+        a.dtype is b.dtype and a.is_complete and b.is_complete and a.ndim == b.ndim
+        and all(env.proves_equal(x, y) for x, y in zip(a.shape, b.shape, strict=True))
+    )
 
 
 # ---- flat

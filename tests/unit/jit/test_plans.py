@@ -5,12 +5,15 @@ and what is interpreted after all.
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 
 import numpy as np
 import pytest
 
 import weft
+import weft.compiled_autograd
+import weft.func
 import weft.jit
 from weft.jit.hot import compiled_after
 
@@ -215,3 +218,68 @@ def test_errors_of_a_native_group_are_the_interpreters() -> None:
         f(weft.ones(4), 3)
     with pytest.raises(IndexError, match=r"test_plans.py, line \d+"):
         f(weft.ones(4), 6)
+
+
+def test_threads_share_a_plan(rng) -> None:
+    f = weft.jit.script(chain)
+    calls = [arguments(rng, int(n), 3) for n in rng.integers(1, 9, 8)]
+    found: dict[int, list[np.ndarray]] = {}
+
+    def run(i: int) -> None:
+        found[i] = [f(*calls[i]).numpy() for _ in range(5)]
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(calls))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for i, args in enumerate(calls):
+        for out in found[i]:
+            np.testing.assert_allclose(out, chain(*args).numpy(), rtol=1e-12, atol=1e-12)
+
+
+def test_chunks_are_part_of_a_group() -> None:
+    @weft.jit.script
+    def f(x):
+        p, q, r, s = x.chunk(4)
+        return (p.sigmoid() * q.tanh() + r).exp() * s - p
+
+    for n in (8, 12, 20):
+        x = weft.randn(n)
+        assert weft.allclose(f(x), f.__wrapped__(x), atol=1e-6)
+    before = weft.counters.native_calls
+    f(weft.randn(16))
+    assert weft.counters.native_calls == before + 1
+    with pytest.raises(ValueError, match="not enough values to unpack"):
+        f(weft.randn(5))  # three chunks
+
+
+def test_transforms_and_compiled_programs_see_through_plans(rng) -> None:
+    f = weft.jit.script(chain)
+    args = arguments(rng, 3, 4)
+    for _ in range(2):
+        f(*args)
+    found = weft.func.grad(lambda x: f(x, *args[1:]).sum())(args[0])
+    expected = weft.func.grad(lambda x: chain(x, *args[1:]).sum())(args[0])
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-12)
+    batch = weft.tensor(rng.standard_normal((5, 3, 4)))
+    mapped = weft.func.vmap(lambda x: f(x, *args[1:]))(batch)
+    np.testing.assert_allclose(mapped.numpy(), np.stack([chain(x, *args[1:]).numpy() for x in batch]), rtol=1e-12)
+    x = args[0].clone().requires_grad_()
+    with weft.compiled_autograd.enable():
+        f(x, *args[1:]).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), expected.numpy(), rtol=1e-12)
+
+
+def test_draws_follow_the_seed() -> None:
+    def f(x):
+        return (weft.nn.functional.dropout(x, 0.5, True).exp() * 2 + x).tanh() - x * 3 + weft.rand_like(x)
+
+    scripted, x = weft.jit.script(f), weft.ones(5)
+    for seed in range(4):
+        weft.manual_seed(seed)
+        a, b = scripted(x), scripted(x)
+        weft.manual_seed(seed)
+        assert weft.allclose(a, f(x), atol=1e-6)
+        assert weft.allclose(b, f(x), atol=1e-6)
+        assert not weft.equal(a, b)

@@ -65,7 +65,15 @@ def nested(x, n: int):
     return total * x
 
 
-PROGRAMS = (halved_or_grown, row_by_row, until_small, carried_pair, called_twice, nested)
+def in_parts(x, n: int):
+    y = x
+    for i in range(n):
+        y = (y * 1.1).tanh() + x / (i + 1)
+    a, b = y.chunk(2, 0)
+    return a * b
+
+
+PROGRAMS = (halved_or_grown, row_by_row, until_small, carried_pair, called_twice, nested, in_parts)
 
 
 def with_gradients(function, values, n):
@@ -81,14 +89,14 @@ def with_gradients(function, values, n):
 def test_what_hangs_on_values_is_part_of_the_program(function, rng) -> None:
     compiled = weft.compile(weft.jit.script(function))
     weft.counters.reset()
-    for n, rows in ((2, 4), (0, 2), (7, 3)):
+    for n, rows in ((2, 4), (0, 2), (7, 8)):
         values = rng.standard_normal((rows, 3))
         for a, b in zip(with_gradients(function, values, n), with_gradients(compiled, values, n), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
-    assert weft.counters.captures <= 2  # n is a plain number until it changes
+    assert weft.counters.captures <= 2 + (function is in_parts)  # n is a plain number until it changes
 
 
-@pytest.mark.parametrize("function", (halved_or_grown, row_by_row), ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", (halved_or_grown, row_by_row, in_parts), ids=lambda f: f.__name__)
 def test_counted_loops_are_native_backward_too(function, rng) -> None:
     compiled = weft.compile(weft.jit.script(function))
     for n in (6, 7):

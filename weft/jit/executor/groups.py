@@ -4,6 +4,7 @@ serves.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,6 +42,7 @@ class NativeGroup:
         self.compiled = CompiledFunction(self._body, name)
         self.calls = self.failures = self.fallbacks = 0
         self._many = len(node.outputs) != 1
+        self._lock = threading.RLock()
 
     def _body(self, *args: Any) -> Any:
         return self._code_of(self.program)(args)
@@ -62,29 +64,47 @@ class NativeGroup:
         return tuple(found) if self._many else (found,)
 
     def _fitting(self, leaves: list[Any], spec: pytree.TreeSpec, args: Sequence[Any]) -> Any:
+        known = self.compiled.entries
+        found = self._matching(leaves, spec)
+        if found is None:
+            if known:
+                counters.fusion_fallbacks += 1
+                self.fallbacks += 1
+                if self.fallbacks % 2 or len(known) >= MOST_PROGRAMS:
+                    return None
+            with self._lock:
+                found = self._matching(leaves, spec) or self._captured(leaves, spec, args)
+        if found is None:
+            return None
+        entry, call = found
+        try:
+            return entry.run(leaves, call)
+        except (ArithmeticError, LookupError, ValueError, TypeError, RuntimeError):
+            return None  # nothing has happened: the interpreter raises it with the lines of the program
+
+    def _matching(self, leaves: list[Any], spec: pytree.TreeSpec) -> tuple[Any, Any] | None:
         for entry in self.compiled.entries:
             call = entry.match(leaves, spec)
             if type(call) is not Miss:
-                return entry.run(leaves, call)
-        if self.compiled.entries:
-            counters.fusion_fallbacks += 1
-            self.fallbacks += 1
-            if self.fallbacks % 2 or len(self.compiled.entries) >= MOST_PROGRAMS:
-                return None
+                return entry, call
+        return None
+
+    def _captured(self, leaves: list[Any], spec: pytree.TreeSpec, args: Sequence[Any]) -> tuple[Any, Any] | None:
+        """A new program, and what it makes of the arguments; None where there can be none."""
         for i, leaf in enumerate(leaves):
             if type(leaf) in (int, float):
                 self.compiled.lifted.setdefault(("leaf", i), None)
         try:
             entry = self.compiled.capture(tuple(args), {}, leaves, spec)
+            call = entry.match(leaves, spec)
         except Exception:  # whatever it is: the interpreter finds it too, or it is no fault of the program
             self.failures += 1
             return None
-        call = entry.match(leaves, spec)
         if type(call) is Miss:
             self.failures += 1
             return None
         self.compiled.entries.insert(0, entry)
-        return entry.run(leaves, call)
+        return entry, call
 
 
 def _returns(results: Sequence[Any]) -> Any:
