@@ -25,7 +25,18 @@ def _times(count: Any) -> int:
     return count
 
 
-class Sequential(Module):
+class _InOrder(Module):
+    """Modules in a row."""
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        modules: Any = self._modules.values()
+        return iter(modules)
+
+
+class Sequential(_InOrder):
     """Calls its modules one after another."""
 
     def __init__(self, *args: Any) -> None:
@@ -42,13 +53,6 @@ class Sequential(Module):
         for module in modules:
             input = module(input)
         return input
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Module]:
-        modules: Any = self._modules.values()
-        return iter(modules)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -111,20 +115,13 @@ class Sequential(Module):
         return self.extend(list(self) * (_times(count) - 1))
 
 
-class ModuleList(Module):
+class ModuleList(_InOrder):
     """A list of modules whose parameters count."""
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
         if modules is not None:
             self.extend(modules)
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Module]:
-        modules: Any = self._modules.values()
-        return iter(modules)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):

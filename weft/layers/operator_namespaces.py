@@ -1,0 +1,42 @@
+"""weft.fft, weft.linalg and weft.special: modules whose functions are operators with the module's name in front."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weft.layers.variants import with_out
+from weft.ops.op import PACKETS
+from weft.ops.packet import aten
+from weft.support.absent import refuse
+
+
+class OperatorNamespace:
+    """The functions of one module, each made when it is first asked for.
+
+    others: functions that go by another operator's name, by their own.
+    """
+
+    def __init__(self, name: str, scope: dict[str, Any], others: Mapping[str, str] | None = None) -> None:
+        self.name, self.scope, self.others = name, scope, dict(others or {})
+
+    def _operators(self) -> dict[str, str]:
+        """Public name -> operator."""
+        start = f"aten::{self.name}_"
+        own = {
+            key[len(start) :]: key.partition("::")[2] for key, overloads in PACKETS.items()
+            if key.startswith(start) and any(self.name in op.public for op in overloads)
+        }
+        return {name: op for name, op in self.others.items() if f"aten::{op}" in PACKETS} | own
+
+    def find(self, name: str) -> Any:
+        """The function of this name, which the module has from now on. Raises AttributeError."""
+        operator = self._operators().get(name)
+        if operator is None:
+            refuse(f"module 'weft.{self.name}'", name)
+        found = self.scope[name] = with_out(getattr(aten, operator))
+        return found
+
+    def names(self) -> list[str]:
+        """Everything that the module has, made or not."""
+        return sorted({*self.scope, *self._operators()})
