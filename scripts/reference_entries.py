@@ -50,7 +50,7 @@ def _names_in(namespace: str, base: str, places: set[str]) -> Iterator[str]:
     for place in PREFIXED:
         if place in places and base.startswith(place + "_"):
             yield f"weft.{place}.{base[len(place) + 1:]}"
-    for name, operator in sorted(special._found().items()):
+    for name, operator in sorted(special._functions.operators().items()):
         if operator == base:
             yield f"weft.special.{name}"
     if {"weft", "nn.functional"} & places and in_functional(base):

@@ -84,7 +84,7 @@ def is_operator(where: str, name: str) -> bool:
     if place == "nn.functional":
         return f"nn::{name}" in PACKETS or (f"aten::{name}" in PACKETS and name not in weft.nn.functional._COMPOSED)
     if place == "special":
-        return name in weft.special._found()
+        return name in weft.special._functions.operators()
     return (
         f"aten::{place}_{name}" in PACKETS if place in ("linalg", "fft") else place == "" and _is_entry(name)
     )

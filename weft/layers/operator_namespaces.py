@@ -20,7 +20,7 @@ class OperatorNamespace:
     def __init__(self, name: str, scope: dict[str, Any], others: Mapping[str, str] | None = None) -> None:
         self.name, self.scope, self.others = name, scope, dict(others or {})
 
-    def _operators(self) -> dict[str, str]:
+    def operators(self) -> dict[str, str]:
         """Public name -> operator."""
         start = f"aten::{self.name}_"
         own = {
@@ -31,7 +31,7 @@ class OperatorNamespace:
 
     def find(self, name: str) -> Any:
         """The function of this name, which the module has from now on. Raises AttributeError."""
-        operator = self._operators().get(name)
+        operator = self.operators().get(name)
         if operator is None:
             refuse(f"module 'weft.{self.name}'", name)
         found = self.scope[name] = with_out(getattr(aten, operator))
@@ -39,4 +39,4 @@ class OperatorNamespace:
 
     def names(self) -> list[str]:
         """Everything that the module has, made or not."""
-        return sorted({*self.scope, *self._operators()})
+        return sorted({*self.scope, *self.operators()})
