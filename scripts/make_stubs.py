@@ -351,7 +351,8 @@ def stubs() -> dict[Path, str]:
             "weft.linalg.", public_packets("linalg", "aten::linalg_"), (),
             "from weft.catalogue.linalg.square import LinAlgError as LinAlgError\n"),
         package / "special.pyi": module_stub(
-            "weft.special.", {name: PACKETS[f"aten::{op}"] for name, op in sorted(special._functions.operators().items())}
+            "weft.special.",
+            {name: PACKETS[f"aten::{op}"] for name, op in sorted(special._functions.operators().items())},
         ),
         package / "fft.pyi": module_stub("weft.fft.", public_packets("fft", "aten::fft_")),
     }
