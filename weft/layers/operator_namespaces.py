@@ -22,12 +22,13 @@ class OperatorNamespace:
 
     def operators(self) -> dict[str, str]:
         """Public name -> operator."""
-        start = f"aten::{self.name}_"
+        known = {key.partition("::")[2]: ops for key, ops in PACKETS.items() if key.partition("::")[0] == "aten"}
+        start = f"{self.name}_"
         own = {
-            key[len(start) :]: key.partition("::")[2] for key, overloads in PACKETS.items()
-            if key.startswith(start) and any(self.name in op.public for op in overloads)
+            base[len(start) :]: base for base, overloads in known.items()
+            if base.startswith(start) and any(self.name in op.public for op in overloads)
         }
-        return {name: op for name, op in self.others.items() if f"aten::{op}" in PACKETS} | own
+        return {name: base for name, base in self.others.items() if base in known} | own
 
     def find(self, name: str) -> Any:
         """The function of this name, which the module has from now on. Raises AttributeError."""
