@@ -123,10 +123,10 @@ from weft import backends as backends
 from weft import overrides as overrides
 from weft import version as version
 from weft import jit as jit
-from weft import lazy as lazy
 from weft import library as library
 from weft import onnx as onnx
 from weft import memory as memory
+from weft import lazy as lazy
 
 class _AminmaxResults(NamedTuple):
     min: Tensor
