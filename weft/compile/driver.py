@@ -17,7 +17,7 @@ from weft.compile.miss_text import miss_text, takes_keywords
 from weft.compile.program.entry import Entry
 from weft.compile.program.miss import Miss
 from weft.compile.restart import Restart
-from weft.compile.stepwise import is_of_user_call, run_stepwise
+from weft.compile.stepwise import Stepwise, is_of_user_call, run_stepwise
 from weft.compile.tracing import trace
 from weft.guards.values import number_kind
 from weft.ops.overrides import current_modes, override_classes
@@ -59,7 +59,7 @@ class CompiledFunction:
         # the lengths that containers had which the function adds to, by their place
         self.grown: dict[Any, dict[int, Any]] = {}
         self.misses: list[str] = []
-        self.stepwise: list[pytree.TreeSpec] = []  # structures of arguments for which it is no program
+        self.stepwise: list[Stepwise] = []  # structures of arguments for which it is no program
         self.users: list[Any] = []  # hooks and rules of custom Functions that the latest capture called
         self.is_order_free = not takes_keywords(function)
         self._lock = threading.RLock()
@@ -94,7 +94,9 @@ class CompiledFunction:
             fitting = self._made_meanwhile(leaves, spec, len(misses))
             if fitting is not None:
                 return resugar(fitting[0].run(leaves, fitting[1]))
-            entry = None if spec in self.stepwise else self._captured(args, kwargs, leaves, spec, misses)
+            known = next((s for s in self.stepwise if s.spec == spec), None)
+            is_program = known is None or known.is_due()
+            entry = self._captured(args, kwargs, leaves, spec, misses) if is_program else None
             if entry is not None:
                 return resugar(self._run_first(entry, leaves, spec))
         args, kwargs = resugar((args, kwargs))
@@ -120,7 +122,8 @@ class CompiledFunction:
         except Exception as error:
             if not is_of_user_call(error, self.users):
                 raise
-            self.stepwise.append(spec)
+            if all(s.spec != spec for s in self.stepwise):
+                self.stepwise.append(Stepwise(spec))
             self._say(f"{error} ({self.name} now runs as it is written, its backward calls by compiled autograd)")
             return None
         finally:

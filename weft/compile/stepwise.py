@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -21,6 +22,7 @@ from weft.compile.capture.outside import LastingHook
 from weft.compile.miss_text import LOCATED
 from weft.support.errors import CaptureError
 from weft.support.locations import is_internal
+from weft.support.pytree import TreeSpec
 from weft.support.seams import captured_backward
 
 # What calls the user's part of a Function, or a hook.
@@ -35,6 +37,21 @@ _CALLERS: frozenset[CodeType] = frozenset((
 
 
 _MOST_FUNCTIONS = 256
+_FIRST_RETRY = 8
+
+
+@dataclass
+class Stepwise:
+    """A structure of arguments for which a function is no program, and how many calls there were since."""
+
+    spec: TreeSpec
+    calls: int = 0
+
+    def is_due(self) -> bool:
+        """Count a call. Whether to try again: now and then, at calls 8, 16, 32, ..., for what stood in the way may
+        be gone (a hook that was removed, a flag)."""
+        self.calls += 1
+        return self.calls >= _FIRST_RETRY and self.calls & (self.calls - 1) == 0
 
 
 def run_stepwise(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:

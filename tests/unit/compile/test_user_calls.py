@@ -258,6 +258,25 @@ def test_a_module_and_its_optimizer_go_on_as_before(rng):
     np.testing.assert_allclose(run(True)[1], run(False)[1], rtol=1e-4)
 
 
+def test_it_becomes_a_program_again_when_nothing_stands_in_the_way(capsys):
+    w = weft.ones(3, requires_grad=True)
+    handle = w.register_hook(lambda g: print("hook"))
+
+    def step(x):
+        w.grad = None
+        (w * x).sum().backward()
+        return w.grad
+
+    compiled = weft.compile(step)
+    for _ in range(3):
+        compiled(weft.ones(3))
+    assert not compiled.entries and capsys.readouterr().out == "hook\n" * 3
+    handle.remove()
+    for i in range(8):
+        assert compiled(weft.full((3,), float(i))).tolist() == [float(i)] * 3
+    assert len(compiled.entries) == 1 and capsys.readouterr().out == ""
+
+
 def test_what_the_function_itself_does_is_still_refused():
     def step(x):
         x.register_hook(lambda g: g * 2)
