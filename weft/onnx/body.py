@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from weft.onnx.dependency import defs, helper, numpy_helper, onnx
 from weft.onnx.dtypes import dtype_of
 from weft.onnx.functions import body_of, type_key
 from weft.onnx.registry import IMPORTS, Operator
-from weft.onnx.values import Known, as_tensor, constant
+from weft.onnx.values import Known, array_of, as_tensor, constant
 from weft.support.errors import ArgumentError, ParseError, Unsupported, WeftError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
@@ -192,7 +190,7 @@ def _on_host(rule: Operator, given: list[Any], keywords: dict[str, Any]) -> Any:
     found = rule.on_host(*arrays, **keywords)
     if isinstance(found, Known):
         return found
-    array = np.asarray(found)
+    array = array_of(found)
     sizes = next((v.dtype for v in given if v is not None and v.array.dtype == object), dt.int64)
     return Known(array, sizes if array.dtype == object else dt.from_numpy(array.dtype))
 

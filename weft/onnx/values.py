@@ -30,7 +30,7 @@ class Known:
     __slots__ = ("_tensor", "array", "dtype", "folds")
 
     def __init__(self, array: Any, dtype: DType, tensor: Tensor | None = None, folds: bool = True) -> None:
-        self.array, self.dtype, self._tensor = np.asarray(array), dtype, tensor
+        self.array, self.dtype, self._tensor = array_of(array), dtype, tensor
         self.folds = folds and self.array.size <= SMALL
 
     def tensor(self) -> Tensor:
@@ -45,13 +45,28 @@ class Known:
         return weft.stack(parts).reshape(self.array.shape)
 
 
+def array_of(value: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array. A size that is a symbol stays one: it passes for an int, and NumPy would ask for its value."""
+    if isinstance(value, (np.ndarray, np.generic)) or type(value) in (int, float, bool, complex):
+        return np.asarray(value)
+    return objects([value]).reshape(())
+
+
+def objects(values: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """The values as they are in an array of one dim: assigned one by one, since NumPy would make arrays of them."""
+    found = np.empty(len(values), object)
+    for i, value in enumerate(values):
+        found[i] = value
+    return found
+
+
 Host = Any  # the annotation of an input that a rule takes as it is, Known or a tensor, and reads as numbers
 Either = Any  # and of one that it takes as it is, and hands on
 
 
 def constant(array: Any) -> Known:
     """A NumPy array as a value. Raises ForeignDType for elements that weft has no dtype of."""
-    found = np.asarray(array)
+    found = array_of(array)
     return Known(found, dt.from_numpy(found.dtype))
 
 
@@ -92,6 +107,4 @@ def sizes(shape: Sequence[Any]) -> Known:
     """Sizes as a value of int64."""
     if all(type(n) is int for n in shape):
         return Known(np.array(shape, np.int64), dt.int64)
-    found = np.empty(len(shape), object)
-    found[:] = shape
-    return Known(found, dt.int64)
+    return Known(objects(shape), dt.int64)

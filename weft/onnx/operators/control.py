@@ -44,7 +44,9 @@ def loop(most: Host, condition: Either, *carried: Either, body: Body, scope: Val
     limit = None if most is None else number(most, "the trip count of Loop") if _is_read(most) else most
     count = len(carried)
     scans = len(body.outputs) - 1 - count
-    if active_capture() is not None and not scans:
+    captured, start = active_capture() is not None, condition is None or isinstance(condition, Known)
+    short = isinstance(limit, int) and start and limit * len(body.steps) <= UNROLLED
+    if captured and not scans and not short:
         return _captured(limit, condition, carried, body, scope)
     values = list(carried)
     going = condition is None or _holds(condition)
@@ -52,12 +54,17 @@ def loop(most: Host, condition: Either, *carried: Either, body: Body, scope: Val
     step = 0
     while going and (limit is None or step < limit):
         found = _call(body, scope, [Known(np.array(step), dt.int64), condition_of(condition), *values])
-        going = _holds(found[0])
         values = found[1 : 1 + count]
+        if captured and not scans and not isinstance(found[0], Known):  # the end hangs on a value after all
+            return _captured(limit, found[0], tuple(values), body, scope, step + 1)
+        going = _holds(found[0])
         for collected, value in zip(gathered, found[1 + count :], strict=True):
             collected.append(as_tensor(value))
         step += 1
     return tuple([*values, *(_stacked(g, body, 1 + count + i) for i, g in enumerate(gathered))])
+
+
+UNROLLED = 64  # steps of a loop's body, over all of its rounds, that are captured one by one
 
 
 def condition_of(condition: Host) -> Any:
@@ -75,8 +82,10 @@ def _holds(condition: Host) -> bool:
     return bool(condition)
 
 
-def _captured(limit: Any, condition: Host, carried: tuple[Any, ...], body: Body, scope: Values) -> tuple[Any, ...]:
-    """The loop as one node: its number of steps is found when the program runs."""
+def _captured(
+    limit: Any, condition: Either, carried: tuple[Any, ...], body: Body, scope: Values, first: int = 0
+) -> tuple[Any, ...]:
+    """The loop as one node, from its step number `first` on: how many steps it takes is found when the program runs."""
     going = weft.tensor(True) if condition is None else as_tensor(condition).reshape(())
 
     def asks(i: Tensor, go: Tensor, *values: Tensor) -> Tensor:
@@ -86,7 +95,7 @@ def _captured(limit: Any, condition: Host, carried: tuple[Any, ...], body: Body,
         found = [as_tensor(v) for v in _call(body, scope, [i, go, *values])]
         return (i + 1, found[0].reshape(()), *found[1:])
 
-    start = (weft.tensor(0), going, *(as_tensor(v) for v in carried))
+    start = (weft.tensor(first), going, *(as_tensor(v) for v in carried))
     return tuple(weft.while_loop(asks, step, start)[2:])
 
 

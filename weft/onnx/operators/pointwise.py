@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.onnx.dtypes import dtype_of, element_of
+from weft.onnx.dtypes import dtype_of
 from weft.onnx.registry import operator, pair, symbolic
-from weft.onnx.values import Either, Known, dtype_of_value
+from weft.onnx.values import Either, Known, objects
 from weft.support.errors import Unsupported
 from weft.tensor.tensor import Tensor
 from weft.types.dtype import DType
@@ -91,11 +91,10 @@ def _divided(a: Any, b: Any) -> Any:
     a, b = np.broadcast_arrays(a, b)
     if a.dtype.kind == "f":
         return a / b
-    both = zip(a.reshape(-1), b.reshape(-1), strict=True)
-    found = np.empty(a.size, object)
-    found[:] = [x // y if type(x) not in (int, np.int64) else int(x / y) if abs(x) < 2**50 else x // y for x, y in both]
-    whole = found.reshape(a.shape)
-    return whole if a.dtype == object else whole.astype(a.dtype)
+    if a.dtype != object:
+        return np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
+    quotients = [x // y for x, y in zip(a.reshape(-1), b.reshape(-1), strict=True)]  # sizes are not negative
+    return objects(quotients).reshape(a.shape)
 
 
 @operator("Div", on_host=_divided)
@@ -350,4 +349,3 @@ def write_identity(g: Any, x: Any, *others: Any) -> Any:
     return x
 
 
-__all__ = ["dtype_of_value", "element_of"]

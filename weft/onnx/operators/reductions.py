@@ -9,7 +9,7 @@ import numpy as np
 
 import weft
 from weft.onnx.registry import operator, symbolic
-from weft.onnx.values import Host, number, numbers
+from weft.onnx.values import Host, array_of, number, numbers
 from weft.support.errors import Unsupported
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -37,7 +37,7 @@ def _reduction(name: str, function: Callable[..., Tensor], host: Any = None) -> 
         named = axes_ if axes is None else [int(a) for a in axes.reshape(-1)]
         if not named and noop_with_empty_axes:
             return data
-        found = np.asarray(host(data, axis=tuple(named) if named else None, keepdims=bool(keepdims)))
+        found = array_of(host(data, axis=tuple(named) if named else None, keepdims=bool(keepdims)))
         return found if data.dtype == object else found.astype(data.dtype)
 
     operator(name, on_host=None if host is None else on_host)(run)
