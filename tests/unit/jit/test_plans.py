@@ -283,3 +283,14 @@ def test_draws_follow_the_seed() -> None:
         assert weft.allclose(a, f(x), atol=1e-6)
         assert weft.allclose(b, f(x), atol=1e-6)
         assert not weft.equal(a, b)
+
+
+def test_a_plans_graph_reads_back_and_runs(rng) -> None:
+    f = weft.jit.script(chain)
+    args = arguments(rng, 2, 3)
+    f(*args)
+    shown = weft.jit.last_executed_plan(f).graph
+    again = weft.jit.parse_ir(str(shown))
+    again.lint()
+    assert str(again) == str(shown)
+    assert weft.equal(weft.jit.create_function_from_graph("again", again)(*args), chain(*args))

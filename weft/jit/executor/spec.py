@@ -14,7 +14,8 @@ Spec = tuple[Any, ...]
 
 
 def spec_of(args: Sequence[Any]) -> Spec | None:
-    """The key of a plan for these arguments; None where no plan serves them: tensors without bytes."""
+    """The key of a plan for these arguments; None where no plan serves them: tensors without bytes, and those of
+    subclasses."""
     grad = modes.grad
     found: list[Any] = [grad]
     for value in args:
@@ -31,6 +32,8 @@ _NONE = object()
 def _key(value: Any, grad: bool) -> Any:
     if isinstance(value, Tensor):
         data = value._data
+        if type(value) is not Tensor and not value._is_param:
+            return _NONE  # a class with a will of its own
         return (data.dtype, data.ndim, grad and value.requires_grad) if type(data) is np.ndarray else _NONE
     if isinstance(value, (list, tuple)):
         keys = [_key(v, grad) for v in value]
