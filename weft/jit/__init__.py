@@ -9,11 +9,14 @@ from typing import Any
 from weft.jit.differentiation import differentiate
 from weft.jit.errors import CompileError, Error
 from weft.jit.executor.plans import last_executed_plan
+from weft.jit.freezing import freeze
 from weft.jit.from_text import create_function_from_graph, parse_ir
 from weft.jit.functions import CompilationUnit, ScriptFunction
 from weft.jit.graph import Graph
 from weft.jit.hot import optimized_execution
-from weft.jit.marks import Final, annotate, export, ignore, unused
+from weft.jit.marks import Final, annotate, export, ignore, is_scripting, is_tracing, unused
+from weft.jit.marks import isinstance_of as isinstance
+from weft.jit.marks import unwrap_optional as _unwrap_optional  # noqa: F401  (TorchScript's name)
 from weft.jit.matching import OperatorSet, schemas
 from weft.jit.module import RecursiveScriptModule, ScriptMethod, ScriptModule, script_method
 from weft.jit.script import script
@@ -41,7 +44,11 @@ __all__ = [
     "create_function_from_graph",
     "differentiate",
     "export",
+    "freeze",
     "ignore",
+    "is_scripting",
+    "is_tracing",
+    "isinstance",
     "last_executed_plan",
     "load",
     "optimized_execution",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import types
 import typing
 from typing import Any, Final, get_args, get_origin
@@ -10,7 +11,7 @@ from weft.tensor.device import Device
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
 from weft.types.dtype import DType
-from weft.types.tensor_type import Type, dict_of, list_of, named_tuple_of, optional, tuple_of
+from weft.types.tensor_type import Type, class_of, dict_of, list_of, named_tuple_of, optional, tuple_of
 
 _PLAIN: dict[Any, Type] = {
     int: tt.INT,
@@ -49,6 +50,8 @@ def type_of_annotation(annotation: Any) -> Type:
         return plain
     if isinstance(annotation, type) and issubclass(annotation, Tensor):
         return tt.TENSOR
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+        return enumeration_type(annotation)
     if is_named_tuple(annotation):
         return type_of_named_tuple(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
@@ -113,6 +116,18 @@ def written(kind: Type) -> str:
     if isinstance(kind, tt.TupleType):
         return kind.name or f"Tuple[{', '.join(map(written, kind.elements))}]"
     return kind.name if isinstance(kind, tt.ClassType) else "number" if kind is tt.NUMBER else str(kind)
+
+
+ENUMERATIONS: dict[str, type[enum.Enum]] = {}  # by the names of their types
+
+
+def enumeration_type(cls: type[enum.Enum]) -> Type:
+    """The type of the members of an enumeration."""
+    stem = "".join(c if c.isalnum() else "_" for c in f"{cls.__module__}.{cls.__qualname__}")
+    name, count = f"Enum_{stem}", 1
+    while ENUMERATIONS.setdefault(name, cls) is not cls:  # another class of this name
+        name, count = f"Enum_{stem}_{count}", count + 1
+    return class_of(name)
 
 
 def is_named_tuple(value: Any) -> bool:

@@ -42,4 +42,35 @@ def annotate(the_type: Any, the_value: Any) -> Any:
 
 
 annotate.__weft_annotate__ = True  # type: ignore[attr-defined]
-__all__ = ["Final", "annotate", "export", "ignore", "unused"]
+
+
+def is_scripting() -> bool:
+    """Whether this line runs in a scripted program: False in Python, True where it is compiled."""
+    return False
+
+
+def is_tracing() -> bool:
+    """Whether a trace is being recorded."""
+    from weft.jit.tracing import recording  # traces stand above marks
+
+    return recording() is not None
+
+
+def isinstance_of(value: Any, kind: Any) -> bool:
+    """`weft.jit.isinstance`: whether a value is of a type, elements of containers included: `List[int]`."""
+    from weft.jit.annotations import type_of_annotation
+    from weft.jit.program import has_type  # programs stand above marks
+
+    kinds = kind if type(kind) is tuple else (kind,)
+    return any(has_type(value, type_of_annotation(k)) for k in kinds)
+
+
+def unwrap_optional(value: Any) -> Any:
+    """The value, which must not be None. Raises AssertionError."""
+    assert value is not None, "Unwrapping null optional"
+    return value
+
+
+__all__ = [
+    "Final", "annotate", "export", "ignore", "is_scripting", "is_tracing", "isinstance_of", "unused", "unwrap_optional",
+]

@@ -11,7 +11,7 @@ import weft.nn
 from weft.jit.code import code_of_graph
 from weft.jit.errors import CompileError
 from weft.jit.frontend.compile import compile_definition, compile_python, names_in, names_of
-from weft.jit.frontend.objects import OBJECTS, ModuleLinker, compile_call_of, compile_method, is_weft_own
+from weft.jit.frontend.objects import OBJECTS, SETTER, ModuleLinker, compile_call_of, compile_method, is_weft_own
 from weft.jit.functions import run
 from weft.jit.graph import Graph
 from weft.jit.program import Program
@@ -118,8 +118,10 @@ class ScriptModule(Module, metaclass=_Compiling):
         """The program of a method, compiled if it is not yet. Raises CompileError."""
         found = self._programs.get(name)
         if found is None:
-            raw = inspect.getattr_static(self._original_class(), name)
-            function: Any = raw.function if isinstance(raw, _Stub) else raw.fget if isinstance(raw, property) else raw
+            raw = inspect.getattr_static(self._original_class(), name.removesuffix(SETTER))
+            function: Any = raw.function if isinstance(raw, _Stub) else raw
+            if isinstance(raw, property):
+                function = raw.fset if name.endswith(SETTER) else raw.fget
             found = compile_method(self, name, function)
         return found
 

@@ -91,6 +91,24 @@ def _kind(value: Any) -> str:
     return f"{type(value).__name__}"
 
 
+def has_type(value: Any, kind: Type) -> bool:
+    """Whether a value is of a type as it stands, without conversion; a list with its elements."""
+    if isinstance(kind, OptionalType):
+        return value is None or has_type(value, kind.inner)
+    if isinstance(kind, ListType):
+        return isinstance(value, list) and all(has_type(v, kind.element) for v in value)
+    if isinstance(kind, DictType):
+        pairs = value.items() if isinstance(value, dict) else ()
+        return isinstance(value, dict) and all(has_type(k, kind.key) and has_type(v, kind.value) for k, v in pairs)
+    if isinstance(kind, TupleType):
+        same = isinstance(value, tuple) and len(value) == len(kind.elements)
+        return same and all(map(has_type, value, kind.elements))
+    if isinstance(kind, TensorType):
+        return isinstance(value, Tensor)
+    classes = _CLASSES.get(kind)
+    return classes is None or type(value) is classes[0]
+
+
 _CLASSES: dict[Type, tuple[type, ...]] = {
     tt.INT: (int,),
     tt.FLOAT: (float, int),

@@ -10,7 +10,7 @@ from typing import NoReturn
 _REASONS: tuple[tuple[str, str], ...] = (
     (r"_C", "there are no bindings of PyTorch's own; weft.compile and weft.jit are weft's compilers"),
     (
-        r"trace_module|is_tracing|freeze|optimized_execution|"
+        r"trace_module|optimized_execution|"
         r"last_executed_plan|batch|BatchTensor",
         "weft.jit compiles functions, Modules and texts so far; docs/jit.md says what it has",
     ),

@@ -58,11 +58,6 @@ REFUSED = [
     ("def f(x: List):\n    return x", "List", "needs the types of its elements"),
     ("def f(items: List[int]):\n    items.append('a')", "items.append", "of type str cannot be put into a list of int"),
     ("def f(x):\n    return x(1)", "x(1)", "is not callable"),
-    (
-        "def f(x):\n    for i in range(3):\n        pass\n    else:\n        x = x + 1\n    return x",
-        "x = x + 1",
-        "else of a loop",
-    ),
     ("def f(n: int):\n    return (1, 2.0)[n]", "(1, 2.0)[n]", "index of a tuple must be an integer that is written"),
     ("def f(n: int):\n    return (1, 2)[5]", "(1, 2)[5]", "out of range"),
     (

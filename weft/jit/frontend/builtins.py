@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,10 +15,12 @@ from weft.jit.frontend.iterables import Iterable, enumerated, iterated, range_of
 from weft.jit.frontend.matching import call_operator
 from weft.jit.frontend.types import annotated_type, python_value
 from weft.jit.frontend.values import NOTHING, ListValue, Simple, SugaredValue, TupleValue, constant
+from weft.jit.marks import is_scripting, is_tracing, isinstance_of, unwrap_optional
 from weft.ops.op import OPS
+from weft.tensor.device import Device
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
-from weft.types.tensor_type import ClassType, DictType, ListType, TensorType, TupleType, Type, dict_of
+from weft.types.tensor_type import ClassType, DictType, ListType, OptionalType, TensorType, TupleType, Type, dict_of
 
 Args = Sequence[SugaredValue]
 Kwargs = dict[str, SugaredValue]
@@ -223,6 +226,32 @@ def _getattr(ctx: Context, node: ast.Call, expected: Type | None) -> SugaredValu
     return ctx.expression(node.args[0]).attribute(ctx, node, name.operand)
 
 
+def _unwrap(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
+    """What is not None, or an error when the program runs."""
+    value = args[0].as_value(ctx, node)
+    if not isinstance(value.type, OptionalType):
+        return value
+    missing = ctx.prim("is_", node, value, constant(None, tt.NONE))
+    with ctx.block() as inner:
+        ctx.prim(
+            "RaiseException", node, constant("Unwrapping null optional", tt.STR), constant("AssertionError", tt.STR)
+        )
+        raising = inner.block(())
+    with ctx.block() as inner:
+        going_on = inner.block(())
+    ctx.append(ctx.op("prim::If"), (missing.operand,), (), node, (raising, going_on))
+    kind = value.type.inner
+    return ctx.emit(ctx.op("prim::unchecked_cast"), (value.operand, str(kind)), node, (kind,))
+
+
+def _device(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
+    """`weft.device("cpu")`, of what is known while compiling."""
+    parts = [a.as_value(ctx, node).operand for a in (*args, *kwargs.values())]
+    if any(not isinstance(p, (str, int)) for p in parts):
+        ctx.fail(node, "weft.device takes a text, and a number, that are known while compiling")
+    return constant(str.__str__(Device(*parts)), tt.DEVICE)
+
+
 ANNOTATE = TypedBuiltin(_annotate)
 _PYTHON_TYPES: dict[Any, Any] = {
     int: tt.INT,
@@ -282,11 +311,29 @@ _COMPILED: dict[str, SugaredValue] = {
 }
 
 
+_OWN: dict[Any, SugaredValue] = {
+    is_scripting: Builtin("is_scripting", lambda ctx, node, args, kwargs: constant(True, tt.BOOL)),
+    is_tracing: Builtin("is_tracing", lambda ctx, node, args, kwargs: constant(False, tt.BOOL)),
+    isinstance_of: TypedBuiltin(_instance),
+    unwrap_optional: Builtin("_unwrap_optional", _unwrap),
+    Device: Builtin("device", _device),
+}
+
+
 def builtin(value: Any) -> SugaredValue | None:
-    """What one of Python's builtins means in a program, or None."""
+    """What one of Python's builtins, or a function of weft.jit's, means in a program, or None."""
+    if isinstance(value, (type, types.FunctionType)) and value in _OWN:
+        return _OWN[value]
     name: str = getattr(value, "__name__", "")
     if name in _COMPILED and getattr(builtins, name, None) is value:
         return _COMPILED[name]
-    if isinstance(value, type) and issubclass(value, Exception) and getattr(builtins, name, None) is value:
-        return ExceptionClass(name)
+    if isinstance(value, type) and issubclass(value, Exception):
+        return ExceptionClass(_python_exception(value))
     return None
+
+
+def _python_exception(value: type) -> str:
+    """The most special of Python's own exceptions that a class is: what a program raises in its place."""
+    own = [c.__name__ for c in value.__mro__ if c.__module__ == "builtins"]
+    plain = ("RuntimeError", "Exception", "BaseException", "object")
+    return own[0] if value.__module__ == "builtins" else next((name for name in own if name not in plain), own[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import enum
 import inspect
 import types
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from weft.ir.graph import Graph
-from weft.jit.annotations import is_named_tuple, type_of_named_tuple, written
+from weft.jit.annotations import ENUMERATIONS, is_named_tuple, type_of_named_tuple, written
 from weft.jit.errors import CompileError
 from weft.jit.frontend import (  # noqa: F401  (each registers the syntax that it is about)
     assignments,
@@ -27,6 +28,7 @@ from weft.jit.frontend import (  # noqa: F401  (each registers the syntax that i
 )
 from weft.jit.frontend.branches import RESULT, joined
 from weft.jit.frontend.builtins import ANNOTATE, builtin
+from weft.jit.frontend.classes import Member, class_of_python
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.exits import always_leaves
 from weft.jit.frontend.functions import (
@@ -41,8 +43,9 @@ from weft.jit.frontend.functions import (
     overloads,
 )
 from weft.jit.frontend.outside import path_of, python_constant
+from weft.jit.frontend.scope import Scope
 from weft.jit.frontend.statements import run
-from weft.jit.frontend.types import annotated_type
+from weft.jit.frontend.types import annotated_type, annotation_of, is_open
 from weft.jit.frontend.values import Simple, SugaredValue, TupleValue
 from weft.jit.program import MISSING, Parameter, Program
 from weft.jit.source import Source, function_source
@@ -82,9 +85,15 @@ class Linker:
 
     def __init__(self, program: Program, names: Names, compile_function: Callable[[Any], Program]) -> None:
         self.program, self.python_object, self._compile = program, names, compile_function
+        self.around: Scope | None = None  # of the function that this one is defined in
 
     def resolve(self, ctx: Context, name: str, node: ast.AST) -> SugaredValue | None:
         """What a name that is no variable stands for. Raises CompileError for an object that programs cannot use."""
+        known = self.around.find(name) if self.around is not None else None
+        if isinstance(known, Simple) and not known.is_constant:
+            ctx.fail(node, f"{name} is a variable of the function around {ctx.name}; pass it as an argument")
+        if known is not None:
+            return known
         found = self.python_object(name)
         if found is None:
             return None
@@ -93,8 +102,7 @@ class Linker:
             ctx.fail(
                 node,
                 f"{name} is a {type(found[0]).__name__}: a scripted program can use numbers, texts, tensors, "
-                f"functions, "
-                "modules, dtypes, and tuples of them from outside; pass other objects' parts as arguments",
+                "functions, modules, dtypes, and tuples of them from outside; pass other objects' parts as arguments",
             )
         return wrapped
 
@@ -108,6 +116,8 @@ class Linker:
             return None if any(p is None for p in parts) else TupleValue([p for p in parts if p is not None])
         if isinstance(value, Tensor):
             return self._tensor(ctx, value, name)
+        if isinstance(value, enum.Enum):
+            return Member(value)
         if isinstance(value, types.ModuleType):
             return PythonModule(value)
         if isinstance(value, Namespace):
@@ -129,7 +139,7 @@ class Linker:
             return Scripted(program)
         if value is builtins.__dict__.get(name.rpartition(".")[2]):
             return None
-        return self._function(value, name)
+        return self._function(value, name) or (class_of_python(value) if isinstance(value, type) else None)
 
     def _function(self, value: Any, name: str) -> SugaredValue | None:
         """A function of weft's, of module math, of the user's."""
@@ -154,15 +164,21 @@ class Linker:
 
     def _tensor(self, ctx: Context, value: Tensor, name: str) -> Simple:
         """A tensor from outside: the program keeps it."""
-        key = next((k for k, v in self.program.captured.items() if v is value), None)
-        if key is None:
-            stem = name.replace(".", "_")
-            key = stem if stem not in self.program.captured else f"{stem}_{len(self.program.captured)}"
-            self.program.captured[key] = value
+        key = self.keep(value, name)
         made = ctx.builder.emit_raw(ctx.op("prim::GetAttr"), (None, key, "Tensor"), (tt.TENSOR,))
         return Simple(made.output, tt.TENSOR)
 
+    def keep(self, value: Any, name: str) -> str:
+        """The name under which the program keeps an object from outside."""
+        return _unique(self.program.captured, name.replace(".", "_"), value)
+
     # ---- functions
+    def local_function(self, ctx: Context, definition: ast.FunctionDef) -> SugaredValue:
+        """A function that is defined within this one. Raises CompileError where it uses variables around it."""
+        inner = type(self)(Program(f"{self.program.name}.{definition.name}"), self.python_object, self._compile)
+        inner.around = ctx.scope
+        return Scripted(compile_definition(definition, ctx.source, inner))
+
     def compiled(self, ctx: Context, node: ast.AST, function: Any) -> Program:
         """The program of a Python function that this one calls. Raises CompileError that also shows the call."""
         if function in UNDERWAY:
@@ -201,7 +217,13 @@ class Linker:
         return Program(definition.name, parameters, annotated_type(inner, given) if given is not None else tt.TENSOR)
 
     def member(self, ctx: Context, node: ast.AST, value: Simple, name: str) -> SugaredValue:
-        """An attribute of an object: only Modules have any."""
+        """An attribute of an object: only Modules and members of enumerations have any."""
+        known = ENUMERATIONS.get(value.type.name) if isinstance(value.type, tt.ClassType) else None
+        if known is not None and name in ("name", "value"):
+            kinds = {python_constant(m.value if name == "value" else m.name) for m in known}
+            types_of = {k.type for k in kinds if k is not None}
+            if len(types_of) == 1 and None not in kinds:
+                return ctx.emit(ctx.op("prim::GetAttr"), (value.operand, name, str(types_of.pop())), node)
         ctx.fail(node, f"a value of type {value.type} has no attribute {name!r}")
 
     def elements(self, ctx: Context, node: ast.AST, value: Simple) -> list[SugaredValue]:
@@ -340,8 +362,8 @@ def parameters_of(
         )
     comment = _type_comment(definition)
     positional = [*spec.posonlyargs, *spec.args]
-    written: list[ast.expr | None] = [a.annotation for a in (*positional, *spec.kwonlyargs)]
-    if comment is not None and comment.argtypes:
+    written: list[ast.expr | None] = [annotation_of(a) for a in (*positional, *spec.kwonlyargs)]
+    if comment is not None and comment.argtypes and not is_open(comment):
         skipped = 1 if self_type is not None else 0
         written[skipped : skipped + len(comment.argtypes)] = comment.argtypes
     defaults = _defaults(ctx, definition, function)

@@ -43,11 +43,10 @@ def condition(ctx: Context, node: ast.expr) -> Condition:
         return _of_identity(ctx, node)
     if (
         isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in ("isinstance", "hasattr")
-        and ctx.scope.find(node.func.id) is None
+        and _question(node.func) is not None
+        and ctx.scope.find(str(_question(node.func))) is None
     ):
-        return _of_instance(ctx, node) if node.func.id == "isinstance" else Condition(_has_attribute(ctx, node))
+        return _of_instance(ctx, node) if _question(node.func) == "isinstance" else Condition(_has_attribute(ctx, node))
     value = ctx.expression(node)
     if isinstance(value, TupleValue):
         return Condition(constant(bool(value.items), BOOL))
@@ -116,6 +115,13 @@ def _of_identity(ctx: Context, node: ast.Compare) -> Condition:
 
 
 # ---- isinstance
+def _question(function: ast.expr) -> str | None:
+    """`isinstance` (weft.jit's too), `hasattr`, or None for any other function."""
+    if isinstance(function, ast.Attribute):
+        return "isinstance" if function.attr == "isinstance" else None
+    return function.id if isinstance(function, ast.Name) and function.id in ("isinstance", "hasattr") else None
+
+
 def _of_instance(ctx: Context, node: ast.Call) -> Condition:
     if len(node.args) != 2:
         ctx.fail(node, "isinstance takes a value and a type")

@@ -93,9 +93,9 @@ def _made_dict(
 
 
 # ---- comprehensions
-@translates(ast.ListComp)
-def list_comprehension(ctx: Context, node: ast.ListComp) -> SugaredValue:
-    """`[f(x) for x in items if c]`: a loop that appends."""
+@translates(ast.ListComp, ast.GeneratorExp)
+def list_comprehension(ctx: Context, node: ast.ListComp | ast.GeneratorExp) -> SugaredValue:
+    """`[f(x) for x in items if c]`: a loop that appends. So is a generator, as an argument that is read whole."""
     wanted = _wanted(ctx.expected, ListType)
     kind: list[Type] = [wanted.element] if wanted else []
     made = ctx.append(ctx.op("prim::ListConstruct"), ((), ""), (ANY,), node)

@@ -5,8 +5,10 @@ number that guards what follows.
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from weft.ir.graph import Operand, Value
 from weft.jit.annotations import written
@@ -49,7 +51,8 @@ class Carried:
 @executes(ast.While)
 def while_loop(ctx: Context, node: ast.While) -> None:
     """`while condition:`."""
-    _no_else(ctx, node)
+    if node.orelse:
+        return _with_else(ctx, node)
     carried = _carried(ctx, node, node.body, assigned_names([node.test]))
     first = _start_condition(ctx, node)
     if first.known is False:
@@ -72,7 +75,8 @@ def _start_condition(ctx: Context, node: ast.While) -> Condition:
 @executes(ast.For)
 def for_loop(ctx: Context, node: ast.For) -> None:
     """`for target in items:`; unrolled where the items are known one by one."""
-    _no_else(ctx, node)
+    if node.orelse:
+        return _with_else(ctx, node)
     over = iterable(ctx, node.iter)
     if over.items is not None:
         return _unrolled(ctx, node, list(over.items))
@@ -85,12 +89,45 @@ def for_loop(ctx: Context, node: ast.For) -> None:
     _loop(ctx, node, carried, over.length, True, enter, None)
 
 
-def _no_else(ctx: Context, node: ast.For | ast.While) -> None:
-    if node.orelse:
-        ctx.fail(
-            node.orelse[0],
-            "else of a loop cannot be compiled; set a variable before `break`, and ask for it behind the loop",
-        )
+def _with_else(ctx: Context, node: ast.For | ast.While) -> None:
+    """A loop with an `else:`, which runs where no `break` has left: a variable says so."""
+    name = f"left_at_{node.lineno}_{node.col_offset}"
+    flag: ast.expr = ast.Name(name, ast.Load())
+    breaks = _Breaks(name)
+    loop = copy.copy(node)
+    loop.body, loop.orelse = [s for one in copy.deepcopy(node.body) for s in breaks._listed(one)], []
+    statements: list[ast.stmt] = [
+        _assigned(name, False), loop, ast.If(ast.UnaryOp(ast.Not(), flag), list(node.orelse), [])
+    ]
+    for statement in statements:
+        ast.fix_missing_locations(ast.copy_location(statement, node))
+    run(ctx, statements)
+
+
+def _assigned(name: str, value: bool) -> ast.stmt:
+    return ast.Assign([ast.Name(name, ast.Store())], ast.Constant(value))
+
+
+class _Breaks(ast.NodeTransformer):
+    """Sets a variable before each `break` of one loop; those of loops within are theirs."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        node.orelse = [s for one in node.orelse for s in self._listed(one)]
+        return node
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        node.orelse = [s for one in node.orelse for s in self._listed(one)]
+        return node
+
+    def visit_Break(self, node: ast.Break) -> Any:
+        return [ast.fix_missing_locations(ast.copy_location(_assigned(self.name, True), node)), node]
+
+    def _listed(self, node: ast.stmt) -> list[ast.stmt]:
+        found = self.visit(node)
+        return found if isinstance(found, list) else [found]
 
 
 def _carried(ctx: Context, node: ast.AST, body: Sequence[ast.stmt], more: Sequence[str]) -> list[Carried]:

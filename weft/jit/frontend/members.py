@@ -43,6 +43,8 @@ def _tensor_member(ctx: Context, node: ast.AST, value: Simple, name: str) -> Sug
         return ctx.emit(ctx.op(_FACTS[name]), (value.operand,), node)
     if name in _VIEWS:
         return call_operator(ctx, node, _VIEWS[name], [value])
+    if name == "tolist":
+        return Bound(Builtin(name, _to_list), value)
     name = _SYNONYMS.get(name, name)
     candidates = [op for op in overloads(f"aten::{name}") if op.host or "Tensor" in op.public]
     python = getattr(Tensor, name, None) if not name.startswith("__") else None
@@ -54,6 +56,17 @@ def _tensor_member(ctx: Context, node: ast.AST, value: Simple, name: str) -> Sug
     if callable(python):
         return Operators(f"weft.Tensor.{name}", [], python, value)
     ctx.fail(node, f"Tensor has no attribute {name!r} in a scripted program")
+
+
+def _to_list(
+    ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue]
+) -> SugaredValue:
+    """`x.tolist()`, whose type its surroundings say: `items: List[int] = x.tolist()`."""
+    wanted = ctx.expected
+    found = ctx.emit(ctx.op("aten::tolist"), (args[0].as_value(ctx, node).operand,), node)
+    if wanted is None or wanted is tt.ANY:
+        return found
+    return ctx.emit(ctx.op("prim::unchecked_cast"), (found.operand, str(wanted)), node, (wanted,))
 
 
 # ---- containers and texts

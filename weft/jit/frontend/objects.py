@@ -10,7 +10,7 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from weft.ir.builder import Builder
-from weft.jit.annotations import UnknownType, type_of_annotation
+from weft.jit.annotations import ENUMERATIONS, UnknownType, type_of_annotation
 from weft.jit.errors import CompileError
 from weft.jit.frontend.compile import UNDERWAY, Linker, compile_definition, compile_python, names_of
 from weft.jit.frontend.context import Context
@@ -58,6 +58,8 @@ class ModuleLinker(Linker):
     """Finds what a method refers to: the members of Modules besides what functions know."""
 
     def member(self, ctx: Context, node: ast.AST, value: Simple, name: str) -> SugaredValue:
+        if isinstance(value.type, ClassType) and value.type.name in ENUMERATIONS:
+            return super().member(ctx, node, value, name)
         owner = self._object(ctx, node, value)
         found = self._stored(ctx, node, value, owner, name)
         if found is not None:
@@ -127,6 +129,10 @@ class ModuleLinker(Linker):
             ctx.fail(node, f"{name} is a constant of the Module and cannot be written")
         if name in fields["_parameters"] or name in fields["_modules"]:
             ctx.fail(node, f"{name} is a parameter or submodule of the Module: a program cannot replace it")
+        raw = inspect.getattr_static(owner._original_class(), name, None)
+        if isinstance(raw, property) and raw.fset is not None:
+            Method(owner, value, f"{name}{SETTER}").call(ctx, node, [given], {}, 1)
+            return
         kind = tt.TENSOR if name in fields["_buffers"] else type_of_attribute(owner, name)
         if kind is None or (name not in fields and name not in fields["_buffers"]):
             ctx.fail(
@@ -197,6 +203,7 @@ class Submodules(SugaredValue):
         return [constant(k, tt.STR) for k in self.owner.__dict__["_modules"]]
 
 
+SETTER = "__setter"  # behind the name of a property: what writes it
 _VIEWS = ("keys", "values", "items")
 
 

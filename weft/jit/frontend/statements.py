@@ -182,3 +182,11 @@ def stop(ctx: Context, node: ast.Raise) -> None:
 def _raise(ctx: Context, node: ast.AST, message: Simple, kind: str) -> None:
     ctx.prim("RaiseException", node, message, constant(kind, STR))
     ctx.scope.assign(EXIT, constant(RETURNS, INT))
+
+
+@executes(ast.FunctionDef)
+def local_function(ctx: Context, node: ast.FunctionDef) -> None:
+    """A function within a function. It may use its parameters, and what is constant around it."""
+    if node.decorator_list:
+        ctx.fail(node.decorator_list[0], "a function within a scripted function takes no decorators")
+    ctx.scope.assign(node.name, ctx.program.local_function(ctx, node))

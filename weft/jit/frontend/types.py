@@ -67,3 +67,18 @@ def _forward(ctx: Context, node: ast.AST, value: Any) -> Any:
     if arguments and any(type(a).__name__ == "ForwardRef" for a in arguments):
         return value.copy_with(tuple(_forward(ctx, node, a) for a in arguments))
     return value
+
+
+def annotation_of(arg: ast.arg) -> ast.expr | None:
+    """The annotation of an argument, or the comment behind it: `x,  # type: int`."""
+    if arg.annotation is not None or arg.type_comment is None:
+        return arg.annotation
+    found = ast.parse(arg.type_comment, mode="eval").body
+    for piece in ast.walk(found):
+        ast.copy_location(piece, arg)
+    return found
+
+
+def is_open(comment: ast.FunctionType) -> bool:
+    """`# type: (...) -> T`, where each argument has a comment of its own."""
+    return any(isinstance(a, ast.Constant) and a.value is ... for a in comment.argtypes)

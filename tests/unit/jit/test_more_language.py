@@ -1,0 +1,172 @@
+"""Constructs of the language that TorchScript's users write: what plain Python gives, a scripted program gives too."""
+
+from __future__ import annotations
+
+import enum
+
+import pytest
+
+import weft
+import weft.jit
+from weft import Tensor, nn
+
+
+class Color(enum.Enum):
+    RED = 1
+    GREEN = 2
+
+
+class Limits:
+    MOST = 7
+
+    @staticmethod
+    def twice(n: int) -> int:
+        return n * 2
+
+
+class Refused(ValueError):
+    pass
+
+
+def loop_else(n: int):
+    r = 0
+    for i in range(n):
+        if i == 3:
+            break
+        for _ in range(2):
+            if r > 100:
+                break
+        r += i
+    else:
+        r = 100 + r
+    while r < 50:
+        r += 20
+    else:
+        r += 1
+    return r
+
+
+def within(n: int):
+    k = 3
+
+    def square(a: int) -> int:
+        return a * a
+
+    def shifted(a: int) -> int:
+        return square(a) + k
+
+    return shifted(n) - square(2)
+
+
+def joined(n: int):
+    return ", ".join(str(i) for i in range(n)) + f"{sum(i * 2 for i in range(n))}"
+
+
+def constants_of_classes(n: int):
+    return Limits.twice(n) + Limits.MOST
+
+
+def over_members(n: int):
+    total = 0
+    for c in Color:
+        total += c.value * n
+    return total, Color.RED.name
+
+
+def told(n: int):
+    if weft.jit.is_tracing():
+        return -1
+    return abs(n) if weft.jit.is_scripting() else n
+
+
+def commented(
+    n,  # type: int
+):
+    # type: (...) -> int
+    return n + 1
+
+
+FUNCTIONS = [loop_else, within, joined, constants_of_classes, over_members, told, commented]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_as_in_python(function) -> None:
+    scripted = weft.jit.script(function)
+    for n in (0, 2, 3, 9):
+        assert scripted(n) == function(n)
+
+
+def by_color(c: Color, x: int) -> Color:
+    if c == Color.RED:
+        return Color.GREEN
+    return Color.RED if c.value > x else c
+
+
+def test_members_of_enumerations_are_values() -> None:
+    scripted = weft.jit.script(by_color)
+    for c in Color:
+        for x in (1, 2):
+            assert scripted(c, x) is by_color(c, x)
+
+
+def listed(x: Tensor) -> list[list[float]]:
+    rows: list[list[float]] = x.tolist()
+    return rows
+
+
+def unwrapped(x: int | None) -> int:
+    return weft.jit._unwrap_optional(x) + 1
+
+
+def refusing(n: int) -> int:
+    if n > 1:
+        raise Refused("too many")
+    return n
+
+
+def test_lists_of_tensors_optionals_and_exceptions() -> None:
+    assert weft.jit.script(listed)(weft.ones(2, 1)) == [[1.0], [1.0]]
+    assert weft.jit.script(unwrapped)(3) == 4
+    with pytest.raises(AssertionError, match="Unwrapping null optional"):
+        weft.jit.script(unwrapped)(None)
+    with pytest.raises(ValueError, match="too many"):
+        weft.jit.script(refusing)(3)
+    assert weft.jit.isinstance([1, 2], list[int]) and not weft.jit.isinstance([1, "a"], list[int])
+    assert weft.jit.is_scripting() is False and weft.jit.is_tracing() is False
+
+
+class WithSetter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = 3
+
+    @property
+    def b(self) -> int:
+        return self.a + 1
+
+    @b.setter
+    def b(self, value: int) -> None:
+        self.a = value
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.b = 10
+        return x + self.b
+
+
+def test_properties_are_written_by_their_setters() -> None:
+    scripted = weft.jit.script(WithSetter())
+    assert scripted(weft.ones(1)).item() == 12 and scripted.a == 10
+
+
+def using_a_variable(n: int):
+    m = n + 1
+
+    def inner(a: int) -> int:
+        return a + m
+
+    return inner(n)
+
+
+def test_a_variable_around_a_function_is_refused_by_name() -> None:
+    with pytest.raises(weft.jit.CompileError, match="m is a variable of the function around inner"):
+        weft.jit.script(using_a_variable)
