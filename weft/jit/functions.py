@@ -13,8 +13,8 @@ from weft.jit.executor.plans import run_program
 from weft.jit.frontend.compile import Linker, compile_definition, compile_python, names_in
 from weft.jit.graph import Graph
 from weft.jit.program import Program
+from weft.jit.recorders import recording
 from weft.jit.source import text_source
-from weft.jit.tracing import recording
 from weft.tensor.modes import modes
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from weft.jit.recorders import recording
+
 
 def ignore(function: Any = None, *, drop: bool = False, **kwargs: Any) -> Any:
     """Leave a function in Python: scripted programs call it when they run. Its annotations say what it takes and
@@ -51,8 +53,6 @@ def is_scripting() -> bool:
 
 def is_tracing() -> bool:
     """Whether a trace is being recorded."""
-    from weft.jit.tracing import recording  # traces stand above marks
-
     return recording() is not None
 
 

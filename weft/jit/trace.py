@@ -24,8 +24,9 @@ from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue
 from weft.jit.functions import ScriptFunction
 from weft.jit.module import ScriptModule, wrapped_module
 from weft.jit.program import Parameter, Program
+from weft.jit.recorders import RECORDING
 from weft.jit.source import Source
-from weft.jit.tracing import RECORDING, TracedNumber, TracedTensor, TracerWarning, plain, type_of_example
+from weft.jit.tracing import TracedNumber, TracedTensor, TracerWarning, plain, type_of_example
 from weft.nn.modules.module import Module
 from weft.ops.op import Op
 from weft.ops.route import call, default_route, run_as_usual

@@ -9,6 +9,7 @@ from typing import Any
 from weft.jit.errors import CompileError
 from weft.jit.frontend.objects import type_of_object
 from weft.jit.frontend.values import Simple, constant
+from weft.jit.recorders import recording
 from weft.ops.op import Op
 from weft.ops.route import call
 from weft.support.locations import user_location
@@ -16,8 +17,6 @@ from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
 from weft.types.tensor_type import Type
-
-RECORDING: list[Any] = []  # the recorders of this process, innermost last
 
 
 class TracerWarning(UserWarning):
@@ -106,11 +105,6 @@ def _told(tensor: TracedTensor, what: str) -> Tensor:
         "wrong for other inputs"
         warnings.warn(text, TracerWarning, stacklevel=4)
     return tensor.plain
-
-
-def recording() -> Any:
-    """The recorder that is to be told of what is done now, or None."""
-    return RECORDING[-1] if RECORDING and not RECORDING[-1].ctx.paused else None
 
 
 class TracedNumber:
