@@ -19,7 +19,8 @@ from weft import compiled_autograd as ca
 from weft.compiled_autograd.cache import cache
 from weft.support.errors import WeftError
 
-DRAWN = 10
+DRAWN = 8
+SAMPLES = 2 if os.environ.get("WEFT_AGREE") else 1
 _draw = np.random.default_rng(int(os.environ["WEFT_TEST_SEED"]))
 NATIVE = (
     DIFFERENTIABLE if os.environ.get("WEFT_AGREE")
@@ -43,7 +44,7 @@ def gradients(function, values):
 
 
 def check(op, compiler, rng):
-    """Compare up to two samples. An entry whose results have no gradient has none to compare."""
+    """Compare the first samples. An entry whose results have no gradient has none to compare."""
     tested = 0
     for args in cases(op, rng):
         positions = differentiable_positions(op, args)
@@ -66,7 +67,7 @@ def check(op, compiler, rng):
                 assert f.shape == e.shape and f.dtype == e.dtype
                 np.testing.assert_allclose(f, e, rtol=1e-7, atol=1e-9)
         tested += 1
-        if tested == 2:
+        if tested == SAMPLES:
             break
 
 

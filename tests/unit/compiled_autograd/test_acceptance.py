@@ -135,7 +135,7 @@ def test_s0_8_broadcasts_and_s0_9_sizes_share(rng: Rng) -> None:
     assert "1000" not in text and not re.search(r"\b7\b", text.split("#")[0])
 
 
-def test_s0_12_t_ca_3_what_only_prints_prints_once(rng: Rng, capsys: pytest.CaptureFixture[str]) -> None:
+def test_t_ca_3_what_only_prints_prints_once(rng: Rng, capsys: pytest.CaptureFixture[str]) -> None:
     class Prints(weft.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: weft.Tensor) -> weft.Tensor:

@@ -41,7 +41,7 @@ class Logged(weft.autograd.Function):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_custom_functions_run_once_each_in_order(rng: Rng, mode: Any) -> None:
+def test_t_ca_6_custom_functions_run_once_each_in_order(rng: Rng, mode: Any) -> None:
     ca.reset()
     before = counters.captures
     for n in (10, 100, 10, 15, 20, 25):

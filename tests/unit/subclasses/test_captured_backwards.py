@@ -122,7 +122,7 @@ def backward(case: Case, seed: int, n: int, times: int) -> list[Any]:
 
 @pytest.mark.parametrize("compiler", [ca.native, ca.interpret], ids=["native", "interpret"])
 @pytest.mark.parametrize("case", CASES, ids=lambda f: f.__name__)
-def test_gradients_have_the_classes_and_values_of_eager_mode(rng, case, compiler):
+def test_t_ca_8_gradients_have_the_classes_and_values_of_eager_mode(rng, case, compiler):
     ca.reset()
     before = weft.counters.captures
     for n in (2, int(rng.integers(3, 20)), 1):
