@@ -34,7 +34,7 @@ def evaluate_op(op: Op, args: tuple[Any, ...]) -> Results:
     if plan is not None:
         return flat_gradients(plan, *args)
     out = op.decompose(*args) if op is VALIDATE or op is ACCUMULATE else call(op, args)  # type: ignore[misc]
-    return tuple(out) if type(out) in (tuple, list) else (out,)
+    return tuple(out) if isinstance(out, (tuple, list)) else (out,)  # (a named tuple is one)
 
 
 def _run(block: Block, values: Values, symbols: Symbols) -> list[Any]:
