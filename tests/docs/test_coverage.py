@@ -13,7 +13,7 @@ TRAPS = {"VIEW": 10, "SAVE": 8, "HOOKS": 7, "UNDEF": 6, "ACC": 7, "BC": 2, "DT":
 def names_of_tests() -> dict[str, set[str]]:
     """The names of the tests in each file."""
     found: dict[str, set[str]] = {}
-    units = ("autograd", "subclasses", "jit", "compiled_autograd", "compile", "passes", "onnx")
+    units = ("autograd", "subclasses", "jit", "compiled_autograd", "compile", "passes", "onnx", "library")
     for folder in (*(f"unit/{unit}" for unit in units), "jit_programs", "ops"):
         for f in (ROOT / "tests" / folder).glob("test_*.py"):
             found.setdefault(f.name, set()).update(re.findall(r"^def (test_\w+)", f.read_text(encoding="utf-8"), re.M))
