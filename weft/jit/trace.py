@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import weft
 from weft.ir.graph import Operand
 from weft.jit.errors import CompileError
 from weft.jit.frontend.compile import compile_python, finished_graph, names_in
@@ -26,7 +25,7 @@ from weft.jit.module import ScriptModule, wrapped_module
 from weft.jit.program import Parameter, Program
 from weft.jit.recorders import RECORDING
 from weft.jit.source import Source
-from weft.jit.tracing import TracedNumber, TracedTensor, TracerWarning, plain, type_of_example
+from weft.jit.tracing import TracedNumber, TracedTensor, TracerWarning, check_again, plain, type_of_example
 from weft.nn.modules.module import Module
 from weft.ops.op import Op
 from weft.ops.route import call, default_route, run_as_usual
@@ -360,7 +359,7 @@ def trace(func: Any, example_inputs: Any, check_trace: bool = True, **options: A
     else:
         raise ArgumentError(f"weft.jit.trace: a function or Module can be traced, not a {type(func).__name__}")
     if check_trace:
-        _check(func, made, inputs)
+        check_again(func, made, inputs)
     return made
 
 
@@ -384,34 +383,3 @@ def _trace_module(module: Module, inputs: Sequence[Any]) -> ScriptModule:
     program = record(module, inputs, name, _labels(type(module).forward, len(inputs)), root)
     root._add("forward", program)
     return root
-
-
-def _check(func: Any, made: Any, inputs: Sequence[Any]) -> None:
-    copies = [
-        weft.utils.pytree.tree_map(lambda t: t.detach().clone() if isinstance(t, Tensor) else t, list(inputs))
-        for _ in range(2)
-    ]
-    state = {n: t.clone() for n, t in func.state_dict().items()} if isinstance(func, Module) else None
-    with weft.no_grad():
-        expected, found = func(*copies[0]), made(*copies[1])
-    if state is not None:
-        func.load_state_dict(state)
-    if not _close(expected, found):
-        warnings.warn(
-            "weft.jit.trace: the trace, run again on its example inputs, gives another result than the function. "
-            "Does it draw random numbers, or keep state?",
-            TracerWarning, stacklevel=3,
-        )  # fmt: skip
-
-
-def _close(a: Any, b: Any) -> bool:
-    if isinstance(a, Tensor):
-        return (
-            isinstance(b, Tensor)
-            and a.shape == b.shape
-            and a.dtype == b.dtype
-            and bool(weft.allclose(a, b, equal_nan=True) if a.is_floating_point() else weft.equal(a, b))
-        )
-    if isinstance(a, (tuple, list)):
-        return isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(_close, a, b))
-    return all(_close(a[k], b[k]) for k in a) if isinstance(a, dict) else bool(a == b)

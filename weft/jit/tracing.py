@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import operator
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
+import weft
 from weft.jit.errors import CompileError
 from weft.jit.frontend.objects import type_of_object
 from weft.jit.frontend.values import Simple, constant
 from weft.jit.recorders import recording
+from weft.nn.modules.module import Module
 from weft.ops.op import Op
 from weft.ops.route import call
 from weft.support.locations import user_location
@@ -181,3 +184,35 @@ class _Place:
 
 
 PLACE: Any = _Place()
+
+
+def check_again(func: Any, made: Any, inputs: Sequence[Any]) -> None:
+    """Warns where a trace gives another result than what was traced."""
+    copies = [
+        weft.utils.pytree.tree_map(lambda t: t.detach().clone() if isinstance(t, Tensor) else t, list(inputs))
+        for _ in range(2)
+    ]
+    state = {n: t.clone() for n, t in func.state_dict().items()} if isinstance(func, Module) else None
+    with weft.no_grad():
+        expected, found = func(*copies[0]), made(*copies[1])
+    if state is not None:
+        func.load_state_dict(state)
+    if not _close(expected, found):
+        warnings.warn(
+            "weft.jit.trace: the trace, run again on its example inputs, gives another result than the function. "
+            "Does it draw random numbers, or keep state?",
+            TracerWarning, stacklevel=3,
+        )  # fmt: skip
+
+
+def _close(a: Any, b: Any) -> bool:
+    if isinstance(a, Tensor):
+        return (
+            isinstance(b, Tensor)
+            and a.shape == b.shape
+            and a.dtype == b.dtype
+            and bool(weft.allclose(a, b, equal_nan=True) if a.is_floating_point() else weft.equal(a, b))
+        )
+    if isinstance(a, (tuple, list)):
+        return isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(_close, a, b))
+    return all(_close(a[k], b[k]) for k in a) if isinstance(a, dict) else bool(a == b)
