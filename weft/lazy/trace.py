@@ -90,6 +90,7 @@ class Trace:
         held: list[Any] = []
         key: list[Any] = [op]
         seen: list[Any] = []
+        known = len(self.inputs)
         for i, a in enumerate(args):
             kind = type(a)
             if kind is Deferred:
@@ -114,6 +115,9 @@ class Trace:
             state.types, state.known = result_types(op, tuple(seen)), seen
             state.same = None if op.identity is None else _same_as(op, seen, state.types)
         if state.same is not None:  # a value is never written: what a call gives back as it is needs no call
+            for value in self.inputs[known:]:  # whoever reads them first says what they are
+                del self.turns[id(value)]
+            del self.inputs[known:]
             return (operands[state.same],)
         node = Node(op, operands, tuple(numbers), state.types, where)
         node.position, node.epoch = len(self.nodes), self.epoch
