@@ -14,7 +14,7 @@ from weft.functionalizer.storage import Order
 from weft.lazy.closures import StepClosures
 from weft.lazy.executor import Executor, Job
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh
-from weft.lazy.programs import Plan
+from weft.lazy.programs import Plan, Plans
 from weft.lazy.trace import Trace
 from weft.lazy.values import Array, Cell, Deferred
 from weft.ops.op import Op
@@ -32,6 +32,7 @@ class LazyDevice:
     def __init__(self, name: str) -> None:
         self.name = name
         self.trace = Trace(name)
+        self.plans = Plans()
         self.executor = Executor()
         self.closures = StepClosures()
 
@@ -77,7 +78,8 @@ class LazyDevice:
         key = tuple(map(_position, wanted))
         plan: Plan | None = trace.state.programs.get(key)
         if plan is None:
-            plan = trace.state.programs[key] = Plan(trace.nodes, wanted, trace.turns)
+            plan = Plan(trace.nodes, wanted, trace.turns)
+            trace.state.programs[key] = self.plans.shared(plan)
         numbers: list[Any] = [d for turn in plan.inputs for d in trace.inputs[turn].dims]
         for position in plan.needed:
             numbers.extend(trace.nodes[position].numbers)

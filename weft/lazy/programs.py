@@ -31,6 +31,7 @@ from weft.types.dtype import DType
 from weft.types.shape_env import ShapeEnv
 from weft.types.tensor_type import FLOAT, tensor_type
 
+MOST_PLANS = 4096
 MOST_PROGRAMS = 64  # of one plan; the one that was used longest ago goes
 _SIMPLE = frozenset((0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5))  # numbers that programs are better for knowing
 _MOST_DIMS = 8  # a larger integer is hardly a dim: it is a size, or a place
@@ -58,6 +59,7 @@ class NumberOf:
     """In an argument's place: a number that the program is given, or knows."""
 
     turn: int
+    kind: type
 
 
 Place = InputOf | ResultOf
@@ -161,7 +163,7 @@ class Plan:
         self.wanted: list[Place] = [self._place(v) for v in wanted]
         self._turns = {}
         self.sizes = sum(rank for _, rank in self.kinds)  # how many of a call's numbers are sizes of inputs
-        self.programs: list[Specialized] = []
+        self.programs: list[Specialized] = []  # shared by plans that are equal
         self.constant: set[int] = set()  # numbers that some rule takes as they are alone
 
     # ---- made from a trace
@@ -184,7 +186,7 @@ class Plan:
             return tuple([self._argument(v, is_fixed) for v in a])
         if (kind is int or kind is float or kind is Drawn) and not is_fixed:
             self._numbers += 1
-            return NumberOf(self._numbers - 1)
+            return NumberOf(self._numbers - 1, kind)
         return a
 
     def _place(self, value: Deferred) -> Place:
@@ -195,6 +197,11 @@ class Plan:
             self.inputs.append(turn)
             self.kinds.append((value.dtype, value.ndim))
         return InputOf(self.inputs.index(turn))
+
+    def key(self) -> Any:
+        """What two plans have in common that the same programs serve."""
+        calls = tuple([(call.op, tuple(map(_literal, call.args))) for call in self.calls])
+        return calls, tuple(self.kinds), tuple(self.wanted)
 
     # ---- programs
     def program(self, numbers: _Numbers, writes: Writes, why: Callable[[], str]) -> Specialized:
@@ -318,6 +325,28 @@ class _Graph:
         if kind is NumberOf:
             return self.given[a.turn]
         return tuple([self._argument(v) for v in a]) if kind is tuple else a
+
+
+def _literal(a: Any) -> Any:
+    """An argument, told apart from others that are equal to it: 1, 1.0 and True."""
+    if type(a) is tuple:
+        return tuple(map(_literal, a))
+    return a if isinstance(a, (InputOf, ResultOf, NumberOf)) else (type(a), repr(a))
+
+
+class Plans:
+    """Plans that are alive, by what they compute: another trace that asks for the same finds their programs."""
+
+    def __init__(self) -> None:
+        self._found: dict[Any, Plan] = {}
+
+    def shared(self, plan: Plan) -> Plan:
+        """The plan, with the programs of an equal one."""
+        if len(self._found) >= MOST_PLANS:
+            self._found.clear()
+        known = self._found.setdefault(plan.key(), plan)
+        plan.programs, plan.constant = known.programs, known.constant
+        return plan
 
 
 def needed_for(nodes: Sequence[Node], wanted: Iterable[Deferred]) -> list[int]:
