@@ -134,6 +134,9 @@ PAGES: dict[str, Page] = {
         "Functions and Modules of Python as graphs with control flow. [jit.md](../jit.md) goes through them.",
         (), ("weft.jit",),
     ),
+    "onnx": Page(
+        "ONNX", "Models in ONNX files, written and read. [onnx.md](../onnx.md) goes through both.", (), ("weft.onnx",)
+    ),
     "lazy": Page(
         "Lazy tensors",
         "Operators that wait on device \"lazy\", and run as one program. [lazy.md](../lazy.md) follows a step.",

@@ -21,6 +21,7 @@ from weft.onnx.outputs import Number, Output, example_of, outputs_in
 from weft.onnx.registry import IMPORTS
 from weft.onnx.values import as_tensor, constant
 from weft.ops.op import Op
+from weft.ops.route import default_route, run_as_usual
 from weft.support.errors import Unsupported
 from weft.tensor.tensor import Tensor
 from weft.types.dtype import DType
@@ -294,7 +295,7 @@ class Nodes:
         keywords.update({k: v for k, v in extra.items() if k in rule.given})
         hosts = [constant(v.example.numpy()) if v is not None and rule.reads(i) else None
                  for i, v in enumerate(given)]  # fmt: skip
-        with weft.no_grad():
+        with weft.no_grad(), default_route(run_as_usual):
             found = rule.run(
                 *[h if h is not None else None if v is None else v.example for h, v in zip(hosts, given, strict=True)],
                 **keywords,

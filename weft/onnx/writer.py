@@ -21,6 +21,7 @@ class Writer(Nodes):
     def call(self, op: Op, args: tuple[Any, ...], where: Any = None) -> Any:
         """Write an operator of weft's by its symbolic rule, or by the operators that it is made of. Raises Unsupported
         that names it."""
+        args = self._entered(args)
         self.fresh(args)
         if not any(True for _ in outputs_in(args)) and op.effect == "pure" and not op.host:
             return self._folded(op, args)
@@ -47,6 +48,12 @@ class Writer(Nodes):
             )
         with default_route(self.call):
             return op.decompose(*args)
+
+    def _entered(self, value: Any) -> Any:
+        """Arguments with tensors of the program's own (those that a module's Python reads) as weights."""
+        if isinstance(value, tuple):
+            return tuple(self._entered(v) for v in value)
+        return self.weight(value, "weight") if isinstance(value, Tensor) else value
 
     def _folded(self, op: Op, args: tuple[Any, ...]) -> Any:
         """A tensor that hangs on nothing but numbers that are known."""

@@ -278,4 +278,5 @@ def models(rng: np.random.Generator) -> Iterator[Model]:
         yield f"{type(module).__name__}[{i}]", module, args, None
     for name, function in traced_functions().items():
         yield name, function, (draw((4, 8)),), None
+    yield "scripted LSTM", weft.jit.script(nn.LSTM(8, 3)), (draw(SEQUENCE),), None
     yield "Embedding", nn.Embedding(7, 3), (weft.from_numpy(rng.integers(0, 7, (2, 4))),), None

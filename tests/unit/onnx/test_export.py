@@ -239,6 +239,16 @@ def test_what_cannot_be_written_says_why(model, text):
     assert float(Counting().calls) == 0
 
 
+def test_what_draws_is_written_as_drawing(rng):
+    def function(x):
+        return F.dropout(x, 0.5, True), x + weft.rand(3), weft.rand_like(x), weft.bernoulli(x)
+
+    written = exported(function, (weft.ones(2, 3) / 2,))
+    assert {"Dropout", "RandomUniformLike", "Bernoulli"} <= set(kinds(written.graph))
+    found = [ReferenceEvaluator(written).run(None, {"x": np.full((2, 3), 0.5, np.float32)}) for _ in range(2)]
+    assert any(not np.array_equal(a, b) for a, b in zip(*found, strict=True))
+
+
 def test_wrong_arguments():
     with pytest.raises(weft.WeftError, match="opset_version is 12; weft writes 17 to"):
         exported(lambda x: x, (weft.ones(2),), opset_version=12)

@@ -82,6 +82,11 @@ def write_einsum(g: Any, equation: Any, tensors: Any, *others: Any) -> Any:
     return g.op("Einsum", *g.promoted(g.parts(tensors)), equation=g.known(equation))
 
 
+@symbolic("aten::einsum.one")
+def write_einsum_of_one(g: Any, equation: Any, x: Any, *others: Any) -> Any:
+    return g.op("Einsum", x, equation=g.known(equation))
+
+
 @operator("Det")
 def det(x: Tensor) -> Tensor:
     return weft.det(x)
