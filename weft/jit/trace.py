@@ -9,6 +9,7 @@ the same call in a scripted function. Python's own branches and loops leave no t
 from __future__ import annotations
 
 import ast
+import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -371,10 +372,10 @@ def _name(func: Any) -> str:
 
 
 def _labels(func: Any, count: int) -> list[str]:
-    code = getattr(func, "__code__", None)
+    code = getattr(inspect.unwrap(func) if callable(func) else func, "__code__", None)
     names = list(code.co_varnames[: code.co_argcount]) if code is not None else []
     names = names[1:] if names[:1] == ["self"] else names
-    return names if len(names) == count else [f"x{i}" for i in range(count)]
+    return names[:count] if len(names) >= count else [f"x{i}" for i in range(count)]
 
 
 def _trace_module(module: Module, inputs: Sequence[Any]) -> ScriptModule:
