@@ -31,8 +31,8 @@ class _Drawing:
         self.named = float(self.rng.choice([0.0, 0.3, 0.6, 0.9]))
         self.lifted = self.named + float(self.rng.choice([0.0, 0.1, 0.3]))
         self.numbers: list[int] = []
+        self.statements: list[Statement] = []
         self.values: list[weft.Tensor] = []
-        self.views: set[int] = set()
 
     def program(self) -> Program:
         rng = self.rng
@@ -47,7 +47,6 @@ class _Drawing:
             shapes[-1] = shapes[0]
         made = Program(tuple(dtypes), Sizes(tuple(shapes)), seed=self.seed)
         self.values = [weft.from_numpy(a) for a in made.arrays(made.example)]
-        self.statements: list[Statement] = []
         wanted, tries = int(rng.integers(1, 12)), 0
         while len(self.statements) < wanted and tries < 60:
             tries += 1
@@ -89,7 +88,7 @@ class _Drawing:
 
     def shows(self, i: int) -> bool:
         """Whether a value may lie in memory of another, or otherwise than row-major."""
-        return i in self.views
+        return i >= len(self.values) - len(self.statements)
 
     def dim(self, i: int) -> int:
         ndim = self.values[i].ndim
@@ -152,8 +151,6 @@ class _Drawing:
         value = call(statement, self.values, self.numbers)
         if value.numel() > 5000:
             raise ValueError("too large")
-        if name in VIEWS:
-            self.views.add(len(self.values))
         self.values.append(value)
         self.statements.append(statement)
         return len(self.values) - 1

@@ -4,6 +4,7 @@ for the example and for every other size that the guards admit."""
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,8 @@ def admitted(program: Program, holds: Any) -> list[Sizes]:
     return found
 
 
-def difference(program: Program) -> str | None:
-    """What a back end gives otherwise than tensors do, or None."""
+def difference(program: Program, placed: Callable[[Any], Any] = np.array) -> str | None:
+    """What a back end gives otherwise than tensors do, or None. placed: puts each input where native code reads it."""
     graph, symbols = program.graph()
     runs = {"native": make_executable(graph, "llvm"), "interpreted": make_executable(graph, "interpret")}
     check, names = shape_check(graph.env)
@@ -60,7 +61,7 @@ def difference(program: Program) -> str | None:
             expected = error
         for name, executable in runs.items():
             try:
-                found: Any = executable.run(program.arrays(sizes), symbols(sizes))
+                found: Any = executable.run([placed(x) for x in program.arrays(sizes)], symbols(sizes))
             except WeftError as error:
                 found = error
             text = _unlike(found, expected)
@@ -89,10 +90,10 @@ def _unlike(found: Any, expected: Any) -> str | None:
     return None
 
 
-def outcome(program: Program) -> str | None:
+def outcome(program: Program, placed: Callable[[Any], Any] = np.array) -> str | None:
     """The difference, or what was raised on the way to it."""
     try:
-        return difference(program)
+        return difference(program, placed)
     except Exception as problem:
         return f"{type(problem).__name__}: {problem}"
 

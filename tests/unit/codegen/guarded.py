@@ -1,7 +1,8 @@
 """Arrays between pages that nobody may touch, and native programs over them: a read or write beyond a buffer's end
 (or before its start) ends the process.
 
-`python -m tests.unit.codegen.guarded SEED PROGRAMS OPERATORS` runs as many of both so. The frame's
+`python -m tests.unit.codegen.guarded SEED PROGRAMS OPERATORS SIZES` runs as many of each so (SIZES: programs all of
+whose sizes are symbols). The frame's
 own arrays are guarded too: what programs make for results, buffers of late size, and each slot of the arena, which are
 laid apart for this.
 """
@@ -217,13 +218,26 @@ def _compare(name: str, found: Array, expected: Array) -> None:
     assert np.allclose(v, w, rtol=loose, atol=loose, equal_nan=True), (name, found, expected)
 
 
+def run_sizes(rng: np.random.Generator, count: int) -> None:
+    """Programs of tests/agree/size_programs.py, at all sizes that their guards admit."""
+    from tests.agree.draw_sizes import draw
+    from tests.agree.test_sizes import outcome
+
+    for _ in range(count):
+        _change_side(rng)
+        program = draw(int(rng.integers(2**31)))
+        print(f"sizes, seed {program.seed}\n{program}", flush=True)
+        problem = outcome(program, guarded)
+        assert problem is None, problem
+
+
 def _change_side(rng: np.random.Generator) -> None:
     global at_end
     at_end = bool(rng.random() < 0.7)
 
 
-def main(seed: int, programs: int, operators: int) -> None:
-    """Run as many of both."""
+def main(seed: int, programs: int, operators: int, sizes: int) -> None:
+    """Run as many of each."""
     import weft  # noqa: F401  (defines the operators)
 
     faulthandler.enable()
@@ -231,7 +245,8 @@ def main(seed: int, programs: int, operators: int) -> None:
     rng = np.random.default_rng(seed)
     run_programs(rng, programs)
     run_operators(rng, operators)
+    run_sizes(rng, sizes)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:4]))
+    main(*map(int, sys.argv[1:5]))

@@ -34,7 +34,7 @@ def test_a_touch_beyond_an_array_ends_the_process(side: str, offset: int) -> Non
 
 def test_programs_and_operators(rng: np.random.Generator) -> None:
     seed = int(rng.integers(2**31))
-    done = run("-m", "tests.unit.codegen.guarded", str(seed), "6", "40")
+    done = run("-m", "tests.unit.codegen.guarded", str(seed), "6", "40", "8")
     last = "\n".join(done.stdout.splitlines()[-30:])
     assert done.returncode == 0, f"seed {seed}, exit {done.returncode}:\n{last}\n{done.stderr[-3000:]}"
     assert done.stdout.count("call {") == 18
