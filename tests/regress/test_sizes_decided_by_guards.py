@@ -110,6 +110,17 @@ def test_nothing_is_read_of_an_empty_tensor() -> None:
     )
 
 
+@pytest.mark.parametrize("index", [(4, 0), (0,)])
+def test_an_index_without_elements_has_any_other_sizes(index: tuple[int, ...]) -> None:
+    x, source = weft.arange(6.0).view(2, 3), weft.ones(2, 3)
+    empty = weft.zeros(*index, dtype=weft.int64)
+    step = weft.compile(lambda x, i, s: (x.scatter_add(0, i, s), x.scatter(-1, i, s), x.gather(1, i)))
+    summed, written, picked = step(x, empty, source)
+    assert summed.tolist() == written.tolist() == x.tolist() and picked.shape == index
+    one = weft.tensor([[1]])
+    assert step(x, one, source)[0].tolist() == [[0.0, 1.0, 2.0], [4.0, 4.0, 5.0]]
+
+
 def test_padding_that_cuts_more_than_there_is_is_refused_for_every_size() -> None:
     pad = weft.nn.functional.pad
     step = weft.compile(lambda x, n: pad(x, (n, 3)))

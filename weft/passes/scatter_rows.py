@@ -62,7 +62,9 @@ def _is_tensor(operand: Any) -> bool:
 
 @_entered(aten.scatter.src, aten.scatter.value)
 def _scatter(base: Any, dim: int, index: Any, source: Any, adds: bool = False) -> Any:
-    """One element for each index: rows are elements."""
+    """One element for each index: rows are elements. An index without elements may have any other sizes."""
+    if any(isinstance(d, int) and d == 0 for d in index.dims):
+        return base
     if index.ndim != base.ndim or index.dtype not in _INTEGERS:
         return None
     axis = normalize_dim("scatter", dim, base.ndim)
