@@ -9,19 +9,13 @@ import pytest
 
 import weft
 from tests.unit.compiled_autograd.recalled import compared
-from weft.compiled_autograd.cache import cache
 
 
 @pytest.fixture(autouse=True, params=["engine", "compiled"])
 def walk_of_backward(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Who walks the graph. Captures are counted for test_both_walks.py."""
+    """Who walks the graph."""
     if request.param == "engine":
         yield
         return
-    before = cache.calls
     with weft.compiled_autograd.enable(), compared():
         yield
-    COMPILED.append(cache.calls - before)
-
-
-COMPILED: list[int] = []  # of each test under compiled autograd, how many backward calls went that way
