@@ -24,6 +24,7 @@ from weft.compiled_autograd.program import Part, Run, Values, interpret_part
 from weft.ir.builder import Builder
 from weft.ir.graph import Value
 from weft.ops.op import OPS
+from weft.runtime.storage import root_of
 from weft.support.errors import WeftError
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -109,8 +110,11 @@ class NativePart:
         if program is None:
             return self._one_by_one(values)
         results = program.run(arrays, numbers)
+        # what is handed over to a leaf shows nobody else's memory, as a program of views alone would
+        taken = {id(root_of(x)) for x in inputs} if self.part.given else ()
         for value, result, is_owned in zip(self.part.outputs, results, program.owned, strict=True):
-            values[value] = Tensor(result if is_owned else result.copy())
+            is_shared = value in self.part.given and id(root_of(result)) in taken
+            values[value] = Tensor(result.copy() if is_shared or not is_owned else result)
         return True
 
     def _one_by_one(self, values: Values) -> bool:
