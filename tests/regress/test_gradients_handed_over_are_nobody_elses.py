@@ -19,3 +19,11 @@ def test_gradients_handed_over_are_nobody_elses():
                 assert x.grad.data_ptr() != seed.data_ptr()
             np.testing.assert_array_equal(x.grad.numpy(), np.full(3, 2.0))
             np.testing.assert_array_equal(seed.numpy(), np.ones(seed.shape))
+
+
+def test_nor_one_anothers():
+    for _ in range(2):
+        x, y = weft.randn(3, requires_grad=True), weft.randn(3, requires_grad=True)
+        with ca.enable():
+            ((x.view(-1) + y) * 2).backward(weft.ones(3))
+        assert not np.shares_memory(x.grad.numpy(), y.grad.numpy())

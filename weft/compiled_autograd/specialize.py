@@ -7,6 +7,7 @@ sizes (dims, steps, counts) are taken as they are at first, and as symbols once 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -111,9 +112,10 @@ class NativePart:
             return self._one_by_one(values)
         results = program.run(arrays, numbers)
         # what is handed over to a leaf shows nobody else's memory, as a program of views alone would
-        taken = {id(root_of(x)) for x in inputs} if self.part.given else ()
-        for value, result, is_owned in zip(self.part.outputs, results, program.owned, strict=True):
-            is_shared = value in self.part.given and id(root_of(result)) in taken
+        roots = [id(root_of(r)) for r in results]
+        taken = Counter([*{id(root_of(x)) for x in inputs}, *roots]) if self.part.given else {}
+        for value, result, is_owned, root in zip(self.part.outputs, results, program.owned, roots, strict=True):
+            is_shared = value in self.part.given and taken[root] > 1
             values[value] = Tensor(result.copy() if is_shared or not is_owned else result)
         return True
 
