@@ -28,7 +28,7 @@ from weft.support.garbage import collection_held
 from weft.support.knobs import knobs
 from weft.support.progress import progress_shown
 from weft.tensor import modes as mode_settings
-from weft.tensor.meta import is_meta
+from weft.tensor.dense import is_dense
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
@@ -87,7 +87,8 @@ class CompiledFunction:
     def _capture_and_run(
         self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, misses: list[Miss]
     ) -> Any:
-        if any(is_meta(leaf) for leaf in leaves):  # types alone: there is nothing to compile
+        if any([isinstance(leaf, Tensor) and not is_dense(leaf) for leaf in leaves]):
+            # types alone, or values that wait: another back end takes the operators as they come
             args, kwargs = resugar((args, kwargs))
             return self.function(*args, **kwargs)
         with self._lock:

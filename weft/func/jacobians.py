@@ -20,7 +20,7 @@ from weft.func.arguments import (
 from weft.func.forward import push_forward
 from weft.func.gradients import pull_back
 from weft.func.mapping import vmap
-from weft.layers.transforms.level import top
+from weft.layers.transforms.level import constants, top
 from weft.ops.packet import aten
 from weft.support import pytree
 from weft.support.errors import ValueProblem
@@ -93,6 +93,11 @@ def _rows(pullback: Function, outputs: list[Tensor], out_spec: pytree.TreeSpec, 
 
 def unit_vectors(tensors: list[Tensor]) -> list[Tensor]:
     """For each tensor the directions that move one element of one of them: [number of all elements, *shape]."""
+    with constants(tensors):
+        return _unit_vectors(tensors)
+
+
+def _unit_vectors(tensors: list[Tensor]) -> list[Tensor]:
     counts = [dm.product(t.dims) for t in tensors]
     total: Any = 0
     for n in counts:

@@ -16,9 +16,11 @@ import numpy as np
 
 from weft.interop.damage import as_parse_error, whole
 from weft.nn.parameter import Parameter
+from weft.runtime.storage import Storage
 from weft.support.errors import ArgumentError, ParseError, ValueProblem
 from weft.tensor.creation import from_payload
-from weft.tensor.device import Device
+from weft.tensor.dense import is_dense, payload_of
+from weft.tensor.device import Device, usable
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -148,14 +150,20 @@ class _Writer:
     def _tensor(self, tensor: Tensor, path: tuple[str, ...]) -> Any:
         if tensor.device.type == "meta":
             raise ArgumentError(f"save: {'.'.join(path) or 'the tensor'} is on device meta and has no data")
-        data = tensor.detach().numpy()
-        storage = tensor.storage()
-        facts: dict[str, Any] = {"dtype": tensor.dtype.name}
-        if id(storage.array) not in self._names:
-            self._names[id(storage.array)] = (self._store(tensor, data, storage, path), storage)
-        facts["in"] = self._names[id(storage.array)][0]
         g = tensor.geometry()
-        facts["at"] = [list(g.dims), list(g.strides), storage.offset_of(data)]
+        facts: dict[str, Any] = {"dtype": tensor.dtype.name}
+        if is_dense(tensor):
+            data, storage = tensor.detach().numpy(), tensor.storage()
+            key, offset = storage.array, storage.offset_of(data)
+        else:
+            key, offset, facts["device"] = tensor.storage(), g.offset, str(tensor.device)
+        if id(key) not in self._names:
+            if not is_dense(tensor):
+                storage = Storage(payload_of(tensor).whole("save()"))
+                data = storage.view(g.dims, g.strides, g.offset, tensor.dtype.numpy)
+            self._names[id(key)] = (self._store(tensor, data, storage, path), key)
+        facts["in"] = self._names[id(key)][0]
+        facts["at"] = [list(g.dims), list(g.strides), offset]
         if tensor.requires_grad:
             facts["grad"] = True
         if isinstance(tensor, Parameter):
@@ -178,6 +186,7 @@ class _Reader:
     def __init__(self, arrays: Arrays) -> None:
         self.arrays = arrays
         self._bases: dict[str, Tensor] = {}
+        self._elsewhere: dict[tuple[str, str], Tensor] = {}  # on other devices
         self._build: dict[str, Callable[[Any], Any]] = {
             "float": float, "complex": lambda v: complex(float.fromhex(v[0]), float.fromhex(v[1])),
             "bytes": base64.b64decode, "dtype": dt.by_name, "device": Device,
@@ -208,9 +217,19 @@ class _Reader:
         base = self._base(facts["in"])
         dtype = dt.by_name(facts["dtype"])
         made = tensor_over(base, dtype, dims, strides, offset)
+        if "device" in facts:
+            made = self._moved(facts["in"], dtype, facts["device"]).as_strided(dims, strides, offset).detach()
         if facts.get("parameter"):
             return Parameter(made, requires_grad=bool(facts.get("grad")))
         return made.requires_grad_() if facts.get("grad") else made
+
+    def _moved(self, name: str, dtype: DType, device: str) -> Tensor:
+        """A storage's elements on another device, once for all tensors over it."""
+        found = self._elsewhere.get((name, device))
+        if found is None:
+            row = Tensor(self._base(name).numpy().view(dtype.numpy))
+            found = self._elsewhere[name, device] = row.to(usable(device))
+        return found if found.dtype is dtype else found.view(dtype)
 
     def _base(self, name: str) -> Tensor:
         found = self._bases.get(name)

@@ -25,6 +25,7 @@ from weft.lazy.values import Deferred, computed
 from weft.ops.op import OPS, Op
 from weft.ops.route import default_route
 from weft.support.errors import StateError
+from weft.support.locations import user_mark
 from weft.tensor.backend import DEFERRED_RANK, Args, Backend, register
 from weft.tensor.device import Device
 from weft.tensor.tensor import Tensor
@@ -165,7 +166,9 @@ class Lazy(Backend):
             payload.remember(value)
         else:
             payload.storage.write(value)
-        target.storage().version += 1
+        storage = target.storage()
+        storage.version += 1
+        storage.written = (storage.version, user_mark(3))
 
     # ---- memory
     def receive(self, tensor: Tensor) -> Tensor:

@@ -167,6 +167,11 @@ class LazyPayload(Payload, View[Deferred]):
         out[...] = array
         return out
 
+    def whole(self, what: str) -> Array:
+        """A copy of the base's bytes as eager mode would have them."""
+        base = LazyPayload(self.storage, (), self.storage.type).materialize(what)
+        return np.asarray(base.ravel(order="K"))
+
     def item(self) -> Any:
         """The only element as a Python number."""
         if self.storage.type.numel == 1 or self.type.numel != 1:

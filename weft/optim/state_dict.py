@@ -39,7 +39,7 @@ def state_dict(optimizer: Optimizer) -> dict[str, Any]:
 
 
 def load_state_dict(optimizer: Optimizer, given: Mapping[str, Any]) -> None:
-    """Take over a state_dict: state is copied and cast to the parameters' dtypes,
+    """Take over a state_dict: state is copied and cast to the parameters' dtypes and devices,
     options replace those of the groups."""
     given = dict(given)
     for hook in list(optimizer._load_state_dict_hooks.values()):
@@ -74,8 +74,9 @@ def _params(groups: list[dict[str, Any]]) -> Iterator[Tensor]:
 
 def _cast(p: Tensor, value: Any, key: str | None = None) -> Any:
     if isinstance(value, Tensor):
-        kept = key in _NOT_CAST or not p.is_floating_point()
-        return value.detach().clone() if kept else value.detach().to(p.dtype, copy=True)
+        if key in _NOT_CAST:
+            return value.detach().to(p.device, copy=True)
+        return value.detach().to(p.device, p.dtype if p.is_floating_point() else value.dtype, copy=True)
     if isinstance(value, dict):
         return {k: _cast(p, v, k) for k, v in value.items()}
     if key == "step" and isinstance(value, (int, float)):

@@ -86,6 +86,10 @@ class Payload:
         """The bytes that `what` asks for as an ndarray, or an error that says why there are none."""
         raise StateError(f"{what}: {self.__class__.__name__} has no bytes")
 
+    def whole(self, what: str) -> Any:
+        """All bytes of the storage that it is a view of, in one row: an ndarray of the storage's dtype."""
+        return self.materialize(what).reshape(-1)
+
     def has_nan(self) -> bool:
         """Whether there are bytes, with a NaN among them."""
         return bool(self.has_bytes and np.isnan(self.materialize("anomaly mode")).any())

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from weft.layers import walk
 from weft.layers.transforms import derived, fallback
-from weft.layers.transforms.level import Level, Wrapper, same_form
+from weft.layers.transforms.level import Level, Wrapper, constants, same_form
 from weft.ops.geometry import Geometry
 from weft.ops.op import Op
 from weft.ops.packet import aten
@@ -113,7 +113,8 @@ class BatchLevel(Level):
         if not derived.speaks_for_itself(op):
             self._check(op, args)
         try:
-            out = self.down(rule, op, self.size, flags, *self.lower(args))
+            with constants(args):
+                out = self.down(rule, op, self.size, flags, *self.lower(args))
         except (RuntimeError, IndexError, ValueError):
             self._check(op, args)  # the words of the unbatched call, where it fails as well
             raise

@@ -9,7 +9,7 @@ from weft.autograd.views import follow, path_from_base, write_path
 from weft.layers import walk
 from weft.layers.transforms import tangents as rules
 from weft.layers.transforms.grad_level import captured_write
-from weft.layers.transforms.level import Level, Wrapper, same_form
+from weft.layers.transforms.level import Level, Wrapper, constants, same_form
 from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.tensor.tensor import Tensor
@@ -99,7 +99,10 @@ class DualLevel(Level):
         if op.view is not None:
             return self._views(op, args, out)
         tangents = tuple([self.tangent_of(a) for a in args]) if op.is_differentiable else ()
-        pushed = self.down(rules.push, op, primals, tangents, out) if any(t is not None for t in tangents) else None
+        pushed = None
+        if any([t is not None for t in tangents]):
+            with constants(primals):
+                pushed = self.down(rules.push, op, primals, tangents, out)
         if isinstance(out, (tuple, list)):
             listed = pushed or (None,) * len(out)
             return same_form(out, [self._wrapped(o, t) for o, t in zip(out, listed, strict=True)])

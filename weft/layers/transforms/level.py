@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -127,8 +127,15 @@ class OutsideOfLevel(Backend):
 
     def constants(self, args: Args) -> AbstractContextManager[None]:
         """As the innermost values' back end has it."""
-        inside = tuple(map(innermost, tensors_in(args)))
-        return backend_for(inside).constants(inside)
+        return constants(args)
+
+
+def constants(args: Iterable[Any]) -> AbstractContextManager[None]:
+    """Within the block, tensors that a rule on these arguments makes, which has no operand to say where, are made where
+    the innermost values lie.
+    """
+    inside = tuple(map(innermost, tensors_in(args)))
+    return backend_for(inside).constants(inside)
 
 
 register(OutsideOfLevel(), Wrapper)
