@@ -150,7 +150,7 @@ class _Writer:
     def _tensor(self, tensor: Tensor, path: tuple[str, ...]) -> Any:
         if tensor.device.type == "meta":
             raise ArgumentError(f"save: {'.'.join(path) or 'the tensor'} is on device meta and has no data")
-        g = tensor.geometry()
+        g: Any = tensor.geometry()  # of bytes: numbers
         facts: dict[str, Any] = {"dtype": tensor.dtype.name}
         if is_dense(tensor):
             data, storage = tensor.detach().numpy(), tensor.storage()

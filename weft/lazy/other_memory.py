@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from weft.functionalizer import other_memory
-from weft.lazy.payload import LazyPayload, LazyStorage
+from weft.lazy.payload import LazyPayload, LazyStorage, known
 from weft.ops.packet import aten
 from weft.support.errors import StateError
 from weft.tensor.tensor import Tensor
@@ -21,8 +21,8 @@ def resize(device: LazyDevice, tensor: Tensor, dims: tuple[int, ...]) -> None:
     elements in front. Raises StateError where something else shows it.
     """
     storage: LazyStorage = tensor._data.storage
-    size, needed = tensor.element_size(), product(dims)
-    if needed <= storage.type.numel:
+    size, needed, there = tensor.element_size(), known(product(dims)), known(storage.type.numel)
+    if needed <= there:
         other_memory.resize(tensor, dims)
         return
     value, nbytes, version = _in_memory(storage), storage.nbytes, storage.version
@@ -32,7 +32,7 @@ def resize(device: LazyDevice, tensor: Tensor, dims: tuple[int, ...]) -> None:
             f"Trying to resize storage that is not resizable: resize_ needs {needed * size} bytes, "
             f"the storage has {nbytes}, and another tensor or array shows it. clone() the tensor first"
         )
-    made = LazyStorage(device, aten.reshape(aten.cat((value, aten.new_zeros(value, (needed - value.dims[0],)))), dims))
+    made = LazyStorage(device, aten.reshape(aten.cat((value, aten.new_zeros(value, (needed - there,)))), dims))
     made.version = version + 1
     tensor._data, tensor._storage = LazyPayload(made, (), made.type), made
 
