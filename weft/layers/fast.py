@@ -56,7 +56,7 @@ def entry_of(op: Op, args: tuple[Any, ...]) -> Entry | None:
     if tensors or lists:
         gate.append(f"if local.grad and ({_wants(tensors, lists)}): return recorded(op, args)")
     else:
-        gate.append("if defaults.stack: return call(op, args)")
+        gate.insert(0, "if defaults.stack: return call(op, args)")  # before the transforms: `call` asks in this order
     names = {**_NAMES, "recorded": partial(_recorded, plans.run), "results_of": partial(_results, op)}
     return plans.lookup(Wrap(WRAP.lines, tuple(names.items()), tuple(gate)))
 

@@ -82,6 +82,7 @@ def test_compiled_functions_take_lazy_tensors():
 
 TRANSFORMS = {
     "jacrev": lambda x: weft.func.jacrev(lambda t: t**2)(x), "jacfwd": lambda x: weft.func.jacfwd(weft.sin)(x),
+    "hessian": lambda x: weft.func.hessian(lambda t: (t**3).sum())(x),
     "two outputs": lambda x: weft.func.jacrev(lambda t: (t.sum(), t * 2))(x)[1],
     "take": lambda x: weft.func.vmap(lambda t: t[[1, 0]].sort()[0].cumsum(0))(x.view(2, -1)),
 }
