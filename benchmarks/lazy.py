@@ -1,0 +1,117 @@
+"""What lazy tensors cost: a training step traced on device "lazy", against the same step compiled and in eager mode.
+
+    python -m benchmarks.lazy [--steps N]
+
+"mlp": 64-128-128-10, batch 32, Adam (W4 of the peers' benchmark). "gpt": the demo's model, batch 16. A lazy run ends
+each step with mark_step() and reads a loss every tenth step. Wall time and the main thread's own time (which leaves
+native programs on the worker out) per step, wall as the mean and the other as the median of steps after the third; calls: what a step traces;
+compiles: programs made in all.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import weft
+from benchmarks.peers import machine, parser
+from weft.cli import recipe
+from weft.cli.gpt import GPT
+from weft.nn import functional as F
+
+MODES = ("eager", "compiled", "lazy")
+
+
+@dataclass
+class Figures:
+    """Of one mode: milliseconds per step, and counts."""
+
+    wall: float
+    thread: float
+    calls: int
+    compiles: int
+
+
+def mlp() -> tuple[Any, Callable[[int], tuple[np.ndarray, np.ndarray]]]:
+    """The model, and the batch of a step."""
+    sizes = (64, 128, 128, 10)
+    layers = [m for a, b in zip(sizes, sizes[1:], strict=False) for m in (weft.nn.Linear(a, b), weft.nn.ReLU())]
+
+    def batch(step: int) -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(step)
+        return rng.standard_normal((32, 64)).astype(np.float32), rng.integers(0, 10, 32)
+
+    return weft.nn.Sequential(*layers[:-1]), batch
+
+
+def gpt() -> tuple[Any, Callable[[int], tuple[np.ndarray, np.ndarray]]]:
+    """The demo's model, and the batch of a step."""
+    size = recipe.GPTSize()
+
+    def batch(step: int) -> tuple[np.ndarray, np.ndarray]:
+        tokens = np.random.default_rng(step).integers(0, recipe.BYTES, (16, size.context + 1))
+        return tokens[:, :-1], tokens[:, 1:]
+
+    return GPT(size), batch
+
+
+def measured(make: Callable[[], Any], mode: str, steps: int) -> Figures:
+    """Train for so many steps."""
+    weft.manual_seed(0)
+    model, batch = make()
+    device = "lazy" if mode == "lazy" else "cpu"
+    model.to(device)
+    optimizer = weft.optim.Adam(model.parameters(), lr=1e-3)
+
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        out = model(x)
+        loss = F.cross_entropy(out.reshape(-1, out.shape[-1]), y.reshape(-1))
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    run = weft.compile(step) if mode == "compiled" else step
+    weft.lazy.metrics.reset()
+    wall, thread = [], []
+    for i in range(steps):
+        x, y = (weft.tensor(a, device=device) for a in batch(i))
+        start = time.perf_counter(), time.thread_time()
+        loss = run(x, y)
+        if mode == "lazy":
+            weft.lazy.mark_step()
+        if i % 10 == 9:
+            loss.item()
+        wall.append(time.perf_counter() - start[0])
+        thread.append(time.thread_time() - start[1])
+    weft.lazy.wait_device_ops()
+    compiles = weft.lazy.metrics.counter_value("UncachedCompile") or 0
+    # the mean: a step that waits for those before it has their time
+    return Figures(
+        statistics.mean(wall[3:]) * 1e3, statistics.median(thread[3:]) * 1e3,
+        weft.lazy.metrics.traced() // steps, compiles,
+    )
+
+
+def main() -> int:
+    """Print the figures."""
+    options = parser(__doc__)
+    options.add_argument("--steps", type=int, default=60, metavar="N", help="steps of each run (default: 60)")
+    chosen = options.parse_args()
+    print(machine())
+    for name, make in (("mlp", mlp), ("gpt", gpt)):
+        found = {mode: measured(make, mode, chosen.steps if name == "mlp" else min(chosen.steps, 24)) for mode in MODES}
+        for mode, f in found.items():
+            extra = f", {f.calls} calls traced, {f.compiles} compiles" if mode == "lazy" else ""
+            print(f"{name} {mode}: {f.wall:.2f} ms a step, {f.thread:.2f} ms of the main thread's{extra}")
+        print(f"{name}: a lazy step takes {found['lazy'].wall / found['compiled'].wall:.2f} times a compiled one")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
