@@ -3,13 +3,14 @@
     python -m benchmarks.lazy [--steps N]
 
 "mlp": 64-128-128-10, batch 32, Adam (W4 of the peers' benchmark). "gpt": the demo's model, batch 16. A lazy run ends
-each step with mark_step() and reads a loss every tenth step. Wall time and the main thread's own time (which leaves
-native programs on the worker out) per step, wall as the mean and the other as the median of steps after the third; calls: what a step traces;
+each step with mark_step() and reads a loss every tenth step. Per step, after the third: wall time (the mean) and the
+main thread's own time (the median), which leaves native programs on the worker out; calls: what a step traces;
 compiles: programs made in all.
 """
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 from collections.abc import Callable
@@ -40,7 +41,7 @@ class Figures:
 def mlp() -> tuple[Any, Callable[[int], tuple[np.ndarray, np.ndarray]]]:
     """The model, and the batch of a step."""
     sizes = (64, 128, 128, 10)
-    layers = [m for a, b in zip(sizes, sizes[1:], strict=False) for m in (weft.nn.Linear(a, b), weft.nn.ReLU())]
+    layers = [m for a, b in itertools.pairwise(sizes) for m in (weft.nn.Linear(a, b), weft.nn.ReLU())]
 
     def batch(step: int) -> tuple[np.ndarray, np.ndarray]:
         rng = np.random.default_rng(step)
