@@ -99,7 +99,7 @@ def test_texts_for_devices() -> None:
 
 
 def test_not_there() -> None:
-    for name in ("lazy", "distributed", "distributions", "autocast", "amp"):
+    for name in ("distributed", "distributions", "autocast", "amp"):
         with pytest.raises(AttributeError, match=r"docs/differences\.md"):
             getattr(weft, name)
     assert (

@@ -23,7 +23,7 @@ from weft.autograd.ownership import is_owned
 from weft.autograd.record import gradient_edge
 from weft.autograd.run_hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
 from weft.autograd.seeds import input_edge, seeds_of
-from weft.autograd.validate import validate
+from weft.autograd.validate import validate, wrong_count
 from weft.ops import overrides
 from weft.ops.packet import aten
 from weft.support import seams
@@ -395,11 +395,3 @@ class Walk:
         and into others by their retain_grad."""
         assert self.wanted is not None
         return any(e[0] is node for e in self.wanted)
-
-
-def wrong_count(node: Node, out: tuple[Any, ...]) -> StateError:
-    """The error for a node that does not give one gradient for each edge."""
-    return StateError(
-        f"Function {node.name()} returned an invalid number of gradients - got {len(out)}, "
-        f"but expected {len(node.edges)}"
-    )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from weft.autograd.node import InputMetadata
+from weft.autograd.node import InputMetadata, Node
 from weft.ops.packet import aten
 from weft.support.errors import StateError
 from weft.tensor.tensor import Tensor
@@ -62,3 +62,11 @@ def _cast(gradient: Tensor, metadata: InputMetadata) -> Tensor:
     if gradient.dtype.is_complex and not metadata.dtype.is_complex:
         gradient = aten.real(gradient)
     return aten._to_copy(gradient, metadata.dtype)  # type: ignore[no-any-return]
+
+
+def wrong_count(node: Node, out: tuple[Any, ...]) -> StateError:
+    """The error for a node that does not give one gradient for each edge."""
+    return StateError(
+        f"Function {node.name()} returned an invalid number of gradients - got {len(out)}, "
+        f"but expected {len(node.edges)}"
+    )

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import weft.ir.graph as ir
-from weft.autograd.engine import wrong_count
 from weft.autograd.node import InputMetadata, Node
 from weft.autograd.run_hooks import call_post_hook, call_pre_hook, call_tensor_hook
 from weft.autograd.saved import SavedTensor
-from weft.autograd.validate import validate
+from weft.autograd.validate import validate, wrong_count
 from weft.autograd.views import gradient_of_view, write_path
 from weft.compile.program.on_tensors import evaluate_op
 from weft.functionalizer.writes import Path

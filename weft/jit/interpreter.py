@@ -1,5 +1,4 @@
-"""Running a program: the graph as steps over registers. Operators are called on Tensors, so that gradients flow as in
-eager mode.
+"""Running a program: the graph as steps over registers. Operators are called on Tensors, so gradients flow as in eager.
 
 A register is emptied after the last use of its value. Steps are made once for a program and hold nothing of a call:
 threads can run them together.
