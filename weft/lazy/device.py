@@ -14,7 +14,7 @@ from weft.functionalizer.storage import Order
 from weft.lazy.closures import StepClosures
 from weft.lazy.executor import Executor, Job
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh
-from weft.lazy.programs import Plan, Plans
+from weft.lazy.programs import Plan, Plans, needed_for
 from weft.lazy.trace import Trace
 from weft.lazy.values import Array, Cell, Deferred
 from weft.ops.op import Op
@@ -43,7 +43,7 @@ class LazyDevice:
             with self.trace.lock:
                 if value.cell is None:
                     metrics.synced(_cause(what), 1)
-                    self._compute([value], {})
+                    self._compute(self._and_what_it_needs([value]), {})
         assert value.cell is not None
         try:
             return value.cell.read()
@@ -57,7 +57,7 @@ class LazyDevice:
             pending = list({id(v): v for v in values if v.cell is None}.values())
             if pending:
                 metrics.synced(_cause(what), len(pending))
-                self._compute(pending, {})
+                self._compute(self._and_what_it_needs(pending), {})
 
     def cut(self, count: bool = True) -> None:
         """Compute everything that somebody holds, and begin a new trace."""
@@ -68,6 +68,19 @@ class LazyDevice:
             if count and holders:
                 metrics.count("SyncedTensorsWithIR", len(holders))
             self._compute([s.value for s in holders.values()], holders)
+
+    def _and_what_it_needs(self, wanted: list[Deferred]) -> list[Deferred]:
+        """These values, and those that are computed on the way and that somebody holds: the next read needs them too."""
+        trace = self.trace
+        for value in wanted:
+            trace.bring(value)
+        needed = set(needed_for(trace.nodes, wanted))
+        found = {id(v): v for v in wanted}
+        for storage in trace.waiting():
+            node = storage.value.node
+            if node is not None and node.epoch == trace.epoch and node.position in needed:
+                found.setdefault(id(storage.value), storage.value)
+        return list(found.values())
 
     def _compute(self, wanted: list[Deferred], holders: dict[int, LazyStorage]) -> None:
         """Compute these values. holders: for bases of storages, by the value's identity, the storage."""
