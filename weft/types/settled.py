@@ -24,6 +24,8 @@ class SettledSizes:
 
     def __init__(self, env: ShapeEnv) -> None:
         self.values: dict[Atom, Dim] = {}
+        self._told: set[str] = set()  # symbols in what has a value
+        self._users: dict[str, set[Atom]] = {}  # by symbol, whose values were made of it
         self.whole: dict[Expr, int] = {}
         equal, least = _facts(env)
         while self._learn(equal) or self._learn(self._pinned(least)):
@@ -51,7 +53,7 @@ class SettledSizes:
 
     def replaced(self, d: Expr) -> Dim:
         """The sum with what its symbols stand for."""
-        return _substituted(d, self.values)
+        return d if self._told.isdisjoint(d.symbols()) else _substituted(d, self.values)
 
     def _learn(self, facts: Iterable[Expr]) -> bool:
         """Solve what can be solved of sums that are 0. False if nothing new was found."""
@@ -60,8 +62,19 @@ class SettledSizes:
             left = self.replaced(fact)
             found = solution(left) if isinstance(left, Expr) else {}
             if found:
-                self.values = {atom: _substituted(d, found) for atom, d in self.values.items()} | found
+                names = {name for atom in found for name in _atom(atom).symbols()}
+                touched = {atom for name in names for atom in self._users.get(name, ())}
+                for atom in touched:
+                    self._put(atom, _substituted(self.values[atom], found))
+                for atom, d in found.items():
+                    self._put(atom, d)
+                self._told |= names
         return len(self.values) > before
+
+    def _put(self, atom: Atom, d: Dim) -> None:
+        self.values[atom] = d
+        for name in dm.symbols(d):
+            self._users.setdefault(name, set()).add(atom)
 
     def _pinned(self, least: Iterable[Expr]) -> list[Expr]:
         """Of sums that are at least 0, those that are at most 0 too."""
