@@ -70,7 +70,7 @@ class LazyDevice:
             self._compute([s.value for s in holders.values()], holders)
 
     def _and_what_it_needs(self, wanted: list[Deferred]) -> list[Deferred]:
-        """These values, and those that are computed on the way and that somebody holds: the next read needs them too."""
+        """These values, and those that are computed on the way and that somebody holds: the next read needs them."""
         trace = self.trace
         for value in wanted:
             trace.bring(value)
