@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -133,10 +133,13 @@ def _runs(program: Program, mode: str) -> bool:
 
 
 @pytest.fixture
-def backend(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def backend(mode: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Programs of lazy tensors run node by node, but in the mode that says otherwise."""
     if mode in ("lazy", "lazy_steps"):
         monkeypatch.setattr(knobs, "backend", "interpret")
+    yield
+    if mode.startswith("lazy"):
+        weft.lazy.reset()
 
 
 @pytest.mark.usefixtures("backend")

@@ -63,6 +63,14 @@ def _all() -> list[LazyDevice]:
     return devices()
 
 
+def reset() -> None:
+    """Forget the programs of all lazy devices, and what was traced for them. Tensors keep their values."""
+    for where in _all():
+        where.cut(False)
+        where.executor.wait()
+        where.forget()
+
+
 def sync_multi(tensors: Sequence[Tensor], devices: Sequence[Any] = (), wait: bool = True) -> None:
     """Compute these tensors, and no others that are not needed for them, in one program."""
     payloads = [lazy_payload(t, "sync_multi") for t in tensors]

@@ -69,6 +69,12 @@ class LazyDevice:
                 metrics.count("SyncedTensorsWithIR", len(holders))
             self._compute([s.value for s in holders.values()], holders)
 
+    def forget(self) -> None:
+        """Forget all programs: what comes is traced as if for the first time."""
+        with self.trace.lock:
+            self.plans.forget()
+            self.trace.forget()
+
     def _and_what_it_needs(self, wanted: list[Deferred]) -> list[Deferred]:
         """These values, and those that are computed on the way and that somebody holds: the next read needs them."""
         trace = self.trace
@@ -91,6 +97,8 @@ class LazyDevice:
         key = tuple(map(_position, wanted))
         plan: Plan | None = trace.state.programs.get(key)
         if plan is None:
+            if self.plans.is_full:
+                self.forget()
             plan = Plan(trace.nodes, wanted, trace.turns)
             trace.state.programs[key] = self.plans.shared(plan)
         numbers: list[Any] = [d for turn in plan.inputs for d in trace.inputs[turn].dims]

@@ -31,7 +31,7 @@ from weft.types.dtype import DType
 from weft.types.shape_env import ShapeEnv
 from weft.types.tensor_type import FLOAT, tensor_type
 
-MOST_PLANS = 4096
+MOST_PLANS = 1024  # then all are forgotten, and what was traced with them
 MOST_PROGRAMS = 64  # of one plan; the one that was used longest ago goes
 _SIMPLE = frozenset((0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5))  # numbers that programs are better for knowing
 _MOST_DIMS = 8  # a larger integer is hardly a dim: it is a size, or a place
@@ -340,10 +340,17 @@ class Plans:
     def __init__(self) -> None:
         self._found: dict[Any, Plan] = {}
 
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many as are kept."""
+        return len(self._found) >= MOST_PLANS
+
+    def forget(self) -> None:
+        """Keep none of them."""
+        self._found.clear()
+
     def shared(self, plan: Plan) -> Plan:
         """The plan, with the programs of an equal one."""
-        if len(self._found) >= MOST_PLANS:
-            self._found.clear()
         known = self._found.setdefault(plan.key(), plan)
         plan.programs, plan.constant = known.programs, known.constant
         return plan

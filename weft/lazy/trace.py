@@ -155,12 +155,16 @@ class Trace:
 
     def _new_state(self, structure: Any) -> State:
         if self.made >= MOST_STATES:
-            self.root.after.clear()
-            self.root.programs.clear()
-            self.made = 0
+            self.forget()
         self.made += 1
         made = self.state.after[structure] = State()
         return made
+
+    def forget(self) -> None:
+        """Forget what was traced before."""
+        self.root.after.clear()
+        self.root.programs.clear()
+        self.made = 0
 
     def _place(self, value: Deferred) -> Any:
         """How a structure names a value: by the call that gives it, or by its turn among the inputs."""

@@ -16,4 +16,4 @@ def from_zero() -> Iterator[None]:
     weft.lazy.metrics.reset()
     yield
     weft.lazy.config.set_force_fallback("")
-    weft.lazy.mark_step()
+    weft.lazy.reset()
