@@ -33,7 +33,7 @@ def test_sizes_share_a_program(rng):
         lazy.mark_step()
         array.reshape(-1)[1:3] += 1
         wanted = (array @ array.T).mean(0) * size + np.arange(size)
-        np.testing.assert_allclose(z.cpu().numpy(), np.tile(wanted, 2), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(z.cpu().numpy(), np.tile(wanted, 2), rtol=1e-4, atol=1e-3)
     assert count("UncachedCompile") <= 2  # one for size 1, where dims are broadcast
 
 
@@ -42,13 +42,13 @@ def test_numbers_are_inputs(rng):
     for k in range(2, 9):
         y = x * float(k) + k
         lazy.mark_step()
-        np.testing.assert_allclose(y.cpu().numpy(), x.cpu().numpy() * k + k, rtol=1e-6)
+        np.testing.assert_allclose(y.cpu().numpy(), x.cpu().numpy() * k + k, rtol=1e-5, atol=1e-6)
     assert count("UncachedCompile") <= 2
     before = count("UncachedCompile")
     for rate in rng.random(5) + 0.01:
         y = x.sub(x, alpha=float(rate)) + float(rate)
         lazy.mark_step()
-        np.testing.assert_allclose(y.cpu().numpy(), x.cpu().numpy() * (1 - rate) + rate, rtol=1e-5)
+        np.testing.assert_allclose(y.cpu().numpy(), x.cpu().numpy() * (1 - rate) + rate, rtol=1e-5, atol=1e-6)
     assert count("UncachedCompile") <= before + 1
 
 
