@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import weft.lazy.metrics as metrics
-from weft.lazy.backend import devices, lazy_at
+from weft.lazy.backend import lazy_at, used_devices
 from weft.lazy.device import LazyDevice
 from weft.lazy.payload import LazyPayload
 from weft.support.errors import ArgumentError, NoSuchDevice
@@ -51,7 +51,7 @@ def wait_device_ops(devices: Iterable[Any] | None = None) -> None:
     """Wait until everything that was asked for is computed; on all lazy devices unless some are named. Raises what a
     program raised.
     """
-    chosen = _all() if devices is None else [_device(d) for d in devices]
+    chosen = used_devices() if devices is None else [_device(d) for d in devices]
     for where in chosen:
         where.executor.wait()
         where.closures.wait()
@@ -59,13 +59,9 @@ def wait_device_ops(devices: Iterable[Any] | None = None) -> None:
         where.closures.raise_problem()
 
 
-def _all() -> list[LazyDevice]:
-    return devices()
-
-
 def reset() -> None:
     """Forget the programs of all lazy devices, and what was traced for them. Tensors keep their values."""
-    for where in _all():
+    for where in used_devices():
         where.cut(False)
         where.executor.wait()
         where.forget()

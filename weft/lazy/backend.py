@@ -61,7 +61,7 @@ class Lazy(Backend):
         if op.decompose is not None and (op.type is None or op.effect == "random"):
             with drawn_numbers() if op.effect == "random" else nullcontext():
                 return self.open(op, args)
-        operands = tuple([self._operand(op, a) for a in args])
+        operands = self._operands(op, args)
         try:
             out = where.trace.record(op, operands)
         except NoValue:
@@ -231,7 +231,7 @@ def lazy_backend(device: LazyDevice) -> Lazy:
     return found
 
 
-def devices() -> list[LazyDevice]:
+def used_devices() -> list[LazyDevice]:
     """The lazy devices that were used."""
     return [found.where for found in _devices.values()]
 

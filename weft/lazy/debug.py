@@ -9,7 +9,7 @@ from weft.lazy.api import lazy_payload
 from weft.lazy.metrics import traced_name
 from weft.lazy.payload import LazyPayload
 from weft.lazy.programs import needed_for
-from weft.lazy.trace import Trace
+from weft.lazy.trace import Trace, values_in
 from weft.lazy.values import Deferred, Node
 from weft.support.errors import ArgumentError
 from weft.support.locations import located
@@ -56,18 +56,14 @@ def _dot(trace: Trace, wanted: list[Deferred]) -> list[str]:
         where = located(node.where)
         label = f"{node.op.schema.namespace}::{traced_name(node.op)}" + ("" if where is None else f"\\n{where}")
         lines.append(f'  n{node.position} [label="{label}"];')
-        lines += [f"  {_name(trace, v)} -> n{node.position};" for v in _values(node.args)]
+        lines += [f"  {_name(trace, v)} -> n{node.position};" for v in values_in(node.args)]
     return [*lines, *(f"  {_name(trace, v)} -> out{i};" for i, v in enumerate(wanted))]
 
 
 def _inputs(trace: Trace, needed: list[Node], wanted: list[Deferred]) -> list[Deferred]:
-    found = [v for node in needed for v in _values(node.args) if v.node is None]
+    found = [v for node in needed for v in values_in(node.args) if v.node is None]
     found += [v for v in wanted if v.node is None]
     return list({id(v): v for v in found}.values())
-
-
-def _values(args: Any) -> list[Deferred]:
-    return [v for a in args for v in ([a] if type(a) is Deferred else _values(a) if type(a) is tuple else [])]
 
 
 def _input_name(trace: Trace, value: Deferred) -> str:

@@ -60,8 +60,7 @@ class LazyStorage(Storage[Deferred]):
         self.questions, self.partner, self.written = _NONE, None, None
         self.update: tuple[Path, Deferred, Deferred] | None = None
         self.settled: ref[Deferred] | None = None
-        if value.cell is None:
-            device.trace.storages[id(self)] = ref(self)
+        self._waits(value)
 
     @property
     def nbytes(self) -> int:  # type: ignore[override]

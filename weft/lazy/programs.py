@@ -85,8 +85,8 @@ class Specialized:
         written = {position for position, _ in graph.writes}
         self._owned = [i for i in range(len(graph.results)) if i not in written]
         self.executable: Compiled | Interpreted = make_executable(graph)
-        known = [i for i, name in enumerate(names) if name is None]
-        self._pick_known, self.known = _picker(known), tuple(numbers[i] for i in known)
+        self._known = {i: numbers[i] for i, name in enumerate(names) if name is None}
+        self._pick_known, self._values = _picker(list(self._known)), tuple(self._known.values())
         self.check, asked = shape_check(graph.env)
         self._pick_asked = _picker([names.index(name) for name in asked])
         self._symbols = [(i, name) for i, name in enumerate(names) if name]
@@ -94,12 +94,12 @@ class Specialized:
 
     def knows_otherwise(self, i: int, number: Any) -> bool:
         """Whether the program knows a number that is another one now."""
-        return self.names[i] is None and self.known[self.names[:i].count(None)] != number
+        return i in self._known and self._known[i] != number
 
     def fits(self, numbers: _Numbers, writes: Writes) -> bool:
         """Whether it may be run with these numbers."""
         return (
-            writes == self.writes and self._pick_known(numbers) == self.known
+            writes == self.writes and self._pick_known(numbers) == self._values
             and self.check(*self._pick_asked(numbers))
         )
 
@@ -108,7 +108,11 @@ class Specialized:
         inputs: list[Any] = [*arrays, *[numbers[i] for i in self._floats]]
         results = self.executable.run(inputs, {name: numbers[i] for i, name in self._symbols})
         taken = set(map(id, arrays))
-        return self._owned_by_nobody(results, taken)
+        for i in self._owned:
+            if id(results[i]) in taken or type(results[i]) is not np.ndarray:
+                results[i] = np.array(results[i], order="C")
+            taken.add(id(results[i]))
+        return results
 
     def run_apart(self, arrays: list[Array], numbers: _Numbers) -> list[Array | BaseException]:
         """Each result by itself, node by node, or what computing it raises: of a program that raised."""
@@ -132,13 +136,6 @@ class Specialized:
             problems[r] if r in problems else np.array(resolve(r, values, symbols), order="C")
             for r in self.graph.results
         ]
-
-    def _owned_by_nobody(self, results: list[Array], taken: set[int]) -> list[Array]:
-        for i in self._owned:
-            if id(results[i]) in taken or type(results[i]) is not np.ndarray:
-                results[i] = np.array(results[i], order="C")
-            taken.add(id(results[i]))
-        return results
 
 
 class Plan:
@@ -223,7 +220,8 @@ class Plan:
 
     def _made(self, numbers: _Numbers, writes: Writes) -> Specialized:
         while True:
-            lifted = {i for i in range(len(numbers)) if i not in self.constant and self._is_input(i, numbers)}
+            sizes = frozenset(numbers[: self.sizes])
+            lifted = {i for i, n in enumerate(numbers) if i not in self.constant and self._is_input(i, n, sizes)}
             try:
                 with collection_held():
                     graph, names = _Graph(self, numbers, lifted).built(writes)
@@ -234,14 +232,14 @@ class Plan:
                     raise
                 self.constant |= numbered  # a kernel takes one of them as it is alone
 
-    def _is_input(self, i: int, numbers: _Numbers) -> bool:
+    def _is_input(self, i: int, number: Any, sizes: frozenset[int]) -> bool:
         """Whether a number is given to the program: it is likely to change, or it has changed before."""
-        number, turn = numbers[i], i - self.sizes
+        turn = i - self.sizes
         if turn < 0 or type(number) is Drawn:
             return True
         if any(program.names[i] is not None or program.knows_otherwise(i, number) for program in self.programs):
             return True
-        is_size = number > 1 and number in numbers[: self.sizes]
+        is_size = number > 1 and number in sizes
         if turn in self.scalars:
             return math.isfinite(number) and (is_size or number not in _SIMPLE)
         return is_size or number > (1 if turn in self.listed else _MOST_DIMS)
@@ -281,7 +279,7 @@ class _Graph:
     def _emitted(self, call: Call) -> tuple[Any, ...]:
         """The results of a call. Where its rule takes a number as it is alone, its numbers are constants."""
         turns = list(_numbers_in(call.args))
-        lifted = {i for i in turns if i + self.plan.sizes in self.lifted - self.plan.constant}
+        lifted = {i for i in turns if i + self.plan.sizes in self.lifted}
         guards, params = len(self.env.guards), len(self.builder.params)
         self.given = {i: self._given(i, i in lifted) for i in turns}
         try:

@@ -141,9 +141,7 @@ class Trace:
             del self.inputs[known:]
             return (operands[state.same],)
         node = Node(op, operands, tuple(numbers), state.types, state.mark(2))
-        node.position, node.epoch = len(self.nodes), self.epoch
-        self.nodes.append(node)
-        self.state = state
+        self._append(node, state)
         if len(state.types) == 1:
             return (Deferred(self, state.types[0], node, 0),)
         return tuple([Deferred(self, kind, node, i) for i, kind in enumerate(state.types)])
