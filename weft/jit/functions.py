@@ -18,7 +18,37 @@ from weft.jit.source import text_source
 from weft.tensor.modes import modes
 
 
-class ScriptFunction:
+class Scripted:
+    """What compiled functions and methods have in common: their program, read off."""
+
+    __weft_program__: Program
+    __name__: str
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.__name__
+
+    @property
+    def graph(self) -> Graph:
+        """The graph; a method's first parameter is the Module. Calls of other scripted functions are nodes;
+        `graph.inlined()` has their bodies."""
+        graph = self.__weft_program__.graph
+        assert graph is not None
+        return Graph(graph, self.__weft_program__)
+
+    @property
+    def inlined_graph(self) -> Graph:
+        """The graph with the bodies of the functions and methods that it calls."""
+        return self.graph.inlined()
+
+    @property
+    def code(self) -> str:
+        """The graph as lines that read like Python."""
+        return code_of_graph(self.graph.ir)
+
+
+class ScriptFunction(Scripted):
     """A compiled function. It is called like the Python function that it was made of."""
 
     def __init__(self, program: Program, function: Callable[..., Any] | None = None) -> None:
@@ -35,28 +65,6 @@ class ScriptFunction:
         if recorder is not None:
             return recorder.scripted(self.__weft_program__, args, kwargs, self)
         return run(self.__weft_program__, args, kwargs)
-
-    @property
-    def name(self) -> str:
-        """The function's name."""
-        return self.__name__
-
-    @property
-    def graph(self) -> Graph:
-        """The graph. Calls of other scripted functions are nodes; `graph.inlined()` has their bodies."""
-        graph = self.__weft_program__.graph
-        assert graph is not None
-        return Graph(graph, self.__weft_program__)
-
-    @property
-    def inlined_graph(self) -> Graph:
-        """The graph with the bodies of the functions that it calls."""
-        return self.graph.inlined()
-
-    @property
-    def code(self) -> str:
-        """The graph as lines that read like Python."""
-        return code_of_graph(self.graph.ir)
 
     def save(self, f: Any) -> None:
         """Write the function to a file that `weft.jit.load` reads without its source."""

@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import weft.nn
-from weft.jit.code import code_of_graph
 from weft.jit.errors import CompileError
 from weft.jit.frontend.compile import compile_definition, compile_python, names_in, names_of
 from weft.jit.frontend.objects import OBJECTS, SETTER, ModuleLinker, compile_call_of, compile_method, is_weft_own
-from weft.jit.functions import run
+from weft.jit.functions import Scripted, run
 from weft.jit.graph import Graph
 from weft.jit.program import Program
 from weft.jit.source import text_source
@@ -21,7 +20,7 @@ from weft.support.errors import ParseError
 from weft.types.tensor_type import class_of
 
 
-class ScriptMethod:
+class ScriptMethod(Scripted):
     """A compiled method with its Module."""
 
     def __init__(self, owner: Any, program: Program) -> None:
@@ -31,28 +30,6 @@ class ScriptMethod:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return run(self.__weft_program__, (self.owner, *args), kwargs)
-
-    @property
-    def name(self) -> str:
-        """The method's name."""
-        return self.__name__
-
-    @property
-    def graph(self) -> Graph:
-        """The graph; its first parameter is the Module."""
-        graph = self.__weft_program__.graph
-        assert graph is not None
-        return Graph(graph, self.__weft_program__)
-
-    @property
-    def inlined_graph(self) -> Graph:
-        """The graph with the bodies of the functions and methods that it calls."""
-        return self.graph.inlined()
-
-    @property
-    def code(self) -> str:
-        """The graph as lines that read like Python."""
-        return code_of_graph(self.graph.ir)
 
     @property
     def schema(self) -> str:
