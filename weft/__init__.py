@@ -108,7 +108,8 @@ _providers["lazy"] = "weft.lazy"
 _LAZY_NAMES = {
     "vmap": ("weft.func.mapping", "vmap"), "compile": ("weft.compile.api", "compile"),
     "explain": ("weft.compile.api", "explain"), "cond": ("weft.compile.blocks.control", "cond"),
-    "while_loop": ("weft.compile.blocks.control", "while_loop"), "manual_seed": ("weft.random", "manual_seed"),
+    "while_loop": ("weft.compile.blocks.control", "while_loop"), "scan": ("weft.compile.blocks.scan", "scan"),
+    "manual_seed": ("weft.random", "manual_seed"),
     "Generator": ("weft.runtime.generator", "Generator"), "default_generator": ("weft.random", "default_generator"),
     "set_num_threads": ("weft.runtime.pool", "set_num_threads"),
     "get_num_threads": ("weft.layers.threads", "get_num_threads"),

@@ -51,6 +51,7 @@ from weft.compile.api import compile as compile
 from weft.compile.api import explain as explain
 from weft.compile.blocks.control import cond as cond
 from weft.compile.blocks.control import while_loop as while_loop
+from weft.compile.blocks.scan import scan as scan
 from weft.random import manual_seed as manual_seed
 from weft.runtime.generator import Generator as Generator
 from weft.random import default_generator as default_generator

@@ -44,14 +44,14 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         return _for_each(pred, true_fn(*operands), false_fn(*operands))
     if capture is None or not isinstance(pred, Tensor):
         return true_fn(*operands) if pred else false_fn(*operands)
-    _refuse_under_transforms(capture, "cond")
+    refuse_under_transforms(capture, "cond")
     condition = _one_element(pred)
     specs: list[pytree.TreeSpec] = []
     orders: list[list[Any]] = []
 
     def run(fn: Callable[..., Any]) -> list[Any]:
         leaves, spec = pytree.flatten(fn(*operands))
-        tensors = [_tensor(capture, leaf) for leaf in leaves]
+        tensors = [as_tensor(capture, leaf) for leaf in leaves]
         specs.append(spec)
         orders.append([capture.tensors.order_of(t) for t in tensors])
         return tensors
@@ -59,7 +59,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     recorded = record_branches(capture, [lambda: run(true_fn), lambda: run(false_fn)])
     if specs[0] != specs[1]:
         raise capture.refuse(f"cond: the branches return different structures, {specs[0]!r} and {specs[1]!r}")
-    _check_types(capture, "cond: the branches return", [r.type for r in recorded[0].results], recorded[1].results)
+    check_types(capture, "cond: the branches return", [r.type for r in recorded[0].results], recorded[1].results)
     both = [a if a == b else None for a, b in zip(*orders, strict=True)]
     return pytree.unflatten(choose(capture, condition, (recorded[0], recorded[1]), both, user_location(2)), specs[0])
 
@@ -91,7 +91,7 @@ def _for_each(pred: Tensor, chosen: Any, other: Any) -> Any:
     return pytree.unflatten([aten.where(holds, a, b) for a, b in zip(leaves, others, strict=True)], spec)
 
 
-def _refuse_under_transforms(capture: Capture, name: str) -> None:
+def refuse_under_transforms(capture: Capture, name: str) -> None:
     """A branch of a graph knows nothing of the levels that interpret operators above the capture."""
     if top() is not None:
         raise capture.refuse(
@@ -109,7 +109,7 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     """
     capture = active_capture()
     if capture is not None:
-        _refuse_under_transforms(capture, "while_loop")
+        refuse_under_transforms(capture, "while_loop")
     start = [c if isinstance(c, Tensor) else _number(capture, c) for c in carried]
     if capture is None:
         while cond_fn(*start):
@@ -127,8 +127,8 @@ def _record_loop(
     drawn = places(capture.random)
 
     def body(inner: Builder, index: Value, carried: list[Tensor], slices: list[Tensor]) -> Outcome:
-        following = [_tensor(capture, f) for f in _several(body_fn(*carried[:-1]))]
-        _check_types(capture, "while_loop: the body returns", types, [capture.tensors.operand(f) for f in following])
+        following = [as_tensor(capture, f) for f in _several(body_fn(*carried[:-1]))]
+        check_types(capture, "while_loop: the body returns", types, [capture.tensors.operand(f) for f in following])
         return _condition(cond_fn, following), [*following, carried[-1] + 1], ()
 
     outputs = repeat(
@@ -156,7 +156,8 @@ def _several(result: Any) -> tuple[Any, ...]:
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
-def _tensor(capture: Capture, leaf: Any) -> Tensor:
+def as_tensor(capture: Capture | None, leaf: Any) -> Tensor:
+    """A leaf as a tensor; numbers become 0-dim ones."""
     return leaf if isinstance(leaf, Tensor) else _number(capture, leaf)
 
 
@@ -168,7 +169,8 @@ def _number(capture: Capture | None, number: Any) -> Tensor:
     return Tensor(array) if capture is None else capture.tensors.fresh(capture.recorder.builder.constant(array))
 
 
-def _check_types(capture: Capture, what: str, types: Sequence[Any], values: Sequence[Any]) -> None:
+def check_types(capture: Capture, what: str, types: Sequence[Any], values: Sequence[Any]) -> None:
+    """Raise CaptureError unless values have these types, sizes by what is known of symbols."""
     found = [v.type for v in values]
     if len(found) != len(types) or not all(_agree(capture, a, b) for a, b in zip(types, found, strict=True)):
         raise capture.refuse(f"{what} {', '.join(map(str, found))} where {', '.join(map(str, types))} is expected")
