@@ -11,11 +11,11 @@ from weakref import ref
 
 import numpy as np
 
+import weft.ops.compute as compute
 from weft.functionalizer.recorder import Calls
 from weft.functionalizer.storage import Order, Storage
 from weft.functionalizer.view import View
 from weft.functionalizer.writes import Path, write_path
-from weft.layers.dense import DENSE
 from weft.lazy.values import Array, Deferred, computed
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.layout import like_strides, ordered
@@ -91,7 +91,7 @@ class LazyStorage(Storage[Deferred]):
     def put(self, path: Path, new: Deferred, is_splat: bool) -> None:
         """Write a value to the part that a path shows."""
         before = self.value
-        if self.update is not None and self.update[0] == path and self.update[2] is before:
+        if before.cell is None and self.update is not None and self.update[0] == path and self.update[2] is before:
             before = self.update[1]
         whole = write_path(CALLS, before, path, new, is_splat)
         self.write(whole)
@@ -147,14 +147,10 @@ class LazyPayload(Payload, View[Deferred]):
     def array(self, what: str) -> Array:
         """The bytes as they are kept: not to be written, and not to be handed out."""
         data = self.storage.device.bytes_of(self.storage.value, what)
-        if not self.path:
-            return data
-        seen = Tensor(data)
         for op, args, index in self.path:
-            out = DENSE.run(op, (seen, *args))
-            seen = out[index] if isinstance(out, tuple) else out
-        found: Array = seen._data
-        return found
+            out = compute.evaluate(op, compute.laid_out(op, (data, *args)))
+            data = out[index] if isinstance(out, (tuple, list)) else out
+        return data
 
     def materialize(self, what: str) -> Any:
         """A copy of the bytes, in memory as eager mode would have them."""

@@ -111,7 +111,7 @@ class Trace:
         held: list[Any] = []
         key: list[Any] = [op]
         seen: list[Any] = []
-        known = len(self.inputs)
+        known, before = len(self.inputs), len(self.nodes)
         for i, a in enumerate(args):
             kind = type(a)
             if kind is Deferred:
@@ -133,18 +133,32 @@ class Trace:
         if state is None:
             state = self._new_state(structure)
         if state.known != seen:
-            state.types, state.known = result_types(op, tuple(seen)), seen
+            try:
+                state.types = result_types(op, tuple(seen))
+            except Exception:
+                self._not_read(known, before)
+                raise
+            state.known = seen
             state.same = None if op.identity is None else _same_as(op, seen, state.types)
         if state.same is not None:  # a value is never written: what a call gives back as it is needs no call
-            for value in self.inputs[known:]:  # whoever reads them first says what they are
-                del self.turns[id(value)]
-            del self.inputs[known:]
+            self._not_read(known, before)
             return (operands[state.same],)
         node = Node(op, operands, tuple(numbers), state.types, state.mark(2))
         self._append(node, state)
         if len(state.types) == 1:
             return (Deferred(self, state.types[0], node, 0),)
         return tuple([Deferred(self, kind, node, i) for i, kind in enumerate(state.types)])
+
+    def _not_read(self, known: int, before: int) -> None:
+        """A call that is not appended has named inputs: whoever reads them first says what they are. Those that calls
+        read which were appended meanwhile (they had been cut off) stay.
+        """
+        read = {id(v) for node in self.nodes[before:] for v in values_in(node.args)}
+        for value in self.inputs[known:]:
+            if id(value) not in read:
+                del self.turns[id(value)]
+        if not read:
+            del self.inputs[known:]
 
     def _append(self, node: Node, state: State) -> None:
         node.position, node.epoch = len(self.nodes), self.epoch

@@ -78,9 +78,8 @@ class _Emit:
     def _scan(self, pointers: list[Scalar], start: Scalar, count: Scalar, inner: Scalar, mask: Scalar) -> None:
         """One scan for each lane."""
         f, type = self.f, vec(self.elem, self.lanes)
-        one = "prod" in self.kind
         held_type = vec(F64, self.lanes) if self.is_held_wide else type
-        first = const(held_type, (1.0 if one else 0.0) if self.is_float else int(one))
+        first = const(held_type, self._identity())
         first_row, end, step = (f.sub(count, 1), const(I64, -1), -1) if self.is_reversed else (0, count, 1)
         with f.loop(first_row, end, step, "row", carried=[(first, "held")]) as row:
             at = f.add(start, f.mul(row.index, inner))
@@ -90,6 +89,12 @@ class _Emit:
             out = held if self.kind == "_exclusive_cumprod" else following
             f.masked_store(f.fptrunc(out, type) if self.is_held_wide else out, f.gep(self.elem, pointers[-1], at), mask)
             row.next(following)
+
+    def _identity(self) -> float:
+        """What a scan begins with. (-0.0 + x is x, for -0.0 too; 0.0 + -0.0 is not.)"""
+        if "prod" in self.kind:
+            return 1.0 if self.is_float else 1
+        return -0.0 if self.is_float and self.kind == "cumsum" else 0
 
     def _step(self, held: Scalar, operands: list[Scalar]) -> Scalar:
         f = self.f
