@@ -98,6 +98,8 @@ class FrameWatcher:
         if code is not None:
             self._own.add(id(original(code)))
         self.reads.note(fn, getattr(fn, "__qualname__", type(fn).__name__), where)
+        if code is not None:
+            self.visitor.nested.add(id(original(code)))  # it is known which function runs
         self._take_in([*args, *kwargs.values()], "an argument", where)
 
     def exempt(self, stand_ins: Iterable[Any]) -> None:

@@ -16,6 +16,7 @@ INTERNAL: Final = "internal"
 _SITES: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _MACHINERY: Final = frozenset({"numpy", "llvmlite", "ml_dtypes", "safetensors"})
 _STDLIB: Final = tuple({os.path.abspath(sysconfig.get_path(k)) + os.sep for k in ("stdlib", "platstdlib")})
+_MADE_BY_COLLECTIONS: Final = "namedtuple_"  # the module in which the constructor of a named tuple stands
 
 
 class Origins:
@@ -43,7 +44,7 @@ class Origins:
         return known
 
     def _judge_module(self, name: str) -> str:
-        if name in sys.builtin_module_names:
+        if name in sys.builtin_module_names or name.startswith(_MADE_BY_COLLECTIONS):
             return STDLIB
         file = getattr(sys.modules.get(name), "__file__", None)
         if isinstance(file, str):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.guards import FrameWatcher, Kinds, observe
+from weft.guards import FrameWatcher, Kinds, observe, visit
 from weft.guards.analyse import plan_of
 from weft.guards.visit import Visitor
 
@@ -179,3 +179,21 @@ def test_many_guards_are_one_function(program: Any, number: Any, rng: np.random.
     setattr(module.c, f"v{changed}", -1.0)
     assert [m.path for m in observation.guards.misses()] == [f"c.v{changed}"]
     assert not observation.guards.check()
+
+
+def test_functions_are_looked_for_only_where_no_name_leads_to_them(
+    program: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To look for a function takes a walk over everything that lives: not for the root, what is found by a name, in
+    a class or a cell, and the constructors of named tuples."""
+    module = program(
+        "import collections\nPair = collections.namedtuple('Pair', 'a b')\n"
+        "class C:\n    def m(self, x): return x\n"
+        "def g(x): return x\n"
+        "def make():\n    def inner(x): return g(x)\n    return lambda x: Pair(inner(x), C().m(x))\n"
+    )
+    searched: list[Any] = []
+    monkeypatch.setattr(visit, "functions_running", lambda code: searched.append(code) or [])
+    observe(module.make(), (1,))
+    observe(lambda: len([1]), ())
+    assert searched == []
