@@ -11,7 +11,7 @@ from weft.tensor.device import Device
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
 from weft.types.dtype import DType
-from weft.types.tensor_type import Type, class_of, dict_of, list_of, named_tuple_of, optional, tuple_of
+from weft.types.tensor_type import Type, class_of, dict_of, list_of, named_tuple_of, tuple_of, union_of
 
 _PLAIN: dict[Any, Type] = {
     int: tt.INT,
@@ -92,17 +92,8 @@ def _compound(annotation: Any, origin: Any, arguments: tuple[Any, ...]) -> Type:
             )
         return tuple_of(*(type_of_annotation(a) for a in arguments if a != ()))
     if origin in (typing.Union, types.UnionType):
-        return _union([type_of_annotation(a) for a in arguments])
+        return union_of(*map(type_of_annotation, arguments))
     raise UnknownType(f"{annotation} is no type of a scripted program")
-
-
-def _union(members: list[Type]) -> Type:
-    others = [m for m in members if m is not tt.NONE]
-    if len(others) == 1:
-        return optional(others[0]) if len(members) > 1 else others[0]
-    if set(others) <= {tt.INT, tt.FLOAT, tt.BOOL, tt.COMPLEX}:
-        return optional(tt.NUMBER) if tt.NONE in members else tt.NUMBER
-    raise UnknownType("of unions there is only Optional[T]")
 
 
 def written(kind: Type) -> str:
@@ -115,6 +106,8 @@ def written(kind: Type) -> str:
         return f"Dict[{written(kind.key)}, {written(kind.value)}]"
     if isinstance(kind, tt.TupleType):
         return kind.name or f"Tuple[{', '.join(map(written, kind.elements))}]"
+    if isinstance(kind, tt.UnionType):
+        return f"Union[{', '.join(map(written, kind.members))}]"
     return kind.name if isinstance(kind, tt.ClassType) else "number" if kind is tt.NUMBER else str(kind)
 
 

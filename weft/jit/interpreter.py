@@ -21,7 +21,7 @@ from weft.ir.structure import GROUPS
 from weft.jit.errors import Error, located
 from weft.jit.hot import HotLoop
 from weft.jit.operators import function_of
-from weft.jit.program import MISSING, Program, accepted
+from weft.jit.program import MISSING, Program, accepted, has_type
 from weft.ops.op import OPS, Op
 from weft.support.errors import CaptureError
 from weft.tensor.modes import modes
@@ -375,6 +375,11 @@ def _set_attribute(code: Code, node: Node) -> Step:
     return write
 
 
+def _is_instance(code: Code, node: Node) -> Step:
+    kind = parse_type(node.args[1])
+    return code._call(node, lambda value, _: has_type(value, kind))
+
+
 def _set_grad_mode(code: Code, node: Node) -> Step:
     place, out = code._read(node.args[0]), code._place(node.output)
     assert isinstance(place, int)
@@ -395,6 +400,7 @@ _SPECIAL: dict[Op, Callable[[Code, Node], Step]] = {
     OPS["prim::CallBuiltin"]: _call_builtin,
     OPS["prim::CallMethod"]: _call_method,
     OPS["prim::set_grad_enabled"]: _set_grad_mode,
+    OPS["prim::isinstance"]: _is_instance,
     OPS["prim::GetAttr"]: _get_attribute,
     OPS["prim::SetAttr"]: _set_attribute,
 }

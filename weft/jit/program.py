@@ -4,7 +4,7 @@ Python's functions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from weft.ir.graph import Graph
 from weft.jit.errors import made
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
-from weft.types.tensor_type import DictType, ListType, OptionalType, TensorType, TupleType, Type
+from weft.types.tensor_type import DictType, ListType, OptionalType, TensorType, TupleType, Type, UnionType, members_of
 
 MISSING = object()
 
@@ -95,6 +95,8 @@ def has_type(value: Any, kind: Type) -> bool:
     """Whether a value is of a type as it stands, without conversion; a list with its elements."""
     if isinstance(kind, OptionalType):
         return value is None or has_type(value, kind.inner)
+    if isinstance(kind, UnionType):
+        return any(has_type(value, m) for m in kind.members)
     if isinstance(kind, ListType):
         return isinstance(value, list) and all(has_type(v, kind.element) for v in value)
     if isinstance(kind, DictType):
@@ -105,8 +107,10 @@ def has_type(value: Any, kind: Type) -> bool:
         return same and all(map(has_type, value, kind.elements))
     if isinstance(kind, TensorType):
         return isinstance(value, Tensor)
+    if kind is tt.NUMBER:
+        return any(has_type(value, m) for m in members_of(kind))
     classes = _CLASSES.get(kind)
-    return classes is None or type(value) is classes[0]
+    return classes is None or type(value) is classes[0] or (kind is tt.INT and hasattr(value, "__weft_integer__"))
 
 
 _CLASSES: dict[Type, tuple[type, ...]] = {
@@ -130,6 +134,8 @@ def accepted(value: Any, kind: Type) -> Any:
         return value if isinstance(value, Tensor) else MISSING
     if isinstance(kind, OptionalType):
         return None if value is None else accepted(value, kind.inner)
+    if isinstance(kind, UnionType):
+        return value if has_type(value, kind) else next((f for f in _tried(value, kind) if f is not MISSING), MISSING)
     if isinstance(kind, ListType):
         return _all_accepted(value, kind.element) if isinstance(value, (list, tuple)) else MISSING
     if isinstance(kind, TupleType):
@@ -139,10 +145,14 @@ def accepted(value: Any, kind: Type) -> Any:
     return _number_accepted(value, kind)
 
 
+def _tried(value: Any, kind: UnionType) -> Iterator[Any]:
+    return (accepted(value, m) for m in kind.members)
+
+
 def _number_accepted(value: Any, kind: Type) -> Any:
     classes = _CLASSES.get(kind)
     if classes is None or (isinstance(value, classes) and (kind is not tt.INT or not isinstance(value, bool))):
-        return float(value) if kind is tt.FLOAT and type(value) is int else value
+        return float(value) if kind is tt.FLOAT and type(value) in (int, bool) else value
     if kind in (tt.INT, tt.FLOAT, tt.BOOL) and isinstance(value, Tensor) and value.numel() == 1:
         return {tt.INT: int, tt.FLOAT: float, tt.BOOL: bool}[kind](value)
     if kind is tt.INT and isinstance(value, bool):

@@ -19,6 +19,7 @@ from weft.types.tensor_type import (
     optional,
     tensor_type,
     tuple_of,
+    union_of,
 )
 
 _SYMBOL = re.compile(r"[siu]\d+\Z")
@@ -69,7 +70,7 @@ def _read_plain(scanner: Scanner) -> Type:
         scanner.fail(
             (
                 f"{token.text!r} is no type; types are f32[...] and the like, Tensor, {', '.join(SIMPLE)}, List(T), "
-                "Dict(K, V), Class(name), (T, T), T?"
+                "Dict(K, V), Union(T, T), Class(name), (T, T), T?"
             ),
             token,
         )
@@ -90,6 +91,10 @@ def _read_dict(scanner: Scanner) -> Type:
     value = read_type(scanner)
     scanner.expect(")")
     return dict_of(key, value)
+
+
+def _read_union(scanner: Scanner) -> Type:
+    return union_of(*_read_types(scanner))
 
 
 def _read_name(scanner: Scanner) -> str:
@@ -118,6 +123,7 @@ def _read_named_tuple(scanner: Scanner) -> Type:
 
 _COMPOUND: dict[str, Callable[[Scanner], Type]] = {
     "List": _read_list, "Dict": _read_dict, "NamedTuple": _read_named_tuple,
+    "Union": _read_union,
     "Class": lambda scanner: class_of(_read_name(scanner)),
 }
 

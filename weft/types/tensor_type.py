@@ -26,7 +26,15 @@ class Type:
 
     def is_subtype_of(self, other: Type) -> bool:
         """Whether every value of this type is a value of the other."""
-        return self is other or other is ANY
+        if self is other or other is ANY:
+            return True
+        if isinstance(other, OptionalType):
+            return self.is_subtype_of(other.inner)
+        return any(map(self.is_subtype_of, other.members)) if isinstance(other, UnionType) else self._is_one_of(other)
+
+    def _is_one_of(self, other: Type) -> bool:
+        """Whether every value of this type is a value of another one that is neither Any, Optional nor a Union."""
+        return False
 
 
 class TensorType(Type):
@@ -64,11 +72,9 @@ class TensorType(Type):
     def with_dtype(self, dtype: DType | None) -> TensorType:
         return self if dtype is self.dtype else tensor_type(dtype, self.dims, self.device)
 
-    def is_subtype_of(self, other: Type) -> bool:
-        if self is other or other is ANY:
-            return True
+    def _is_one_of(self, other: Type) -> bool:
         if not isinstance(other, TensorType):
-            return isinstance(other, OptionalType) and self.is_subtype_of(other.inner)
+            return False
         if other.dtype is not None and other.dtype is not self.dtype:
             return False
         if other.dims is None:
@@ -119,10 +125,9 @@ class SimpleType(Type):
     __slots__ = ()
 
     def is_subtype_of(self, other: Type) -> bool:
-        if self is other or other is ANY:
-            return True
-        if isinstance(other, OptionalType):
-            return self is NONE or self.is_subtype_of(other.inner)
+        return (self is NONE and isinstance(other, OptionalType)) or super().is_subtype_of(other)
+
+    def _is_one_of(self, other: Type) -> bool:
         return other is NUMBER and self in (INT, FLOAT, BOOL, COMPLEX)
 
 
@@ -138,6 +143,16 @@ class OptionalType(Type):
         )
 
 
+class UnionType(Type):
+    """A value of one of several types, none of them None. Build with `union_of`."""
+
+    __slots__ = ("members",)
+    members: tuple[Type, ...]
+
+    def is_subtype_of(self, other: Type) -> bool:
+        return self is other or other is ANY or all(m.is_subtype_of(other) for m in self.members)
+
+
 class ListType(Type):
     """A list of elements of one type. Build with `list_of`.
 
@@ -148,12 +163,8 @@ class ListType(Type):
     __slots__ = ("element",)
     element: Type
 
-    def is_subtype_of(self, other: Type) -> bool:
-        if isinstance(other, OptionalType):
-            return self.is_subtype_of(other.inner)
-        return (
-            self is other or other is ANY or (isinstance(other, ListType) and _holds_less(self.element, other.element))
-        )
+    def _is_one_of(self, other: Type) -> bool:
+        return isinstance(other, ListType) and _holds_less(self.element, other.element)
 
 
 class DictType(Type):
@@ -163,11 +174,7 @@ class DictType(Type):
     key: Type
     value: Type
 
-    def is_subtype_of(self, other: Type) -> bool:
-        if isinstance(other, OptionalType):
-            return self.is_subtype_of(other.inner)
-        if self is other or other is ANY:
-            return True
+    def _is_one_of(self, other: Type) -> bool:
         return isinstance(other, DictType) and self.key is other.key and _holds_less(self.value, other.value)
 
 
@@ -177,10 +184,8 @@ class ClassType(Type):
     __slots__ = ("name",)
     name: str
 
-    def is_subtype_of(self, other: Type) -> bool:
-        if isinstance(other, OptionalType):
-            return self.is_subtype_of(other.inner)
-        return self is other or other in (ANY, OBJECT)
+    def _is_one_of(self, other: Type) -> bool:
+        return other is OBJECT
 
 
 def _holds_less(inner: Type, outer: Type) -> bool:
@@ -200,11 +205,7 @@ class TupleType(Type):
     fields: tuple[str, ...]
     name: str
 
-    def is_subtype_of(self, other: Type) -> bool:
-        if self is other or other is ANY:
-            return True
-        if isinstance(other, OptionalType):
-            return self.is_subtype_of(other.inner)
+    def _is_one_of(self, other: Type) -> bool:
         return (
             isinstance(other, TupleType)
             and (not other.name or other.name == self.name)
@@ -238,6 +239,38 @@ def optional(inner: Type) -> Type:
     if key not in _COMPOUND:
         made = OptionalType()
         made.inner, made.text = inner, f"{inner}?"
+        _COMPOUND[key] = made
+    return _COMPOUND[key]
+
+
+def members_of(kind: Type) -> tuple[Type, ...]:
+    """The types that a value of this type may be of: those of a Union, None of an Optional too."""
+    if isinstance(kind, OptionalType):
+        return (*members_of(kind.inner), NONE)
+    if kind is NUMBER:
+        return (INT, FLOAT, COMPLEX)
+    return kind.members if isinstance(kind, UnionType) else (kind,)
+
+
+def union_of(*types: Type) -> Type:
+    """A value of one of these types: the type itself where there is one, Optional where None is among them."""
+    found: list[Type] = []
+    for kind in [m for t in types for m in members_of(t)]:
+        if not any(kind.is_subtype_of(f) for f in found):
+            found = [*(f for f in found if not f.is_subtype_of(kind)), kind]
+    plain = [f for f in found if f is not NONE]
+    if not plain:
+        return NONE
+    inner = plain[0] if len(plain) == 1 else NUMBER if set(plain) <= {INT, FLOAT, COMPLEX} else _union(tuple(plain))
+    return inner if len(plain) == len(found) else optional(inner)
+
+
+def _union(members: tuple[Type, ...]) -> Type:
+    members = tuple(sorted(members, key=str))
+    key = ("union", members)
+    if key not in _COMPOUND:
+        made = UnionType()
+        made.members, made.text = members, f"Union({', '.join(map(str, members))})"
         _COMPOUND[key] = made
     return _COMPOUND[key]
 
@@ -303,6 +336,8 @@ def unify(a: Type, b: Type) -> Type:
         return _unify_tensors(a, b)
     if NONE in (a, b):
         return optional(b if a is NONE else a)
+    if isinstance(a, UnionType) or isinstance(b, UnionType):
+        return union_of(a, b)
     if isinstance(a, OptionalType) or isinstance(b, OptionalType):
         inner_a = a.inner if isinstance(a, OptionalType) else a
         inner_b = b.inner if isinstance(b, OptionalType) else b

@@ -39,6 +39,12 @@ def _is_run_by_an_interpreter(*args: Any) -> Any:
     raise StateError("attributes and calls are resolved by the program that has them; run it with weft.jit")
 
 
+language(
+    "prim::isinstance", "self, type", "Whether a value is of a type that only the running program knows.",
+    _is_run_by_an_interpreter, "Any, str -> bool", effect=ORDERED, observes="pure",
+)
+
+
 def _of_given_type(*seen: Any) -> Type | tuple[Type, ...]:
     return parse_type(seen[-1]) if seen[-1] else ()
 

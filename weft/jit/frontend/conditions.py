@@ -13,7 +13,20 @@ from weft.ir.graph import Value
 from weft.jit.errors import CompileError
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.values import Simple, SugaredValue, TupleValue, constant
-from weft.types.tensor_type import ANY, BOOL, NONE, OptionalType, TensorType, Type
+from weft.types.tensor_type import (
+    ANY,
+    BOOL,
+    NONE,
+    STR,
+    DictType,
+    ListType,
+    OptionalType,
+    Type,
+    dict_of,
+    list_of,
+    members_of,
+    union_of,
+)
 
 Names = dict[str, Type]
 
@@ -115,6 +128,11 @@ def _of_identity(ctx: Context, node: ast.Compare) -> Condition:
 
 
 # ---- isinstance
+def is_question(node: ast.expr) -> bool:
+    """Whether an expression asks for a type or an attribute, and so says something about a name."""
+    return isinstance(node, ast.Call) and _question(node.func) is not None
+
+
 def _question(function: ast.expr) -> str | None:
     """`isinstance` (weft.jit's too), `hasattr`, or None for any other function."""
     if isinstance(function, ast.Attribute):
@@ -127,25 +145,34 @@ def _of_instance(ctx: Context, node: ast.Call) -> Condition:
         ctx.fail(node, "isinstance takes a value and a type")
     value = ctx.value(node.args[0])
     wanted = TYPES_OF[0](ctx, node.args[1])
-    inside = value.type.inner if isinstance(value.type, OptionalType) else None
+    name = node.args[0].id if isinstance(node.args[0], ast.Name) else ""
     if value.type is ANY:
-        ctx.fail(node, "the type of a value of type Any is not known while compiling; annotate it")
-    if inside is not None:
-        fits, rest = _is_one_of(inside, wanted), NONE in wanted
-        if fits != rest:
-            asked = ctx.prim("is_" if rest else "is_not", node, value, Simple(None, NONE))
-            name = node.args[0].id if isinstance(node.args[0], ast.Name) else None
-            holds, fails = ({name: inside}, {name: NONE}) if name else ({}, {})
-            return Condition(asked, fails, holds) if rest else Condition(asked, holds, fails)  # type: ignore[arg-type]
-        return Condition(constant(fits, BOOL))
-    return Condition(constant(_is_one_of(value.type, wanted), BOOL))
+        asked = union_of(*(_ANY_OF.get(w, w) for w in wanted))
+        kinds = asked if all(isinstance(w, Type) for w in wanted) else None
+        return Condition(_asked(ctx, node, value, asked), {name: kinds} if kinds is not None else {})
+    members = members_of(value.type)
+    fitting = [m for m in members if _is_one_of(m, wanted)]
+    others = [m for m in members if m not in fitting]
+    if not fitting or not others:
+        return Condition(constant(not others, BOOL))
+    holds, fails = union_of(*fitting), union_of(*others)
+    if NONE in (holds, fails):
+        question = "is_" if holds is NONE else "is_not"
+        return Condition(ctx.prim(question, node, value, Simple(None, NONE)), {name: holds}, {name: fails})
+    return Condition(_asked(ctx, node, value, holds), {name: holds}, {name: fails})
+
+
+def _asked(ctx: Context, node: ast.AST, value: Simple, kind: Type) -> Simple:
+    """The question whether a value is of a type, asked when the program runs."""
+    return ctx.prim("isinstance", node, value, constant(str(kind), STR))
+
+
+_ANY_OF: dict[Any, Type] = {ListType: list_of(ANY), DictType: dict_of(ANY, ANY)}
 
 
 def _is_one_of(kind: Type, wanted: list[Any]) -> bool:
     return any(
-        kind is w
-        or (isinstance(w, type) and isinstance(kind, w))
-        or (isinstance(w, TensorType) and isinstance(kind, TensorType))
+        kind.is_subtype_of(w) if isinstance(w, Type) else isinstance(kind, w)
         for w in wanted
     )
 

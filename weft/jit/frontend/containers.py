@@ -12,7 +12,18 @@ from weft.jit.frontend.conditions import condition, refine
 from weft.jit.frontend.context import TABLES, Context, translates
 from weft.jit.frontend.iterables import iterable, loop_over
 from weft.jit.frontend.values import Simple, SugaredValue
-from weft.types.tensor_type import ANY, DictType, ListType, OptionalType, Type, dict_of, list_of
+from weft.types.tensor_type import (
+    ANY,
+    DictType,
+    ListType,
+    OptionalType,
+    TensorType,
+    Type,
+    dict_of,
+    list_of,
+    members_of,
+    union_of,
+)
 
 
 def _wanted(expected: Type | None, kind: type[Type]) -> Any:
@@ -47,13 +58,20 @@ def _one_type(ctx: Context, node: ast.AST, types: Sequence[Type], what: str) -> 
     found: Type = types[0]
     for kind in types[1:]:
         both = joined(found, kind)
-        if both is None:
+        if both is None and (what not in _MAY_BE_MIXED or _holds_tensors(found) or _holds_tensors(kind)):
             ctx.fail(
                 node,
                 f"the elements of a {what} must be of one type, are {found} and {kind}; write a tuple, or convert them",
             )
-        found = both
+        found = both or union_of(found, kind)
     return found
+
+
+_MAY_BE_MIXED = ("list", "dict")  # a dict's keys may not
+
+
+def _holds_tensors(kind: Type) -> bool:
+    return any(isinstance(m, TensorType) for m in members_of(kind))
 
 
 TABLES.new_list = new_list

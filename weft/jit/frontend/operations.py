@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from weft.jit.frontend.branches import choose
-from weft.jit.frontend.conditions import Condition, condition, identity, truth
+from weft.jit.frontend.conditions import Condition, condition, identity, is_question, truth
 from weft.jit.frontend.context import Context, translates
 from weft.jit.frontend.matching import call_operator
 from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
@@ -103,7 +103,7 @@ def unary(ctx: Context, node: ast.UnaryOp) -> SugaredValue:
 @translates(ast.BoolOp)
 def logical(ctx: Context, node: ast.BoolOp) -> SugaredValue:
     """`a and b`, `a or b`: the operand that decides, as in Python, which is a bool only where the operands are."""
-    if isinstance(node.values[0], (ast.Compare, ast.UnaryOp, ast.BoolOp)):
+    if isinstance(node.values[0], (ast.Compare, ast.UnaryOp, ast.BoolOp)) or is_question(node.values[0]):
         return condition(ctx, node).value
     return _deciding(ctx, node, node.values, isinstance(node.op, ast.And))
 
