@@ -148,7 +148,9 @@ def run(walk: Walk, compiler: Compiler, is_verbose: bool = False) -> tuple[Any, 
         return walk.run()
     found = _plan(walk)
     if found is None:
+        counters.walked_backwards += 1
         return walk.run()
+    counters.compiled_backwards += 1
     plan, key, patterns = found
     resumed: Diverged | None = None
     call = _Call(plan, walk.keep)

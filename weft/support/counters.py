@@ -22,11 +22,14 @@ class Counters:
     eager_calls     runs of these
     jit_plans       plans made for scripted programs, one for each kind of arguments
     fusion_fallbacks  runs of a group whose sizes fit none of its native programs: they are interpreted
+    compiled_backwards  backward calls that ran by a captured graph, under weft.compiled_autograd.enable()
+    walked_backwards  those that the engine walked all the same (what is recorded by an outer capture is neither)
     """
 
     NAMES = (
         "captures", "guard_misses", "llvm_compiles", "kernels", "native_calls", "foreign_segments", "allocations",
-        "vmap_loops", "eager_programs", "eager_calls", "jit_plans", "fusion_fallbacks",
+        "vmap_loops", "eager_programs", "eager_calls", "jit_plans", "fusion_fallbacks", "compiled_backwards",
+        "walked_backwards",
     )
     __slots__ = NAMES
 
@@ -42,6 +45,8 @@ class Counters:
     eager_calls: int
     jit_plans: int
     fusion_fallbacks: int
+    compiled_backwards: int
+    walked_backwards: int
 
     def __init__(self) -> None:
         self.reset()

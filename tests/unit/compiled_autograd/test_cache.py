@@ -208,3 +208,20 @@ def test_numbers_that_decide_what_is_computed(rng: Rng) -> None:
         with ca.enable():
             found = weft.autograd.grad(weft.linalg.vector_norm(x, p), x)[0]
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
+
+
+def test_counters_say_who_walked(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backward call under enable() runs by a captured graph or is counted as one that the engine walked."""
+
+    def step() -> tuple[int, int]:
+        before = counters.compiled_backwards, counters.walked_backwards
+        (leaf(rng, 3) * 2).sum().backward()
+        return counters.compiled_backwards - before[0], counters.walked_backwards - before[1]
+
+    assert step() == (0, 0)
+    with ca.enable():
+        assert step() == (1, 0)
+        with ca.disable():
+            assert step() == (0, 0)
+        monkeypatch.setattr("weft.compiled_autograd.cache.LONGEST", 2)
+        assert step() == (0, 1)
