@@ -37,6 +37,7 @@ from weft.support.knobs import knobs
 from weft.support.seams import captured_backward as _captured_backward
 from weft.support.seams import native_product as _native_product
 from weft.support.seams import open_function as _open_function
+from weft.support.seams import split_function as _split_function
 from weft.support.seams import standalone as _standalone
 from weft.support.tracebacks import install as _install_tracebacks
 from weft.tensor import subclass as _subclass  # noqa: F401
@@ -84,6 +85,7 @@ _native_product.install_from("weft.compile.eager.products", "multiply")
 _standalone.install_from("weft.compile.eager.rules", "standalone")
 _captured_backward.install_from("weft.compiled_autograd.api", "enable")
 _open_function.install_from("weft.compile.open_function", "open_function")
+_split_function.install_from("weft.lazy.split.function", "SplitFunction")
 _install_tracebacks()
 
 float = float32

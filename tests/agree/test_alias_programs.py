@@ -26,8 +26,11 @@ MODES: dict[str, Callable[[Any], Any]] = {
     "lazy": lambda f: f,
     "lazy_steps": lambda f: f,
     "lazy_native": lambda f: f,
+    "split": lambda f: weft.compile(f, split=True),
+    "split_cuts": lambda f: weft.compile(f, split=True),
+    "split_native": lambda f: weft.compile(f, split=True),
 }
-RARELY = ("native", "lazy_native", "lazy")
+RARELY = ("native", "lazy_native", "lazy", "split", "split_cuts", "split_native")
 
 
 class _OnLazy:
@@ -39,11 +42,12 @@ class _OnLazy:
 
 
 def _between(program: Program, mode: str) -> Callable[[int], str]:
-    """What is done after a step: in lazy mode, steps end at random places."""
-    if mode not in ("lazy_steps", "lazy_native"):
+    """What is done after a step: in lazy mode, steps end at random places; in split mode, values are read there."""
+    if mode not in ("lazy_steps", "lazy_native", "split_cuts", "split_native"):
         return lambda step: ""
     ends = np.random.default_rng(program.seed).random(1000) < 0.3
-    return lambda step: "weft.lazy.mark_step()" if ends[step] else ""
+    end = "weft.lazy.mark_step()" if mode.startswith("lazy") else "weft.ones(()).item()"
+    return lambda step: end if ends[step] else ""
 
 
 def _numpy(program: Program) -> tuple[Any, dict[str, Any]]:
@@ -62,6 +66,8 @@ def _difference(program: Program, mode: str) -> str | None:
     given = {name: weft.from_numpy(array) for name, array in program.made()[0].items()}
     if mode.startswith("lazy"):
         given = {name: base.to("lazy") for name, base in given.items()}
+    if mode.startswith("split"):  # memory that NumPy shares is written at once
+        given = {name: base.clone() for name, base in given.items()}
     arguments = [eval(text, dict(given)) for text, _ in program.arguments]
     made, watched = MODES[mode](scope["program"])(*arguments)
     for name, base in bases.items():
@@ -135,7 +141,7 @@ def _runs(program: Program, mode: str) -> bool:
 @pytest.fixture
 def backend(mode: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Programs of lazy tensors run node by node, but in the mode that says otherwise."""
-    if mode in ("lazy", "lazy_steps"):
+    if mode in ("lazy", "lazy_steps", "split", "split_cuts"):
         monkeypatch.setattr(knobs, "backend", "interpret")
     yield
     if mode.startswith("lazy"):

@@ -165,6 +165,8 @@ def _layout(variable: Tensor) -> tuple[Any, ...]:
 def _laid_out_like(variable: Tensor, gradient: Tensor) -> Tensor:
     """A copy of the gradient, laid out as the variable is."""
     data = dense_array(gradient)
+    if data is not None:
+        data = payload_of(gradient).materialize("backward()")
     if data is not None and _is_row_major(variable):
         return Tensor(np.array(data, order="C"))
     layout = _layout(variable)

@@ -8,6 +8,7 @@ from typing import Any, overload
 from weft.compile.driver import CompiledFunction
 from weft.support import registry
 from weft.support.errors import ArgumentError
+from weft.support.seams import split_function
 
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 BACKENDS = ("llvm", "interpret", "numpy")
@@ -17,17 +18,20 @@ BACKENDS = ("llvm", "interpret", "numpy")
 def compile(
     function: Callable[..., Any], *, backend: str | None = None, disable: bool = False, fullgraph: bool = True,
     dynamic: bool | None = None, mode: str | None = None, options: dict[str, Any] | None = None,
+    split: bool = False,
 ) -> Any: ...
 @overload
 def compile(
     function: None = None, *, backend: str | None = None, disable: bool = False, fullgraph: bool = True,
     dynamic: bool | None = None, mode: str | None = None, options: dict[str, Any] | None = None,
+    split: bool = False,
 ) -> Callable[[Callable[..., Any]], Any]: ...
 
 
 def compile(
     function: Any = None, *, backend: str | None = None, disable: bool = False, fullgraph: bool = True,
     dynamic: bool | None = None, mode: str | None = None, options: dict[str, Any] | None = None,
+    split: bool = False,
 ) -> Any:
     """Compile a function (a whole training step, or a model) into native programs. Usable as a decorator.
 
@@ -42,6 +46,9 @@ def compile(
         fullgraph, dynamic, mode: PyTorch's, accepted so that its programs run. weft always compiles the whole function,
         for every size, in one mode.
         options: none are known.
+        split: run the function as Python on each call, its operators deferred as those of lazy tensors are: what lies
+            between two places where a value is asked for becomes one program. Nothing is refused then that eager mode
+            takes; `cuts` of what is returned tells where values were asked for.
 
     Raises ArgumentError for a backend, a mode or an option that does not exist.
     """
@@ -55,15 +62,17 @@ def compile(
     if options:
         raise ArgumentError(f"compile: no option {next(iter(options))!r}; weft is set by knobs (python -m weft knobs)")
     if function is None:
-        return lambda f: compile(f, backend=backend, disable=disable)
+        return lambda f: compile(f, backend=backend, disable=disable, split=split)
     if disable:
         return function
     if hasattr(type(function), "__weft_compile__"):  # a captured graph, which says itself how it becomes a program
         return function.__weft_compile__(backend)
+    if split and not registry.is_module(function):
+        return split_function(function, None, backend)
     if registry.is_module(function):
         from weft.compile.module import compile_module  # compiled modules need nn
 
-        return compile_module(function, backend)
+        return compile_module(function, backend, split)
     return CompiledFunction(function, backend=backend)
 
 
@@ -74,6 +83,8 @@ def explain(function: Any, *args: Any, **kwargs: Any) -> Any:
     Captures the function if no program fits; nothing is run. Without the arguments that it needs:
     the program that was captured last.
     """
+    if hasattr(type(function), "__weft_explain__"):
+        return function.__weft_explain__()
     from weft.compile.explanation import explain_function  # reporting, rarely needed
 
     return explain_function(function, *args, **kwargs)

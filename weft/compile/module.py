@@ -6,15 +6,18 @@ import copy
 from typing import Any
 
 from weft.compile.driver import CompiledFunction
+from weft.support.seams import split_function
 
 
 class CompiledModule:
     """An nn.Module whose calls run as programs. Attributes, parameters, state_dict and isinstance
     are the module's own."""
 
-    def __init__(self, module: Any, backend: str | None) -> None:
+    def __init__(self, module: Any, backend: str | None, split: bool = False) -> None:
         object.__setattr__(self, "_module", module)
-        object.__setattr__(self, "_compiled", CompiledFunction(module, name=type(module).__name__, backend=backend))
+        make = split_function if split else CompiledFunction
+        object.__setattr__(self, "_compiled", make(module, type(module).__name__, backend))
+        object.__setattr__(self, "_split", split)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._compiled(*args, **kwargs)
@@ -54,11 +57,11 @@ class CompiledModule:
         return item in self._module
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledModule:
-        return CompiledModule(copy.deepcopy(self._module, memo), self._compiled.backend)
+        return CompiledModule(copy.deepcopy(self._module, memo), self._compiled.backend, self._split)
 
     def __reduce__(self) -> Any:
         """Pickled as its module and back end; programs are captured anew."""
-        return (CompiledModule, (self._module, self._compiled.backend))
+        return (CompiledModule, (self._module, self._compiled.backend, self._split))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.__reduce__()
@@ -68,10 +71,16 @@ class CompiledModule:
         found: dict[str, Any] = self._compiled.stages(*args, **kwargs)
         return found
 
+    @property
+    def cuts(self) -> dict[str, int]:
+        """Where calls were cut, of a module compiled with split=True."""
+        found: dict[str, int] = self._compiled.cuts
+        return found
+
     def __repr__(self) -> str:
         return f"Compiled{self._module!r}"
 
 
-def compile_module(module: Any, backend: str | None) -> CompiledModule:
+def compile_module(module: Any, backend: str | None, split: bool = False) -> CompiledModule:
     """The module with compiled calls."""
-    return CompiledModule(module, backend)
+    return CompiledModule(module, backend, split)

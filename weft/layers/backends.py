@@ -11,7 +11,7 @@ import numpy as np
 from weft.layers.dense import DENSE
 from weft.ops.op import Op
 from weft.tensor.backend import Backend
-from weft.tensor.modes import modes
+from weft.tensor.modes import Floor, modes
 from weft.tensor.tensor import Tensor
 
 ndarray = np.ndarray
@@ -21,7 +21,7 @@ def backend_of(op: Op, args: tuple[Any, ...]) -> Backend:
     """The back end of an operator's call. (Of plain tensors it is known by the payload's type:
     an ndarray cannot name it.)"""
     capture = modes.capture
-    found: Backend = DENSE if capture is None else capture.backend
+    found: Backend = plain_backend() if capture is None else capture.backend
     for i in op.tensor_positions:
         a = args[i]
         if isinstance(a, Tensor):
@@ -33,10 +33,16 @@ def backend_of(op: Op, args: tuple[Any, ...]) -> Backend:
     return found
 
 
+def plain_backend() -> Backend:
+    """That of plain tensors on this thread."""
+    special = modes.special
+    return DENSE if special is None or not isinstance(special[0], Floor) else special[0].backend
+
+
 def backend_for(values: Iterable[Any], found: Backend | None = None) -> Backend:
     """The back end of a call on these tensors (what is no tensor counts for nothing), or `found` if it ranks higher."""
     if found is None:
-        found = DENSE if modes.capture is None else modes.capture.backend
+        found = plain_backend() if modes.capture is None else modes.capture.backend
     for a in values:
         if isinstance(a, Tensor):
             data = a._data

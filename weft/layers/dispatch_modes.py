@@ -17,7 +17,7 @@ from weft.ops.op import Op
 from weft.ops.packet import Overload
 from weft.support.errors import ArgumentError, StateError
 from weft.tensor import modes as mode_settings
-from weft.tensor.modes import modes
+from weft.tensor.modes import lowest, modes
 
 
 class WeftDispatchMode:
@@ -99,5 +99,7 @@ def _put(stack: tuple[WeftDispatchMode, ...]) -> None:
     """The interceptors with these modes: above inference mode's, below transforms."""
     others = [entry for entry in modes.special or () if not isinstance(entry, DispatchLayer)]
     if stack:
-        others.insert(1 if others and others[0] is mode_settings.inference_layer else 0, DispatchLayer(stack))
+        below = len(lowest() or ())
+        below += len(others) > below and others[below] is mode_settings.inference_layer
+        others.insert(below, DispatchLayer(stack))
     modes.special = tuple(others) or None

@@ -12,7 +12,7 @@ from weft.layers.walk import inplace, walk_layers
 from weft.ops.op import Op
 from weft.tensor import modes as mode_settings
 from weft.tensor.dense import payload_of
-from weft.tensor.modes import modes
+from weft.tensor.modes import lowest, modes
 from weft.tensor.tensor import Tensor
 
 
@@ -29,7 +29,7 @@ class InferenceLayer:
 
     def _below(self, function: Any, op: Op, args: tuple[Any, ...]) -> Any:
         stack = modes.special
-        modes.special = None
+        modes.special = lowest()
         try:
             return function(op, args)
         finally:

@@ -61,6 +61,11 @@ def walk_layers(op: Op, args: Args) -> Any:
     if special is not None:
         out = special[-1].intercept(op, args)
         return forget_base(out) if op.decompose is not None and _is_factory(op) else out
+    return walk_untransformed(op, args)
+
+
+def walk_untransformed(op: Op, args: Args) -> Any:
+    """The layers below the transforms."""
     if op.decompose is not None and op.vjp is None:
         return composite(op, args)
     if modes.grad and op.is_differentiable and record.wants_gradient(op, args):
@@ -136,6 +141,11 @@ def _inplace(op: Op, args: Args) -> Any:
     special = modes.special
     if special is not None:
         return special[-1].intercept_inplace(op, args)
+    return inplace_here(op, args, write)
+
+
+def inplace_untransformed(op: Op, args: Args) -> Any:
+    """The layers of an in-place operator below the transforms."""
     return inplace_here(op, args, write)
 
 

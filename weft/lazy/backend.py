@@ -56,7 +56,7 @@ class Lazy(Backend):
             where.cut(False)
         if op.view is not None:
             return self._view(op, args)
-        if (config.forced and config.is_forced(op)) or not _has_value(op):
+        if (config.forced and config.is_forced(op)) or not has_value(op):
             return self.at_once(op, args)
         if op.decompose is not None and (op.type is None or op.effect == "random"):
             with drawn_numbers() if op.effect == "random" else nullcontext():
@@ -187,7 +187,7 @@ class Lazy(Backend):
 
 
 @cache
-def _has_value(op: Op) -> bool:
+def has_value(op: Op) -> bool:
     """Whether a program brings the operator's results: it acts on nothing outside, and their sizes are known."""
     return op.effect not in ("io", "python") and not op.dynamic_output_shape and not op.host
 

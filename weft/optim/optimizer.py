@@ -22,7 +22,7 @@ from weft.support import registry
 from weft.support.errors import ArgumentError, StateError, ValueProblem
 from weft.support.locations import is_internal
 from weft.tensor.capture import refuse_in_capture
-from weft.tensor.modes import enable_grad, modes, set_grad_enabled
+from weft.tensor.modes import beside, enable_grad, modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 
@@ -253,10 +253,12 @@ class Optimizer:
                 fresh["step"] = aten.zeros((), dtype=dt.float32)
             return fresh
 
-        for p in params:
-            if self.state[p].get("step") is None:
-                self._add_state(p, counter)
-        return advance(self.state, params, group["params"])
+        known = [self.state[p].get("step") for p in params]
+        with beside([step for step in known if step is not None], "the optimizer's count of its steps"):
+            for p, step in zip(params, known, strict=True):
+                if step is None:
+                    self._add_state(p, counter)
+            return advance(self.state, params, group["params"])
 
     def _guard_groups(self) -> None:
         """Tell an active capture that it depends on the groups."""

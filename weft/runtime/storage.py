@@ -18,10 +18,10 @@ class Storage:
     """One block of memory, held as the NumPy array that owns it, with a version that every in-place write raises.
 
     `written` is (version, mark) of the latest write by an in-place operator, for the version error;
-    marks are support/locations.py's.
+    marks are support/locations.py's. `is_lent`: others than tensors, such as NumPy arrays, may write the memory.
     """
 
-    __slots__ = ("__weakref__", "_address", "array", "version", "written")
+    __slots__ = ("__weakref__", "_address", "array", "is_lent", "version", "written")
 
     def __init__(self, array: Array) -> None:
         root = root_of(array)
@@ -29,6 +29,7 @@ class Storage:
         self.version = 0
         self.written: Any = None
         self._address: int | None = None
+        self.is_lent = False
 
     @property
     def address(self) -> int:
@@ -43,7 +44,9 @@ class Storage:
 
     def silent_alias(self) -> Storage:
         """The same memory under a version counter of its own (Tensor.data)."""
-        return type(self)(self.array)
+        made = type(self)(self.array)
+        made.is_lent = self.is_lent
+        return made
 
     def data_ptr(self) -> int:
         """Address of the first byte."""

@@ -10,6 +10,8 @@ open_function    a custom Function that may be traced is called as a program (in
                  first called)
 native_product   a large product of matrices of floats in eager mode goes to the compiler's own (installed by the front
                  door, imported when first called)
+split_function   weft.compile(function, split=True) makes a function whose operators wait (installed by the front door,
+                 imported when first called)
 """
 
 from __future__ import annotations
@@ -57,3 +59,4 @@ captured_backward = Seam("captured_backward")
 open_function = Seam("open_function")
 native_product = Seam("native_product")
 standalone = Seam("standalone")
+split_function = Seam("split_function")

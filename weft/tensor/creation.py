@@ -12,6 +12,7 @@ from weft.ops.packet import aten
 from weft.ops.rules import check_fits
 from weft.support.errors import ArgumentError, DTypeError, StateError, ValueProblem
 from weft.tensor.backend import backend_at
+from weft.tensor.dense import lend
 from weft.tensor.device import usable
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -179,7 +180,9 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
             "given numpy array strides not a multiple of the element byte size. "
             "Copy the numpy array to reallocate the memory."
         )
-    return Tensor(array)
+    out = Tensor(array)
+    lend(out, "from_numpy()")
+    return out
 
 
 def from_payload(data: Any, storage: Any = None) -> Tensor:

@@ -10,6 +10,7 @@ import numpy as np
 from weft.ops.geometry import Geometry
 from weft.runtime.storage import InferenceStorage, Storage
 from weft.support.errors import StateError
+from weft.tensor.modes import floor, modes
 from weft.tensor.payload import Payload
 from weft.types import dtype as dt
 from weft.types.dtype import BY_NUMPY, DType
@@ -67,17 +68,20 @@ class DensePayload(Payload):
         return bool(self.array.flags.c_contiguous)
 
     def item(self) -> Any:
-        array = self.array
+        array = self.materialize("item()")
         if array.size != 1:
             raise StateError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
         return array.item() if array.dtype.kind != "V" else float(array.reshape(()))
 
     def materialize(self, what: str) -> Array:
+        if modes.special is not None:
+            settle(self.array, what)
         return self.array
 
     def data_ptr(self, owner: Tensor) -> int:
         if not self.array.size:
             return 0
+        self.materialize("data_ptr()")
         storage: Storage = owner.storage()
         return int(storage.address + storage.offset_of(self.array) * self.array.itemsize)
 
@@ -88,7 +92,7 @@ class DensePayload(Payload):
         return Storage(self.array)
 
     def copy_to(self, out: Tensor, memo: dict[int, Any]) -> None:
-        array, storage = self.array, self.storage
+        array, storage = self.materialize("deepcopy"), self.storage
         out._autograd = out._view = None
         if storage is None or (id(storage) not in memo and storage.array.size == array.size):
             out._data, out._storage = array.copy(order="K"), None
@@ -113,6 +117,22 @@ class DensePayload(Payload):
     def note_inference(self, owner: Tensor) -> None:
         if owner._storage is None:
             owner._storage = InferenceStorage(self.array)
+
+
+def settle(array: Array, what: str, lend: bool = False) -> None:
+    """See that an array of a plain tensor has the bytes that its tensor shows."""
+    below = floor()
+    if below is not None:
+        below.settle(array, what, lend)
+
+
+def lend(tensor: Tensor, what: str) -> None:
+    """Note that others than tensors get at the memory of a tensor, and may write it."""
+    storage = tensor.storage()
+    if isinstance(storage, Storage):
+        storage.is_lent = True
+        if modes.special is not None and type(tensor._data) is ndarray:
+            settle(tensor._data, what, True)
 
 
 def payload_of(tensor: Any) -> Payload:

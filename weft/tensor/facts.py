@@ -8,7 +8,7 @@ from weft.ops.geometry import Geometry, is_contiguous
 from weft.ops.methods import OperatorMethods
 from weft.runtime.storage import UntypedStorage
 from weft.support.errors import IndexBoundsError
-from weft.tensor.dense import payload_of
+from weft.tensor.dense import lend, payload_of
 from weft.tensor.device import Device, device_named
 from weft.tensor.size import Size
 from weft.types import dtype as dt
@@ -162,6 +162,7 @@ class Facts(Operators):
 
     def untyped_storage(self) -> UntypedStorage:
         """The memory as bytes."""
+        lend(self, "untyped_storage()")  # type: ignore[arg-type]
         return UntypedStorage(self.storage())
 
     def data_ptr(self) -> int:

@@ -7,7 +7,8 @@ import functools
 import inspect
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -31,6 +32,42 @@ class Modes(threading.local):
 
 
 modes = Modes()
+
+
+class Floor:
+    """The lowest interceptor of a thread: while it stands there, plain tensors have another back end than NumPy's, and
+    what they hold may wait. Whoever steps below all interceptors leaves it where it is (`lowest`).
+
+    backend: that of plain tensors.
+    """
+
+    backend: Any = None
+
+    def settle(self, array: Any, what: str, lend: bool) -> None:
+        """The bytes of an array of a plain tensor are asked for; lend: whether others may write them from now on."""
+        raise NotImplementedError
+
+    def beside(self, tensors: Sequence[Any], what: str) -> AbstractContextManager[None]:
+        """Within the block operators are computed as they come: on these tensors and on what is made of them."""
+        raise NotImplementedError
+
+
+def floor() -> Floor | None:
+    """The floor of this thread, if it has one."""
+    special = modes.special
+    return special[0] if special is not None and isinstance(special[0], Floor) else None
+
+
+def beside(tensors: Sequence[Any], what: str) -> AbstractContextManager[None]:
+    """Within the block nothing waits that is done with these tensors: numbers that Python needs at once."""
+    below = floor()
+    return nullcontext() if below is None else below.beside(tensors, what)
+
+
+def lowest() -> tuple[Any, ...] | None:
+    """What stands below all other interceptors, as `modes.special` has it."""
+    special = modes.special
+    return special[:1] if special is not None and isinstance(special[0], Floor) else None
 
 
 class _ModeSetting:
@@ -191,12 +228,14 @@ inference_layer: Any = None  # marks what operators make in inference mode (inst
 
 
 def _set_inference(on: bool) -> None:
-    """Switch inference mode: its layer stands below every other interceptor."""
+    """Switch inference mode: its layer stands below every other interceptor but a floor."""
     if modes.inference is on:
         return
     modes.inference = on
-    others = tuple([entry for entry in modes.special or () if entry is not inference_layer])
-    modes.special = (inference_layer, *others) if on and inference_layer is not None else others or None
+    below = lowest() or ()
+    others = tuple([entry for entry in (modes.special or ())[len(below) :] if entry is not inference_layer])
+    added = (inference_layer,) if on and inference_layer is not None else ()
+    modes.special = (*below, *added, *others) or None
 
 
 def is_grad_enabled() -> bool:

@@ -16,7 +16,7 @@ from weft.runtime.storage import InferenceStorage
 from weft.support import seams
 from weft.support.errors import ArgumentError, DTypeError, StateError
 from weft.tensor.conversions import Conversions
-from weft.tensor.dense import detached, dressed_as, payload_of
+from weft.tensor.dense import detached, dressed_as, lend, payload_of
 from weft.tensor.device import backends, usable
 from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import modes
@@ -53,7 +53,7 @@ class Tensor(Questions, Conversions):
         if not force and modes.grad and self.requires_grad:
             raise StateError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         array = self._array("numpy()")
-        self.storage()
+        lend(self, "numpy()")
         return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:

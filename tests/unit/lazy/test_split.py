@@ -1,0 +1,434 @@
+"""weft.compile(function, split=True): Python runs, operators wait, and a value that is asked for cuts the trace."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import weft
+from weft import lazy, nn
+
+
+def compiles():
+    return lazy.metrics.counter_value("UncachedCompile") or 0
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng()
+
+
+def drawn(rng, *shape):
+    return weft.tensor(rng.standard_normal(shape).astype(np.float32))
+
+
+def reads(step):
+    """How often the step was cut, by what asked for a value."""
+    found = Counter()
+    for where, count in step.cuts.items():
+        found[where.rsplit(": ", 1)[1]] += count
+    return found
+
+
+# ---- steps that ask for nothing
+def test_a_training_step_is_one_program_for_all_sizes_and_rates(rng):
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    twin = copy.deepcopy(model)
+
+    def make(model):
+        optimizer = weft.optim.Adam(model.parameters(), lr=1e-2)
+
+        def step(x, rate):
+            optimizer.param_groups[0]["lr"] = rate
+            loss = model(x).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step
+
+    plain, step = make(twin), weft.compile(make(model), split=True)
+    for i, size in enumerate(rng.permutation(np.arange(2, 20))):
+        x, rate = drawn(rng, int(size), 4), float(rng.uniform(1e-3, 1e-2))
+        np.testing.assert_allclose(step(x, rate).item(), plain(x, rate).item(), rtol=1e-4, atol=1e-6)
+        if i == 2:
+            settled = compiles()
+    assert settled <= 2 and compiles() == settled and not step.cuts
+    for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+        np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_parameters_are_updated_in_their_own_memory(rng):
+    w = drawn(rng, 5, 3)
+    address, before = w.data_ptr(), w.tolist()
+    row = w[1]
+
+    @weft.compile(split=True)
+    def step(rate):
+        w.sub_(rate * w)
+
+    for rate in (0.3, 0.2):
+        step(rate)
+    assert w.data_ptr() == address and row._base is w
+    np.testing.assert_allclose(row.tolist(), np.array(before)[1] * 0.56, rtol=1e-6)
+    (program,) = [p for backend in step._idle for plan in backend.where.plans._found.values() for p in plan.programs]
+    assert program.writes == ((0, 0),)  # the result is put where the input lies
+
+
+def test_a_dead_result_is_not_computed(rng):
+    x = drawn(rng, 3)
+
+    @weft.compile(split=True)
+    def step(x):
+        x.exp()
+        return x + 1
+
+    step(x)
+    step(x)
+    lazy.metrics.reset()
+    step(x)
+    assert "1 calls" not in str(lazy.metrics.causes()) and compiles() == 0
+
+
+# ---- cuts
+def test_cuts_are_told_by_line(rng, capsys):
+    @weft.compile(split=True)
+    def step(x):
+        y = (x * x).sum()
+        if y > 1:
+            y = y / 2
+        print(y)
+        return y, y.tolist(), (y + 1).numpy()
+
+    x = drawn(rng, 50)
+    for _ in range(3):
+        y, number, array = step(x)
+    wanted = np.square(x.numpy()).sum() / 2
+    np.testing.assert_allclose([float(y), number, array], [wanted, wanted, wanted + 1], rtol=1e-5)
+    assert reads(step) == {"item()": 3, "its text": 3, "numpy()": 3}
+    assert all(where.startswith("test_split.py:") for where in step.cuts)
+    text = step.explain()
+    assert "test_split.py" in text and "numpy()" in text and "(3 times)" in text
+    assert weft.explain(step) == text
+    assert capsys.readouterr().out.count("tensor(") == 3
+
+
+def test_a_step_seen_before_compiles_nothing_on_either_side_of_a_cut(rng):
+    @weft.compile(split=True)
+    def step(x):
+        total = x.sum()
+        return x * 2 if total.item() > 0 else x * 3
+
+    for sign in (1, -1, 1, -1):
+        step(drawn(rng, 4).abs() * sign)
+    settled = compiles()
+    for _ in range(10):
+        x = drawn(rng, int(rng.integers(2, 9)))
+        np.testing.assert_allclose(step(x).numpy(), x.numpy() * (2 if x.sum() > 0 else 3), rtol=1e-6)
+    assert compiles() <= settled + 1
+
+
+def test_what_is_read_already_there_cuts_nothing(rng):
+    x = drawn(rng, 3)
+
+    @weft.compile(split=True)
+    def step(y):
+        z = y + 1
+        x.tolist(), x[0].item(), str(x), x.shape, z.shape, z.dtype
+        return z
+
+    step(drawn(rng, 3))
+    assert sum(reads(step).values()) <= 1  # x[0] is new
+
+
+# ---- memory that is shared
+def test_memory_of_numpy_is_seen_and_written_at_once(rng):
+    array = rng.standard_normal(4)
+    before = array.copy()
+    x = weft.from_numpy(array)
+
+    def step():
+        y = x + 1
+        array[0] = 7  # after y was computed
+        z = x * 2
+        x.add_(1)
+        array[1] = array[1] * 10  # reads what add_ wrote
+        return y, z, x.clone()
+
+    y, z, w = weft.compile(step, split=True)()
+    np.testing.assert_allclose(y, before + 1)
+    before[0] = 7
+    np.testing.assert_allclose(z, before * 2)
+    before += 1
+    before[1] *= 10
+    np.testing.assert_allclose(w, before)
+    np.testing.assert_allclose(array, before)
+
+
+def test_an_array_that_was_handed_out_is_written_in_time(rng):
+    x = weft.zeros(3)
+
+    def step():
+        x.add_(1)
+        array = x.numpy()
+        x.add_(1)
+        return array.copy()
+
+    compiled = weft.compile(step, split=True)
+    np.testing.assert_array_equal(compiled(), [2, 2, 2])
+    np.testing.assert_array_equal(x.tolist(), [2, 2, 2])
+    compiled = weft.compile(lambda: x.add_(1), split=True)
+    compiled()
+    compiled()
+    assert len(compiled.cuts) <= 1  # the array is gone: nothing has to be written at once
+
+
+def test_aliases_made_before_within_and_after(rng):
+    base = weft.arange(12.0).reshape(3, 4)
+    row, turned, alias = base[1], base.t(), base.detach()
+
+    def step():
+        row.add_(10)
+        copied = base.clone()
+        base.mul_(2)
+        part = turned[0]
+        part.zero_()
+        alias[2, 2] = 5
+        base.data.add_(1)
+        return copied, part, base.view(-1)
+
+    truth = np.arange(12.0).reshape(3, 4)
+    truth[1] += 10
+    copied = truth.copy()
+    truth *= 2
+    truth.T[0] = 0
+    truth[2, 2] = 5
+    truth += 1
+    got, part, flat = weft.compile(step, split=True)()
+    np.testing.assert_array_equal(got, copied)
+    np.testing.assert_array_equal(base, truth)
+    np.testing.assert_array_equal(part, truth.T[0])
+    part.fill_(3)
+    flat[5] = 9
+    assert base[0, 0] == 3 and base[1, 1] == 9 and row[1] == 9 and alias[1, 1] == 9
+
+
+def test_a_copy_keeps_the_old_value(rng):
+    w = drawn(rng, 6)
+    before = w.tolist()
+
+    def step():
+        kept = w.clone()
+        w.mul_(2)
+        other = w.clone()
+        w.mul_(2)
+        return kept, other
+
+    kept, other = weft.compile(step, split=True)()
+    assert kept.tolist() == before
+    np.testing.assert_allclose(other, 2 * np.array(before), rtol=1e-6)
+    np.testing.assert_allclose(w, 4 * np.array(before), rtol=1e-6)
+    kept.zero_()
+    other.zero_()
+    assert w.abs().sum() > 0
+
+
+# ---- autograd
+def test_versions_and_histories_are_eager_s(rng):
+    x = drawn(rng, 3).requires_grad_()
+    base = weft.zeros(4, 3)
+
+    def step():
+        y = x * 2
+        base[1:3] = y
+        z = base.exp()
+        base.add_(1)
+        return y, z.sum()
+
+    base = weft.zeros(4, 3)
+    total = weft.compile(step, split=True)()[1]
+    version, name = base._version, type(base.grad_fn).__name__
+    total.backward()
+    gradient = x.grad.clone()
+    x.grad, base = None, weft.zeros(4, 3)
+    total = step()[1]
+    total.backward()
+    assert version == base._version and name == type(base.grad_fn).__name__
+    np.testing.assert_allclose(gradient, x.grad, rtol=1e-6)
+
+    def bad():
+        y = x.exp()
+        y.mul_(2)
+        y.sum().backward()
+
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        weft.compile(bad, split=True)()
+
+
+def test_a_custom_function_and_hooks_and_no_grad(rng):
+    class Cube(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 3 * x**2 * g
+
+    x = drawn(rng, 4).requires_grad_()
+    seen = []
+
+    def step():
+        y = Cube.apply(x)
+        y.register_hook(lambda g: g * 2)
+        x.register_post_accumulate_grad_hook(lambda p: seen.append(float(p.grad.sum())))
+        y.sum().backward()
+        with weft.no_grad():
+            x.sub_(0.1 * x.grad)
+        return x.grad
+
+    before = x.detach().numpy().copy()
+    gradient = weft.compile(step, split=True)()
+    np.testing.assert_allclose(gradient, 6 * before**2, rtol=1e-5)
+    np.testing.assert_allclose(seen, [6 * (before**2).sum()], rtol=1e-5)
+    np.testing.assert_allclose(x.detach(), before - 0.6 * before**2, rtol=1e-4, atol=1e-6)
+
+
+def test_a_graph_made_within_is_walked_outside_and_the_other_way_round(rng):
+    x = drawn(rng, 3).requires_grad_()
+    made = weft.compile(lambda: (x * x).sin().sum(), split=True)()
+    made.backward()
+    np.testing.assert_allclose(x.grad, np.cos(x.detach() ** 2) * 2 * x.detach().numpy(), rtol=1e-5)
+    x.grad = None
+    y = (x * x).sin().sum()
+    weft.compile(lambda: y.backward(), split=True)()
+    np.testing.assert_allclose(x.grad, np.cos(x.detach() ** 2) * 2 * x.detach().numpy(), rtol=1e-5)
+
+
+# ---- Python as it comes
+def test_what_fails_leaves_what_was_computed_before(rng):
+    w = weft.zeros(3)
+
+    @weft.compile(split=True)
+    def step(x):
+        w.add_(1)
+        try:
+            w @ weft.ones(4)
+        except RuntimeError:
+            w.add_(10)
+        if x.sum() > 0:
+            raise KeyError("as the user says")
+        w.add_(100)
+
+    with pytest.raises(KeyError, match="as the user says"):
+        step(weft.ones(2))
+    assert w.tolist() == [11, 11, 11]
+    step(-weft.ones(2))
+    assert w.tolist() == [122, 122, 122]
+
+
+def test_what_a_program_raises_names_the_line():
+    with pytest.raises(IndexError, match=r"test_split.py:\d+: index 5 is out of bounds"):
+        weft.compile(lambda: weft.ones(3)[weft.tensor([5])], split=True)()
+    assert weft.ones(2).sum() == 2
+
+
+def test_generators_run_deferred():
+    @weft.compile(split=True)
+    def steps(x):
+        for _ in range(3):
+            x = x * 2
+            y = yield x
+            if y is not None:
+                x = x + y
+        return x
+
+    made = steps(weft.ones(2))
+    assert next(made).tolist() == [2, 2]
+    assert made.send(weft.ones(2)).tolist() == [6, 6]
+    assert [t.tolist() for t in made] == [[12, 12]]
+    assert "mul" in str(lazy.metrics.counter_names())
+
+
+def test_methods_modules_copies_and_functions_within(rng):
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.factor = nn.Parameter(weft.ones(2))
+
+        @weft.compile(split=True)
+        def forward(self, x):
+            return inner(x * self.factor)
+
+    inner = weft.compile(lambda x: x + 1, split=True)
+    module = Scaled()
+    assert module(weft.ones(2)).tolist() == [2, 2]
+    assert copy.deepcopy(module)(weft.ones(2)).tolist() == [2, 2]
+    compiled = weft.compile(nn.Linear(2, 2), split=True)
+    x = drawn(rng, 3, 2)
+    with weft.no_grad():
+        np.testing.assert_allclose(compiled(x), x @ compiled.weight.t() + compiled.bias, rtol=1e-5)
+    assert compiled.cuts == {} and "split" in repr(inner)
+    nested = weft.compile(lambda x: weft.compile(lambda y: y * 3)(x + 1), split=True)
+    assert nested(weft.ones(2)).tolist() == [6, 6]
+
+
+def test_transforms_run_within(rng):
+    x = drawn(rng, 4, 3)
+
+    def step():
+        rows = weft.vmap(lambda row: row.sin().sum())(x)
+        slope = weft.func.grad(lambda v: (v**3).sum())(x)
+        value, tangent = weft.func.jvp(weft.exp, (x,), (weft.ones_like(x),))
+        return rows, slope, value, tangent
+
+    rows, slope, value, tangent = weft.compile(step, split=True)()
+    np.testing.assert_allclose(rows, np.sin(x).sum(1), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(slope, 3 * x.numpy() ** 2, rtol=1e-5)
+    np.testing.assert_allclose(value, np.exp(x), rtol=1e-5)
+    np.testing.assert_allclose(tangent, np.exp(x), rtol=1e-5)
+
+
+def test_random_streams_are_eager_s(rng):
+    def step():
+        a = weft.rand(3)
+        a.sum().item()
+        return a, weft.randn(2, 2), weft.randperm(5), nn.functional.dropout(weft.ones(8), 0.5)
+
+    compiled = weft.compile(step, split=True)
+    for seed in range(3):
+        weft.manual_seed(seed)
+        wanted = [*step(), *step()]
+        weft.manual_seed(seed)
+        got = [*compiled(), *step()]
+        assert all(map(weft.equal, got, wanted))
+
+
+def test_another_thread_may_read_what_waits(rng):
+    x = drawn(rng, 4)
+    found = []
+
+    @weft.compile(split=True)
+    def step():
+        y = x * 2
+        thread = threading.Thread(target=lambda: found.append((y + 1).tolist()))
+        thread.start()
+        thread.join()
+        return y
+
+    y = step()
+    np.testing.assert_allclose(found[0], y.numpy() + 1, rtol=1e-6)
+
+
+def test_nothing_is_left_outside(rng):
+    step = weft.compile(lambda x: [x + 1, (x * 2)[1:]], split=True)
+    for made in step(drawn(rng, 4)):
+        assert type(made._data) is np.ndarray and type(made.storage()) is type(weft.ones(1).storage())
+    assert weft.tensor([1.0]).add(1)._data.dtype == np.float32

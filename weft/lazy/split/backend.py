@@ -1,0 +1,234 @@
+"""The back end of plain tensors while a split function runs: a lazy device's, whose operands are plain tensors too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+
+import weft.lazy.config as config
+from weft.functionalizer.memory_format import order_like
+from weft.functionalizer.views import refuse_repeated, show
+from weft.layers.backends import backend_of
+from weft.layers.dense import DENSE, INFERENCE_WRITE, check_writeable
+from weft.layers.walk import inplace_untransformed, walk_untransformed
+from weft.lazy.backend import Lazy, has_value
+from weft.lazy.draws import drawn_numbers
+from weft.lazy.split.device import SplitDevice
+from weft.lazy.split.memory import order_in
+from weft.lazy.split.payload import SplitPayload, let_wait
+from weft.lazy.trace import LONGEST, NoValue
+from weft.ops.op import Op
+from weft.runtime.storage import InferenceStorage, Storage, root_of
+from weft.support.errors import StateError
+from weft.tensor.backend import DENSE_RANK, Args
+from weft.tensor.modes import Floor, floor, modes
+from weft.tensor.tensor import Tensor
+from weft.tensor.views import view_of
+
+ndarray = np.ndarray
+
+
+class SplitFloor(Floor):
+    """The interceptor of a thread in which a split function runs."""
+
+    def __init__(self, backend: Split) -> None:
+        self.backend = backend
+
+    def intercept(self, op: Op, args: Args) -> Any:
+        """The layers below; plain tensors reach the back end."""
+        return walk_untransformed(op, args)
+
+    def intercept_inplace(self, op: Op, args: Args) -> Any:
+        """The in-place operator, idem."""
+        return inplace_untransformed(op, args)
+
+    def lift(self, value: Any) -> Any:
+        """The value: plain tensors stay what they are."""
+        return value
+
+    def settle(self, array: Any, what: str, lend: bool) -> None:
+        where: SplitDevice = self.backend.where
+        home = where.homes.get(id(root_of(array)))
+        if home is not None and (home.is_written or (lend and not home.is_lent)):
+            where.cut_for(what)
+
+    @contextmanager
+    def beside(self, tensors: Sequence[Any], what: str) -> Iterator[None]:
+        where: SplitDevice = self.backend.where
+        for tensor in tensors:
+            if type(tensor._data) is ndarray:
+                if id(root_of(tensor._data)) in where.homes:
+                    where.cut_for(what)
+            else:
+                _plain(tensor, what)
+        special, modes.special = modes.special, (modes.special or ())[1:] or None
+        try:
+            yield
+        finally:
+            modes.special = special
+
+
+class Split(Lazy):
+    """Plain tensors within a split function, and those whose values wait, wherever they are met."""
+
+    rank = DENSE_RANK + 5
+    device = ""
+    where: SplitDevice
+
+    def __init__(self, where: SplitDevice) -> None:
+        super().__init__(where)
+        where.backend = self
+        self.floor = SplitFloor(self)
+
+    # ---- operators
+    def run(self, op: Op, args: Args) -> Any:
+        """The operator's results, which wait."""
+        if floor() is not self.floor:
+            return self._outside(op, args)
+        where = self.where
+        if len(where.trace.nodes) >= LONGEST:
+            where.cut_for(f"a trace of {LONGEST} calls")
+        if op.view is not None:
+            return self._view(op, args)
+        if (config.forced and config.is_forced(op)) or not has_value(op):
+            return self.at_once(op, args)
+        if op.decompose is not None and (op.type is None or op.effect == "random"):
+            with drawn_numbers() if op.effect == "random" else nullcontext():
+                return self.open(op, args)
+        try:
+            out = where.trace.record(op, self._operands(op, args))
+        except NoValue:
+            return self.at_once(op, args)
+        orders = where.orders_of(op, args)
+        if len(out) == 1 and not op.schema.returns_list:
+            return where.fresh(out[0], orders[0] if orders else None)
+        return tuple([where.fresh(v, orders[i] if orders else None) for i, v in enumerate(out)])
+
+    def _operand(self, op: Op, value: Any) -> Any:
+        """An argument as the trace takes it."""
+        if isinstance(value, Tensor):
+            if type(value._data) is ndarray:
+                return self.where.home_of(value).read(value._data)
+            data = value._data
+            if type(data) is SplitPayload:
+                if data.waits and data.storage.device is self.where:
+                    return data.read()
+                del data
+                _plain(value, op.base)
+                return self._operand(op, value)
+        return super()._operand(op, value)
+
+    def constants(self, args: Args) -> AbstractContextManager[None]:
+        """Tensors that a rule makes go down the layers like any others."""
+        return nullcontext()
+
+    def at_once(self, op: Op, args: Args) -> Any:
+        """The operator on the bytes of its operands, now."""
+        self.where.cut_for(op.base)
+        _plain(args, op.base)
+        return DENSE.run(op, args)
+
+    def _outside(self, op: Op, args: Args) -> Any:
+        """Tensors whose value waited, where their function does not run: another thread's, or not seen at the cut."""
+        _plain(args, op.base)
+        return backend_of(op, args).run(op, args)
+
+    # ---- views
+    def _view(self, op: Op, args: Args) -> Any:
+        source, rest = args[0], tuple(args[1:])
+        if type(source._data) is SplitPayload and not source._data.waits:
+            _plain(source, op.base)
+        if type(source._data) is ndarray:
+            home = self.where.home_of(source)
+            if home.is_lent or (order_in(source._data, home.root) is None and not home.is_written):
+                return DENSE.run(op, args)
+            payload = home.view(source._data)
+        else:
+            payload = source._data
+        shown = show(op, payload, rest)
+        if shown.results is None:
+            (value,) = self.where.trace.record(op, (payload.read(), *rest))
+            return self.where.fresh(value)
+        family, storage, note = payload.storage, source.storage(), self.where.note
+        made = [
+            note(view_of(source, storage, SplitPayload(family, path, kind, g), op, rest, i))
+            for i, (path, kind, g) in enumerate(shown.results)
+        ]
+        return tuple(made) if op.schema.returns_list or len(op.schema.returns) > 1 else made[0]
+
+    # ---- writes
+    def write(self, op: Op, args: Args) -> None:
+        """The operator's value takes the place of the target in its base."""
+        target: Tensor = args[0]
+        if floor() is not self.floor:
+            _plain(args, op.base)
+            backend_of(op, args).write(op, args)
+            return
+        if type(target._data) is SplitPayload and not target._data.waits:
+            _plain(target, op.base)
+        storage = target.storage()
+        if type(storage) is InferenceStorage and not modes.inference:
+            raise StateError(INFERENCE_WRITE)
+        if type(target._data) is ndarray:
+            check_writeable(target._data)
+            if self.where.home_of(target).is_lent or type(storage) is InferenceStorage:
+                self._write_now(op, args)
+                return
+        if not op.is_splat:
+            refuse_repeated(target.geometry())
+        made = self.run(op, args)  # the trace may be cut for it
+        data = target._data
+        payload = self.where.home_of(target).view(data) if type(data) is ndarray else data
+        self.put(target, payload, self._operand(op, made), op.is_splat)
+        if type(storage) is Storage:
+            let_wait(storage, payload.storage)
+
+    def _write_now(self, op: Op, args: Args) -> None:
+        """Into memory that others see, too."""
+        self.where.cut_for(f"{op.base}_() into memory that NumPy shares")
+        _plain(args, op.base)
+        DENSE.write(op, args)
+
+    def fits(self, op: Op, args: Args) -> bool:
+        """As of plain tensors, where all are."""
+        return all([type(a._data) is ndarray for a in args if isinstance(a, Tensor)]) and DENSE.fits(op, args)
+
+    # ---- memory
+    def receive(self, tensor: Tensor) -> Tensor:
+        """The values of a tensor of another device."""
+        return DENSE.receive(tensor)
+
+    def lay_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+        """What a `*_like` factory made, in its source's order of dims."""
+        payload = made._data
+        if type(payload) is not SplitPayload or not payload.waits:
+            return DENSE.lay_out_like(made, source)
+        order = order_like(source, None)
+        return made if order is None else self.where.fresh(payload.read(), order)
+
+    def resize(self, tensor: Tensor, dims: tuple[int, ...]) -> None:
+        """As a plain tensor."""
+        self._settle((tensor,), "resize_()")
+        DENSE.resize(tensor, dims)
+
+    def show(self, tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> None:
+        """As a plain tensor."""
+        self._settle((tensor, source), "set_()")
+        DENSE.show(tensor, source, offset, size, stride)
+
+    def _settle(self, args: Args, what: str) -> None:
+        self.where.cut_for(what)
+        _plain(args, what)
+
+
+def _plain(args: Any, what: str) -> None:
+    """Make plain tensors of those whose value waits."""
+    if isinstance(args, Tensor):
+        if type(args._data) is SplitPayload:
+            args._data = args._data.dense(what)
+    elif type(args) in (tuple, list):
+        for a in args:
+            _plain(a, what)

@@ -1,0 +1,111 @@
+"""`weft.compile(function, split=True)`: what users call."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from types import MethodType
+from typing import Any
+
+from weft.lazy.split.backend import Split
+from weft.lazy.split.device import Cuts, SplitDevice
+from weft.support.knobs import knobs
+from weft.tensor.modes import floor, modes
+
+
+class SplitFunction:
+    """A function that Python runs on each call, its operators deferred. Attributes of the function are available on it.
+
+    A call that asks for no value is one program; each place where a value is asked for cuts it. What was computed
+    before is recognised while it is traced, and its programs are run again.
+    """
+
+    def __init__(self, function: Callable[..., Any], name: str | None = None, backend: str | None = None) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.name = str(name or getattr(function, "__name__", type(function).__name__))
+        self.backend = backend
+        self._cuts = Cuts()
+        self._idle: list[Split] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if inspect.isgeneratorfunction(self.function):
+            return self._stepwise(self.function(*args, **kwargs))
+        with self._deferring():
+            return self.function(*args, **kwargs)
+
+    @contextmanager
+    def _deferring(self) -> Iterator[None]:
+        """Within the block, operators of this thread wait; a block within another one is part of it."""
+        if knobs.eager or modes.capture is not None or floor() is not None:
+            yield
+            return
+        backend = self._idle.pop() if self._idle else Split(SplitDevice(self._cuts, self.backend))
+        special = modes.special
+        modes.special = (backend.floor, *(special or ()))
+        try:
+            yield
+        except BaseException:
+            modes.special = special
+            backend.where.cut()
+            raise
+        else:
+            modes.special = special
+            backend.where.cut()
+        finally:
+            self._idle.append(backend)
+
+    def _stepwise(self, generator: Any) -> Generator[Any, Any, Any]:
+        """The generator's own code runs deferred, what its caller does between two of its values does not."""
+        resume: Callable[..., Any] = generator.send
+        value: Any = None
+        while True:
+            try:
+                with self._deferring():
+                    item = resume(value)
+            except StopIteration as stop:
+                return stop.value
+            try:
+                resume, value = generator.send, (yield item)
+            except GeneratorExit:
+                with self._deferring():
+                    generator.close()
+                raise
+            except BaseException as error:
+                resume, value = generator.throw, error
+
+    @property
+    def cuts(self) -> dict[str, int]:
+        """How often calls were cut, by the user's line and what asked for a value."""
+        return dict(self._cuts.found)
+
+    def __weft_explain__(self) -> str:
+        return self.explain()
+
+    def __reduce__(self) -> Any:
+        """Pickled by name where a module has it under its name, others as function and back end."""
+        named: Any = sys.modules.get(self.__module__)
+        for part in getattr(self, "__qualname__", "").split("."):
+            named = getattr(named, part, None)
+        return self.__qualname__ if named is self else (SplitFunction, (self.function, self.name, self.backend))
+
+    def explain(self) -> str:
+        """The cuts as text."""
+        found = self._cuts.found
+        if not found:
+            return f"{self.name}: no cuts; each call is one program"
+        lines = [f"  {where} ({count} times)" for where, count in found.most_common()]
+        return "\n".join([f"{self.name}: cut where a value is asked for", *lines])
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SplitFunction:
+        return SplitFunction(copy.deepcopy(self.function, memo), self.name, self.backend)
+
+    def __repr__(self) -> str:
+        return f"<split {self.name}>"
