@@ -26,7 +26,7 @@ from weft.ir.builder import Builder
 from weft.ir.graph import Value
 from weft.ops.op import OPS
 from weft.runtime.storage import root_of
-from weft.support.errors import WeftError
+from weft.support.errors import CaptureError, WeftError
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -80,6 +80,7 @@ class NativePart:
         self.integers = [v for v in read if v.type is not TENSOR and v.type is not FLOAT]
         self.found: dict[Kind, list[Specialization]] = {}
         self.unlifted: set[Kind] = set()  # where integers that change make another program
+        self.refused: set[Kind] = set()  # what only the run can say: sizes that nothing tells apart before it
         self._interpret: Run | None = None
 
     def __call__(self, values: Values) -> bool:
@@ -146,7 +147,10 @@ class NativePart:
 
     def _program(self, kind: Kind, numbers: list[int]) -> Specialization | None:
         """The program for a call; None where it is to run node by node: there are many already (of integers that are no
-        symbols each value makes one), or Python's stack is too deep for a compiler."""
+        symbols each value makes one), Python's stack is too deep for a compiler, or a formula asks about a size that is
+        only known while the program runs."""
+        if kind in self.refused:
+            return None
         known = self.found.get(kind)
         if known is None:
             if len(self.found) >= KINDS:
@@ -159,16 +163,23 @@ class NativePart:
             return None
         lifted = set() if kind in self.unlifted else self._changed(known, numbers)
         try:
-            made = self._make(kind, numbers, lifted)
+            made = self._attempt(kind, numbers, lifted)
         except RecursionError:
             return None
+        except CaptureError:
+            self.refused.add(kind)
+            return None
+        known.insert(0, made)
+        return made
+
+    def _attempt(self, kind: Kind, numbers: list[int], lifted: set[int]) -> Specialization:
+        try:
+            return self._make(kind, numbers, lifted)
         except (TypeError, WeftError):
             if not lifted:
                 raise
             self.unlifted.add(kind)  # a formula or a kernel takes one of these integers as a number alone
-            made = self._make(kind, numbers, set())
-        known.insert(0, made)
-        return made
+            return self._make(kind, numbers, set())
 
     def _changed(self, known: list[Specialization], numbers: list[int]) -> set[int]:
         """Which integers, by place, are others than in some earlier program: symbols from now on."""

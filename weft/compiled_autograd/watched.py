@@ -11,7 +11,7 @@ from weft.autograd.node import Node, OpNode
 from weft.autograd.views import CopySlices
 from weft.compiled_autograd.captured import CapturedGraph
 from weft.compiled_autograd.evaluate import Results, Undefined, evaluate_as
-from weft.compiled_autograd.program import Program, interpret_part
+from weft.compiled_autograd.program import Before, Diverged, Program, interpret_part
 from weft.ir.backward_calls import ACCUMULATE_LEAF, CALL_BACKWARD, EPILOGUE, PROLOGUE
 from weft.ir.opaque import plan_of_opaque
 from weft.ops.op import Op
@@ -27,6 +27,13 @@ class Watched(Program):
         steps = graph.steps if graph.steps is not None else range(len(graph.graph.nodes))
         self._origins = {node: origins[step] for node, step in zip(graph.graph.nodes, steps, strict=True)}
         super().__init__(graph.graph, lambda part: interpret_part(part, self._pure), graph.steps)
+
+    def __call__(self, inputs: list[Any], before: Before | None = None, resumed: Diverged | None = None) -> list[Any]:
+        """Run, once: the live nodes are let go of then, without waiting for the garbage collector."""
+        try:
+            return super().__call__(inputs, before, resumed)
+        finally:
+            self._origins.clear()
 
     def _pure(self, node: ir.Node, args: tuple[Any, ...]) -> Results:
         if not (node.op in _OF_NODES or plan_of_opaque(node.op) is not None):
