@@ -169,6 +169,10 @@ def _laid_out_like(variable: Tensor, gradient: Tensor) -> Tensor:
         data = payload_of(gradient).materialize("backward()")
     if data is not None and _is_row_major(variable):
         return Tensor(np.array(data, order="C"))
+    if data is None:
+        quick = payload_of(gradient).copied_like(variable)
+        if quick is not None:
+            return quick
     layout = _layout(variable)
     if data is None:
         same = gradient.geometry().strides == layout

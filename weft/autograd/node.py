@@ -15,7 +15,7 @@ from weft.ops.overrides import DISABLED, OverrideLevel, override_classes
 from weft.support.errors import ArgumentError, StateError
 from weft.support.locations import Location, located
 from weft.tensor import planned
-from weft.tensor.dense import payload_of
+from weft.tensor.dense import is_dense, payload_of
 from weft.tensor.modes import modes
 from weft.types.dtype import DType
 
@@ -233,16 +233,16 @@ class OpNode(Node):
 
     def _applied(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         wanted, packed = self.needs_per_argument(needs), self.unpack()
-        if not modes.grad and modes.capture is None and modes.special is None:
-            owner = (self.plan, wanted, len(grads))
-            result = planned.run_rule(owner, _formula_of(*owner), (*grads, *packed))
-            if result is not planned.NOT_PLANNED:
-                return self.spread(result)
         if modes.capture is not None:
             return self.spread(apply_functional(self.plan, grads, wanted, packed))
+        owner = (self.plan, wanted, len(grads))
+        formula, values = _formula_of(*owner), (*grads, *packed)
         given = next(g for g in grads if g is not None)
-        with payload_of(given).backend.constants((given,)):
-            return self.spread(apply_functional(self.plan, grads, wanted, packed))
+        if is_dense(given) and not modes.grad and modes.special is None:
+            result = planned.run_rule(owner, formula, values)
+            if result is not planned.NOT_PLANNED:
+                return self.spread(result)
+        return self.spread(payload_of(given).backend.apply(owner, formula, values))
 
     def spread(self, result: tuple[Any, ...]) -> tuple[Any, ...]:
         """One gradient per edge from one per argument."""

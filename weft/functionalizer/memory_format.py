@@ -9,6 +9,7 @@ order of dims and at most two elements along each.
 from __future__ import annotations
 
 import itertools
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -69,10 +70,17 @@ def is_permuted(value: Any, env: ShapeEnv | None) -> bool:
 def _is_view_permuted(data: View[Any], env: ShapeEnv | None) -> bool:
     if not data.has_geometry or (not data.path and data.storage.is_row_major):
         return False
+    if env is None:
+        return _lies_permuted(data.geometry())
     try:
         return not _descend(*_examples(data.geometry(), env))
     except KeyError:
         return False
+
+
+@lru_cache(maxsize=4096)
+def _lies_permuted(g: Geometry) -> bool:
+    return not _descend(*_examples(g, None))
 
 
 def _examples(g: Geometry, env: ShapeEnv | None) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -20,6 +20,7 @@ from weft.layers import walk
 from weft.lazy.device import LazyDevice
 from weft.lazy.draws import drawn_numbers
 from weft.lazy.payload import LazyPayload, fresh, received
+from weft.lazy.rules import NOT_RECORDED, Rules
 from weft.lazy.trace import LONGEST, NoValue
 from weft.lazy.values import Deferred, computed
 from weft.ops.op import OPS, Op
@@ -28,6 +29,7 @@ from weft.support.errors import StateError
 from weft.support.locations import user_mark
 from weft.tensor.backend import DEFERRED_RANK, Args, Backend, register
 from weft.tensor.device import Device
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of
 
@@ -94,12 +96,30 @@ class Lazy(Backend):
 
     def open(self, op: Op, args: Args) -> Any:
         """A composite, by the operators that it is made of."""
-        metrics.count_call(op)
+        self.where.trace.count(op)
         return super().open(op, args)
 
     def constants(self, args: Args) -> AbstractContextManager[None]:
         """Tensors that a rule makes are made here."""
         return default_route(self.run)
+
+    def apply(self, owner: Any, rule: Any, args: Args) -> Any:
+        """A rule on tensors. What it calls is recorded, and repeated for operands of the same types."""
+        rules = self._rules()
+        out = NOT_RECORDED if rules is None else rules.run(owner, rule, args)
+        return super().apply(owner, rule, args) if out is NOT_RECORDED else out
+
+    def update(self, rule: Any, args: Args) -> None:
+        """A rule that writes into tensors, idem."""
+        rules = self._rules()
+        if rules is None or not rules.update(rule, args):
+            super().update(rule, args)
+
+    def _rules(self) -> Rules | None:
+        """Those that are recorded, where operators do nothing but compute."""
+        if modes.grad or config.forced or modes.special is not None or modes.capture is not None:
+            return None
+        return self.where.rules
 
     def at_once(self, op: Op, args: Args) -> Any:
         """The operator on the bytes of its operands, now."""
@@ -219,7 +239,9 @@ def lazy_at(index: int) -> Lazy:
     """The back end of a lazy device."""
     found = _devices.get(index)
     if found is None:
-        found = _devices.setdefault(index, Lazy(LazyDevice("lazy" if index == 0 else f"lazy:{index}")))
+        device = LazyDevice("lazy" if index == 0 else f"lazy:{index}")
+        device.rules = Rules(device, Lazy)
+        found = _devices.setdefault(index, Lazy(device))
         found.where.backend = found
     return found
 

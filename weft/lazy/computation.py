@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.lazy.api import lazy_payload
-from weft.lazy.programs import InputOf, NumberOf, Plan, ResultOf
+from weft.lazy.programs import InputOf, NumberOf, Plan
+from weft.lazy.recorded import ResultOf
 from weft.tensor.tensor import Tensor
 
 
@@ -20,7 +21,7 @@ def get_graph_hash(tensors: Sequence[Tensor]) -> str:
         with trace.lock:
             for value in mine:
                 trace.bring(value)
-            texts.append(_described(Plan(trace.nodes, mine, trace.turns)))
+            texts.append(_described(Plan(trace, mine)))
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from weft.lazy.api import lazy_payload
 from weft.lazy.metrics import traced_name
 from weft.lazy.payload import LazyPayload
-from weft.lazy.programs import needed_for
-from weft.lazy.trace import Trace, values_in
+from weft.lazy.recorded import Opened
+from weft.lazy.trace import Trace, needed_for, values_in
 from weft.lazy.values import Deferred, Node
 from weft.support.errors import ArgumentError
 from weft.support.locations import located
@@ -35,7 +35,7 @@ def dump_ir(tensors: Sequence[Tensor], form: str = "text") -> str:
 
 
 def _text(trace: Trace, wanted: list[Deferred]) -> list[str]:
-    needed = [trace.nodes[i] for i in needed_for(trace.nodes, wanted)]
+    needed, wanted = _plain(trace, wanted)
     lines = [f"%{_input_name(trace, v)} = {v.type_}" for v in _inputs(trace, needed, wanted)]
     for node in needed:
         several = len(node.types) > 1
@@ -50,7 +50,7 @@ def _text(trace: Trace, wanted: list[Deferred]) -> list[str]:
 
 
 def _dot(trace: Trace, wanted: list[Deferred]) -> list[str]:
-    needed = [trace.nodes[i] for i in needed_for(trace.nodes, wanted)]
+    needed, wanted = _plain(trace, wanted)
     lines = [f'  {_input_name(trace, v)} [shape=box, label="{v.type_}"];' for v in _inputs(trace, needed, wanted)]
     for node in needed:
         where = located(node.where)
@@ -58,6 +58,13 @@ def _dot(trace: Trace, wanted: list[Deferred]) -> list[str]:
         lines.append(f'  n{node.position} [label="{label}"];')
         lines += [f"  {_name(trace, v)} -> n{node.position};" for v in values_in(node.args)]
     return [*lines, *(f"  {_name(trace, v)} -> out{i};" for i, v in enumerate(wanted))]
+
+
+def _plain(trace: Trace, wanted: list[Deferred]) -> tuple[list[Node], list[Deferred]]:
+    """The calls that values need, those of recorded rules among them, and what stands for the values."""
+    plain = Opened(trace)
+    wanted = [plain.value(v) for v in wanted]
+    return [plain.nodes[i] for i in needed_for(plain.nodes, wanted)], wanted
 
 
 def _inputs(trace: Trace, needed: list[Node], wanted: list[Deferred]) -> list[Deferred]:

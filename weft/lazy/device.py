@@ -5,7 +5,7 @@ found among earlier plans or planned, and the program for its sizes is run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import weft.lazy.metrics as metrics
@@ -14,8 +14,8 @@ from weft.functionalizer.storage import Order
 from weft.lazy.closures import StepClosures
 from weft.lazy.executor import Executor, Job
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh
-from weft.lazy.programs import Plan, Plans, needed_for
-from weft.lazy.trace import Trace
+from weft.lazy.programs import Plan, Plans
+from weft.lazy.trace import INDEX_BITS, Trace, needed_for
 from weft.lazy.values import Array, Cell, Deferred
 from weft.ops.op import Op
 from weft.support.locations import user_location
@@ -23,11 +23,17 @@ from weft.tensor.backend import Backend
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
+if TYPE_CHECKING:
+    from weft.lazy.rules import Rules
+
 
 class LazyDevice:
-    """One lazy device. name: "lazy", "lazy:1", ...; backend: what runs operators on its tensors."""
+    """One lazy device. name: "lazy", "lazy:1", ...; backend: what runs operators on its tensors; rules: those that are
+    recorded for it, None while one is being recorded.
+    """
 
     backend: Backend
+    rules: Rules | None = None
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -74,6 +80,8 @@ class LazyDevice:
         with self.trace.lock:
             self.plans.forget()
             self.trace.forget()
+            if self.rules is not None:
+                self.rules.forget()
 
     def _and_what_it_needs(self, wanted: list[Deferred]) -> list[Deferred]:
         """These values, and those that are computed on the way and that somebody holds: the next read needs them."""
@@ -99,11 +107,10 @@ class LazyDevice:
         if plan is None:
             if self.plans.is_full:
                 self.forget()
-            plan = Plan(trace.nodes, wanted, trace.turns)
+            plan = Plan(trace, wanted)
             trace.state.programs[key] = self.plans.shared(plan)
         numbers: list[Any] = [d for turn in plan.inputs for d in trace.inputs[turn].dims]
-        for position in plan.needed:
-            numbers.extend(trace.nodes[position].numbers)
+        numbers += plan.numbers(trace)
         cells: list[Any] = [trace.inputs[turn].cell for turn in plan.inputs]
         spare = _earlier_values(plan, trace, wanted, holders)
         outputs = [Cell() for _ in wanted]
@@ -147,7 +154,7 @@ class LazyDevice:
 def _position(value: Deferred) -> int:
     """The place of a value in its trace."""
     assert value.node is not None
-    return value.node.position << 6 | value.index
+    return value.node.position << INDEX_BITS | value.index
 
 
 def _earlier_values(

@@ -78,10 +78,10 @@ def _traced(device: LazyDevice, function: Callable[..., Any], args: Sequence[Ten
         ]
         for value in wanted:
             trace.bring(value)
-        plan = Plan(trace.nodes, wanted, trace.turns)
+        plan = Plan(trace, wanted)
         sources = {id(v): i for i, v in enumerate(read)}
         inputs = [sources.get(id(trace.inputs[turn]), trace.inputs[turn]) for turn in plan.inputs]
-        numbers = [n for position in plan.needed for n in trace.nodes[position].numbers]
+        numbers = plan.numbers(trace)
     return _Step(plan, inputs, numbers, [v.type_ for v in wanted], outputs, spec, written)
 
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 from weft.functionalizer.operators import copy_of
 from weft.ops.op import Op
@@ -19,8 +20,10 @@ from weft.support.errors import StateError
 
 _counts: Counter[str] = Counter()
 _calls: Counter[Op] = Counter()  # by operator: named when somebody asks
+_rules: Counter[Any] = Counter()  # recorded rules, each of many calls
 _causes: list[str] = []  # of syncs and compiles, the latest last
 _MOST_CAUSES = 256
+_MOST_RULES = 4096  # then they are counted by their calls
 
 
 class _Refusals(threading.local):
@@ -40,6 +43,24 @@ def count(name: str, by: int = 1) -> None:
 def count_call(op: Op) -> None:
     """One more traced call of an operator."""
     _calls[op] += 1
+
+
+def count_rule(rule: Any) -> None:
+    """One more time that a recorded rule's calls are traced."""
+    _rules[rule] += 1
+    if len(_rules) > _MOST_RULES:
+        found = _all_calls()
+        _rules.clear()
+        _calls.clear()
+        _calls.update(found)
+
+
+def _all_calls() -> Counter[Op]:
+    found = Counter(_calls)
+    for rule, number in list(_rules.items()):
+        for op in rule.counted:
+            found[op] += number
+    return found
 
 
 @cache
@@ -92,7 +113,7 @@ def no_recompile() -> Iterator[None]:
 # ---- what users ask
 def _named() -> dict[str, int]:
     found = Counter(_counts)
-    for op, number in list(_calls.items()):
+    for op, number in _all_calls().items():
         found[f"lazy::{traced_name(op)}"] += number
     return {name: number for name, number in sorted(found.items()) if number}
 
@@ -111,6 +132,7 @@ def reset() -> None:
     """Count from zero."""
     _counts.clear()
     _calls.clear()
+    _rules.clear()
     _causes.clear()
 
 
@@ -121,7 +143,7 @@ def causes() -> list[str]:
 
 def traced() -> int:
     """How many calls were traced since the last reset."""
-    return sum(_calls.values())
+    return sum(_all_calls().values())
 
 
 def report() -> str:

@@ -137,7 +137,14 @@ class LazyPayload(Payload, View[Deferred]):
         memo = self._memo
         if memo is not None and memo.node is not None and memo.node.epoch != self.storage.device.trace.epoch:
             self._memo = None  # it was cut off: the base, which is there, shows it
-        return self.read_with(CALLS)
+        if not self.path:
+            return self.storage.value
+        storage, rules = self.storage, self.storage.device.rules
+        if rules is None:
+            return self.read_with(CALLS)
+        if self._memo is None or self._generation != storage.generation:
+            self._memo, self._generation = rules.show(storage.value, self.path), storage.generation
+        return self._memo
 
     def remember(self, value: Deferred) -> None:
         """What was just written here is what is read here."""
@@ -205,6 +212,15 @@ class LazyPayload(Payload, View[Deferred]):
             storage = memo[id(mine)] = LazyStorage(mine.device, mine.value, mine.order)
         out._data = LazyPayload(storage, self.path, self.type, self._geometry)
         out._storage, out._autograd, out._view = storage, None, None
+
+    def copied_like(self, tensor: Tensor) -> Tensor | None:
+        """A copy, if both lie row-major."""
+        other = tensor._data
+        if type(other) is not LazyPayload or other.path or self.path or not (
+            self.storage.is_row_major and other.storage.is_row_major
+        ):
+            return None
+        return fresh(self.storage.device, self.storage.value)
 
     def laid_out_like(self, made: Tensor, source: Tensor) -> Tensor:
         """A new tensor with the dims in its source's order."""

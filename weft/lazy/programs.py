@@ -21,8 +21,9 @@ from weft.compile.program.shape_check import shape_check
 from weft.ir.builder import Builder
 from weft.ir.graph import Graph, Value
 from weft.ir.interpreter import bind_symbols, resolve, run_node
-from weft.lazy.trace import Drawn, decides, values_in
-from weft.lazy.values import Array, Deferred, Node
+from weft.lazy.recorded import Opened, ResultOf
+from weft.lazy.trace import Drawn, Trace, decides, needed_for
+from weft.lazy.values import Array, Deferred
 from weft.ops.op import Op
 from weft.support.errors import WeftError
 from weft.support.garbage import collection_held
@@ -44,14 +45,6 @@ class InputOf:
     """In an argument's place: a tensor that the program is given."""
 
     turn: int
-
-
-@dataclass(frozen=True)
-class ResultOf:
-    """In an argument's place: a result of an earlier call of the plan."""
-
-    call: int
-    index: int
 
 
 @dataclass(frozen=True)
@@ -141,27 +134,38 @@ class Specialized:
 class Plan:
     """What is wanted of a trace in a certain state, but for sizes and numbers, and the programs that give it.
 
-    needed: the calls by their position in the trace; inputs: those of the trace that they read, by turn; wanted: the
-    results.
+    inputs: the values of the trace that its calls read, by turn; wanted: the results.
     """
 
-    def __init__(self, nodes: Sequence[Node], wanted: Sequence[Deferred], turns: dict[int, int]) -> None:
-        self.needed = needed_for(nodes, wanted)
-        self._turns = turns
-        self._calls_of = {position: i for i, position in enumerate(self.needed)}
+    def __init__(self, trace: Trace, wanted: Sequence[Deferred]) -> None:
+        plain = Opened(trace)
+        wanted = [plain.value(v) for v in wanted]
+        needed = needed_for(plain.nodes, wanted)
+        self._turns = trace.turns
+        self._numbers_from = [plain.sources[i] for i in needed if plain.nodes[i].numbers]
+        self._calls_of = {position: i for i, position in enumerate(needed)}
         self.inputs: list[int] = []
         self.kinds: list[tuple[DType, int]] = []  # of each input, dtype and rank
         self._numbers = 0
         self.scalars: set[int] = set()  # numbers that are elements, not sizes, dims or places; and those in lists
         self.listed: set[int] = set()
         self.calls = [
-            Call(n.op, self._places(n.op, n.args), located(n.where)) for n in map(nodes.__getitem__, self.needed)
+            Call(n.op, self._places(n.op, n.args), located(n.where)) for n in map(plain.nodes.__getitem__, needed)
         ]
         self.wanted: list[Place] = [self._place(v) for v in wanted]
         self._turns = {}
         self.sizes = sum(rank for _, rank in self.kinds)  # how many of a call's numbers are sizes of inputs
         self.programs: list[Specialized] = []  # shared by plans that are equal
         self.constant: set[int] = set()  # numbers that some rule takes as they are alone
+
+    def numbers(self, trace: Trace) -> list[Any]:
+        """Those of its calls, as they are in a trace."""
+        found: list[Any] = []
+        nodes = trace.nodes
+        for position, own in self._numbers_from:
+            numbers = nodes[position].numbers
+            found.extend(numbers if own is None else numbers[own])
+        return found
 
     # ---- made from a trace
     def _places(self, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -352,15 +356,6 @@ class Plans:
         known = self._found.setdefault(plan.key(), plan)
         plan.programs, plan.constant = known.programs, known.constant
         return plan
-
-
-def needed_for(nodes: Sequence[Node], wanted: Iterable[Deferred]) -> list[int]:
-    """The positions of the calls that these values wait for, in order."""
-    needed = {v.node.position for v in wanted if v.node is not None}
-    for position in range(len(nodes) - 1, -1, -1):
-        if position in needed:
-            needed.update([v.node.position for v in values_in(nodes[position].args) if v.node is not None])
-    return sorted(needed)
 
 
 def _numbers_in(args: Iterable[Any]) -> Iterator[int]:

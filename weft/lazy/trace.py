@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import CodeType
 from typing import Any
 from weakref import ref
@@ -17,6 +17,7 @@ from weakref import ref
 import numpy as np
 
 import weft.lazy.metrics as metrics
+from weft.lazy.recorded import Recorded
 from weft.lazy.values import Deferred, Node, computed
 from weft.ops.op import Op
 from weft.support.errors import WeftError
@@ -25,6 +26,7 @@ from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType
 
 MOST_STATES = 1 << 18  # then all are forgotten: what comes is traced as if for the first time
+INDEX_BITS = 32  # of a call's results, in the number that names a result
 LONGEST = 1 << 14  # calls that may wait; then they are run
 
 
@@ -93,6 +95,10 @@ class Trace:
         self.turns: dict[int, int] = {}  # of the inputs, by identity
         self.storages: dict[int, ref[Any]] = {}
 
+    def count(self, op: Op) -> None:
+        """One more call of an operator."""
+        metrics.count_call(op)
+
     # ---- growing
     def call(self, op: Op, args: tuple[Any, ...]) -> Any:
         """What a rule's operator call does: it waits. An operator without a type rule of its own is opened at once."""
@@ -128,7 +134,7 @@ class Trace:
                 key.append(part)
                 seen.append(_types(value))
         operands, structure = tuple(held), tuple(key)
-        metrics.count_call(op)
+        self.count(op)
         state = self.state.after.get(structure)
         if state is None:
             state = self._new_state(structure)
@@ -160,6 +166,18 @@ class Trace:
         if not read:
             del self.inputs[known:]
 
+    def replay(
+        self, rule: Recorded, operands: tuple[Deferred, ...], numbers: tuple[Any, ...]
+    ) -> tuple[Deferred, ...]:
+        """Append the calls of a recorded rule: the results that leave it."""
+        with self.lock:
+            structure = (rule.structure, *map(self._place, operands))
+            metrics.count_rule(rule)
+            state = self.state.after.get(structure) or self._new_state(structure)
+            node = Node(rule, operands, numbers, rule.types, state.mark(3))
+            self._append(node, state)
+            return tuple([Deferred(self, kind, node, i) for i, kind in enumerate(rule.types)])
+
     def _append(self, node: Node, state: State) -> None:
         node.position, node.epoch = len(self.nodes), self.epoch
         self.nodes.append(node)
@@ -190,10 +208,14 @@ class Trace:
             return -1 - turn
         if node.epoch != self.epoch:
             self._bring(node)
-        return node.position << 6 | value.index
+        return node.position << INDEX_BITS | value.index
 
     def _again(self, node: Node) -> None:
         """Append a call once more that was cut off, since nobody seemed to want its results."""
+        if type(node.op) is Recorded:
+            rule = (node.op.structure, *map(self._place, node.args))
+            self._append(node, self.state.after.get(rule) or self._new_state(rule))
+            return
         numbers: list[Any] = []
         key: list[Any] = [node.op]
         for i, a in enumerate(node.args):
@@ -313,3 +335,12 @@ def _types(a: Any) -> Any:
     if type(a) is Deferred:
         return a.type_
     return tuple([_types(v) for v in a]) if type(a) is tuple else a
+
+
+def needed_for(nodes: Sequence[Node], wanted: Iterable[Deferred]) -> list[int]:
+    """The positions of the calls that these values wait for, in order."""
+    needed = {v.node.position for v in wanted if v.node is not None}
+    for position in range(len(nodes) - 1, -1, -1):
+        if position in needed:
+            needed.update([v.node.position for v in values_in(nodes[position].args) if v.node is not None])
+    return sorted(needed)

@@ -47,7 +47,7 @@ class Cell:
 
 
 class Node:
-    """One call that waits: the operator and its arguments (deferred values among them).
+    """One call that waits: the operator (or a recorded rule) and its arguments (deferred values among them).
 
     numbers: the integers and floats among the arguments, in order. where: the user's line, as a mark. position: the
     place in its trace; epoch: which of the trace's cuts it comes before.
@@ -56,7 +56,7 @@ class Node:
     __slots__ = ("args", "epoch", "numbers", "op", "position", "types", "where")
 
     def __init__(
-        self, op: Op, args: tuple[Any, ...], numbers: tuple[Any, ...], types: tuple[TensorType, ...],
+        self, op: Any, args: tuple[Any, ...], numbers: tuple[Any, ...], types: tuple[TensorType, ...],
         where: Mark | None,
     ) -> None:
         self.op, self.args, self.numbers, self.types, self.where = op, args, numbers, types, where

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.autograd.accumulate import gradient_of
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero, check_betas
 from weft.optim.clock import as_number
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group, add_quotient, before_write, descent
+from weft.optim.updates import Group, add_quotient, directed, kept, update
 from weft.tensor.tensor import Tensor
 
 
@@ -43,19 +44,28 @@ class Adam(Optimizer):
             size = lr / as_number(clock.correction(beta1), lr)
             root = clock.correction(beta2) ** 0.5
             for p in clock.params:
-                grad, state = descent(p, group["maximize"], 0 if decoupled else decay), self._state_of(p, names)
-                if shrink is not None:
-                    p.mul_(shrink)
-                state["exp_avg"].lerp_(grad, rest1)
-                square = state["exp_avg_sq"].mul_(beta2).addcmul_(grad, grad, value=rest2)
-                if group["amsgrad"]:
-                    square = state["max_exp_avg_sq"].copy_(
-                        aten.maximum(before_write(state["max_exp_avg_sq"], group), before_write(square, group))
-                    )
-                    square = before_write(square, group)
-                add_quotient(
-                    p, before_write(state["exp_avg"], group), aten.div(aten.sqrt(square), root).add_(eps), -size
+                state = self._state_of(p, names)
+                update(
+                    _update, p, gradient_of(p), state["exp_avg"], state["exp_avg_sq"],
+                    state["max_exp_avg_sq"] if group["amsgrad"] else None, group["maximize"],
+                    0 if decoupled else decay, shrink, rest1, beta2, rest2, root, eps, -size, group["differentiable"],
                 )
+
+
+def _update(
+    p: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, largest: Tensor | None, maximize: bool, decay: Any,
+    shrink: Any, rest1: Any, beta2: Any, rest2: Any, root: Any, eps: Any, size: Any, is_differentiable: bool,
+) -> None:
+    """One step of one parameter. mean, square, largest: its state; size: of the step, with its sign."""
+    gradient = directed(gradient, p, maximize, decay)
+    if shrink is not None:
+        p.mul_(shrink)
+    mean.lerp_(gradient, rest1)
+    square = square.mul_(beta2).addcmul_(gradient, gradient, value=rest2)
+    if largest is not None:
+        square = largest.copy_(aten.maximum(kept(largest, is_differentiable), kept(square, is_differentiable)))
+        square = kept(square, is_differentiable)
+    add_quotient(p, kept(mean, is_differentiable), aten.div(aten.sqrt(square), root).add_(eps), size)
 
 
 class AdamW(Adam):

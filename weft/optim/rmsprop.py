@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.autograd.accumulate import gradient_of
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group, add_multiple, add_quotient, before_write, descent
+from weft.optim.updates import Group, add_multiple, add_quotient, directed, kept, update
 from weft.tensor.tensor import Tensor
 
 
@@ -37,14 +38,27 @@ class RMSprop(Optimizer):
         )
         for clock in self._clocks(group, params):
             for p in clock.params:
-                grad, state = descent(p, group["maximize"], decay), self._state_of(p, names)
-                square = state["square_avg"].mul_(alpha).addcmul_(grad, grad, value=1 - alpha)
-                if group["centered"]:
-                    mean = before_write(state["grad_avg"].lerp_(grad, 1 - alpha), group)
-                    square = aten.addcmul(square, mean, mean, value=-1)
-                root = aten.add(aten.sqrt(square), eps)
-                if has_momentum:
-                    velocity = state["momentum_buffer"].mul_(momentum).addcdiv_(grad, root)
-                    add_multiple(p, velocity, -lr)
-                else:
-                    add_quotient(p, grad, root, -lr)
+                state = self._state_of(p, names)
+                update(
+                    _update, p, gradient_of(p), state["square_avg"],
+                    state["grad_avg"] if group["centered"] else None,
+                    state["momentum_buffer"] if has_momentum else None, group["maximize"], decay, alpha, 1 - alpha,
+                    eps, momentum, -lr, group["differentiable"],
+                )
+
+
+def _update(
+    p: Tensor, gradient: Tensor, square: Tensor, mean: Tensor | None, velocity: Tensor | None, maximize: bool,
+    decay: Any, alpha: Any, rest: Any, eps: Any, momentum: Any, size: Any, is_differentiable: bool,
+) -> None:
+    """One step of one parameter. square, mean, velocity: its state; size: of the step, with its sign."""
+    gradient = directed(gradient, p, maximize, decay)
+    square.mul_(alpha).addcmul_(gradient, gradient, value=rest)
+    if mean is not None:
+        mean = kept(mean.lerp_(gradient, rest), is_differentiable)
+        square = aten.addcmul(square, mean, mean, value=-1)
+    root = aten.add(aten.sqrt(square), eps)
+    if velocity is not None:
+        add_multiple(p, velocity.mul_(momentum).addcdiv_(gradient, root), size)
+    else:
+        add_quotient(p, gradient, root, size)

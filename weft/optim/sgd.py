@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.autograd.accumulate import gradient_of
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group, add_multiple, descent
+from weft.optim.updates import Group, add_multiple, descent, directed, update
 from weft.support.errors import ValueProblem
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -36,14 +37,19 @@ class SGD(Optimizer):
         )
         has_momentum = momentum != 0
         for p in params:
-            grad = descent(p, group["maximize"], decay)
-            if has_momentum:
+            buffer = self.state[p].get("momentum_buffer") if has_momentum else None
+            if has_momentum and (buffer is None or modes.capture is not None):
+                grad = descent(p, group["maximize"], decay)
                 velocity = self._velocity(p, grad, momentum, dampening)
-                grad = aten.add(grad, velocity, alpha=momentum) if group["nesterov"] else velocity
-            add_multiple(p, grad, -lr)
+                add_multiple(p, aten.add(grad, velocity, alpha=momentum) if group["nesterov"] else velocity, -lr)
+                continue
+            update(
+                _update, p, gradient_of(p), buffer, group["maximize"], decay, momentum, 1 - dampening,
+                group["nesterov"], -lr,
+            )
 
     def _velocity(self, p: Tensor, grad: Tensor, momentum: Any, dampening: Any) -> Tensor:
-        """The momentum buffer after this step. The first gradient goes in whole, without dampening."""
+        """The momentum buffer after a first or a captured step. The first gradient goes in whole, without dampening."""
         # a buffer of zeros: one program serves the first step and the others
         if modes.capture is not None and dampening == 0:
             return self._state_of(p, ("momentum_buffer",))["momentum_buffer"].mul_(momentum).add_(grad)
@@ -69,3 +75,15 @@ class SGD(Optimizer):
         )
         buffer.copy_(grad)
         return buffer
+
+
+def _update(
+    p: Tensor, gradient: Tensor, velocity: Tensor | None, maximize: bool, decay: Any, momentum: Any, rest: Any,
+    nesterov: bool, size: Any,
+) -> None:
+    """One step of one parameter. velocity: its momentum buffer; size: of the step, with its sign."""
+    direction = directed(gradient, p, maximize, decay)
+    if velocity is not None:
+        velocity.mul_(momentum).add_(direction, alpha=rest)
+        direction = aten.add(direction, velocity, alpha=momentum) if nesterov else velocity
+    add_multiple(p, direction, size)

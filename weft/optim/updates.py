@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from weft.autograd.accumulate import gradient_of
 from weft.ops.packet import aten
+from weft.tensor.dense import is_dense, payload_of
 from weft.tensor.tensor import Tensor
 
 Group = dict[str, Any]
 
 
-
 def descent(p: Tensor, maximize: bool, weight_decay: Any) -> Tensor:
     """The gradient to descend along: negative to maximize, with weight_decay * p added."""
-    gradient: Any = gradient_of(p)
+    return directed(gradient_of(p), p, maximize, weight_decay)
+
+
+def directed(gradient: Any, p: Tensor, maximize: bool, weight_decay: Any) -> Tensor:
+    """The direction of a gradient; see descent."""
     if maximize:
         gradient = -gradient
     return aten.add(gradient, p, alpha=weight_decay) if weight_decay != 0 else gradient
 
 
+def update(rule: Callable[..., None], p: Tensor, *args: Any) -> None:
+    """`rule(p, *args)`, which writes into its tensors: one step of one parameter. It hangs on its arguments alone, and
+    hands its numbers to operators as they are, so that a device may repeat what it did before.
+    """
+    if is_dense(p):
+        rule(p, *args)
+    else:
+        payload_of(p).backend.update(rule, (p, *args))
+
+
 def before_write(state: Tensor, group: Group) -> Tensor:
     """A state tensor that is read just before it is written: a differentiable step keeps what was read."""
-    return state.clone() if group["differentiable"] else state
+    return kept(state, group["differentiable"])
+
+
+def kept(state: Tensor, is_differentiable: bool) -> Tensor:
+    """See before_write."""
+    return state.clone() if is_differentiable else state
 
 
 def add_multiple(p: Tensor, direction: Tensor, factor: Any) -> None:

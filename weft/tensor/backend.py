@@ -7,7 +7,7 @@ that runs operators on tensors with such payloads, and `register(backend, payloa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -65,6 +65,15 @@ class Backend:
     def compose(self, op: Op, args: Args) -> Any:
         """The value of a composite that no history is wanted of: opened, unless there is a shorter way."""
         return self.open(op, args)
+
+    def apply(self, owner: Any, rule: Callable[..., Any], args: Args) -> Any:
+        """A rule written with operators, on tensors of this back end. owner: what it is known by."""
+        with self.constants(args):
+            return rule(*args)
+
+    def update(self, rule: Callable[..., None], args: Args) -> None:
+        """A rule that writes into tensors among its arguments, and hangs on nothing else than these."""
+        rule(*args)
 
     def fits(self, op: Op, args: Args) -> bool:
         """Whether the operator's result certainly has the type and sizes of args[0];

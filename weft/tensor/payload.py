@@ -116,6 +116,10 @@ class Payload:
         """The payload of an independent copy."""
         return self.materialize("deepcopy")
 
+    def copied_like(self, tensor: Tensor) -> Tensor | None:
+        """A tensor with an independent copy, laid out as another tensor is; None where that takes an operator."""
+        return None
+
     def copy_to(self, out: Tensor, memo: dict[int, Any]) -> None:
         """Give an empty tensor a copy of the value. memo: of a deepcopy, in which tensors that share a storage share
         its copy."""
