@@ -22,6 +22,7 @@ from weft.passes.gather_as_mask import gather_as_mask
 from weft.passes.im2col import im2col
 from weft.passes.legalize_matmul import legalize_matmul
 from weft.passes.open_opaque import open_opaque
+from weft.passes.own_memory import own_memory
 from weft.passes.pipeline import optimize
 from weft.passes.run import Run
 from weft.passes.scatter_rows import scatter_rows
@@ -33,7 +34,7 @@ PASSES = {
     "dce": dce, "decompose": decompose, "open_opaque": open_opaque, "simplify_views": simplify_views,
     "optimize": optimize, "differentiate": differentiate, "im2col": im2col, "legalize_matmul": legalize_matmul,
     "gather_as_mask": gather_as_mask, "scatter_rows": scatter_rows, "scatter_sums": scatter_sums,
-    "settle_sizes": settle_sizes,
+    "settle_sizes": settle_sizes, "own_memory": own_memory,
     **SCRIPTED,
 }
 FILES = sorted(Path(__file__).parent.glob("*.ir"))

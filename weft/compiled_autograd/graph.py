@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.compiled_autograd.inline import Copies
+from weft.compiled_autograd.inline import Copies, is_size
 from weft.compiled_autograd.steps import (
     ACCUMULATE,
     ADD,
@@ -64,7 +64,7 @@ _KINDS: dict[str, Type] = {"t": TENSOR, "s": INT_TYPE, "n": INT_TYPE, "i": INT_T
 
 def build(plan: Schedule, name: str = "backward") -> tuple[Graph, tuple[int, ...]]:
     """The graph of a schedule, and for each node the number of its step. Its parameters: tensors `t*`, sizes `s*`
-    (never negative), the numbers `n*` that inlined programs have for symbols, other integers `i*`, floats `f*`,
+    (never negative), the other numbers `n*` that inlined programs have for symbols, other integers `i*`, floats `f*`,
     then hooks, nodes and leaves `o*`. One node for each step, in order; for an inlined program all of its own."""
     return _Build(name, plan).graph()
 
@@ -107,7 +107,7 @@ class _Build:
     def _copy(self, step: Step, where: Location | None) -> list[Operand]:
         """A compiled backward's nodes."""
         _, body, taken, grads = step
-        numbers = [self._take("n") for _ in body.symbols]
+        numbers = [self._take("s" if is_size(symbol) else "n") for symbol in body.symbols]
         operands = [self._take("f") if ref == FLOAT else self._ref(ref) for ref in taken]
         return self.copies.add(body, operands, self._refs(grads), numbers, where)
 

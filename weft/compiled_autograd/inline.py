@@ -13,13 +13,13 @@ from weft.compiled_autograd.steps import FLOAT, INLINE, Ref
 from weft.compiled_autograd.writer import Writer
 from weft.ir.backward_calls import PROGRAM_PROLOGUE, SIZE_OF
 from weft.ir.builder import Builder
-from weft.ir.graph import Node, Operand, Value
+from weft.ir.graph import Block, Node, Operand, Value
 from weft.ir.printer import name_values
 from weft.ir.structure import CONSTANT
 from weft.support.locations import Location
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Expr
-from weft.types.tensor_type import INT, TENSOR
+from weft.types.tensor_type import INT, TENSOR, TensorType
 
 Refs = tuple["Ref | None", ...]
 
@@ -51,12 +51,18 @@ def inline(writer: Writer, node: ProgramBackward, grads: Refs, needs: tuple[bool
         known = Known(asked, made.body, taken, made.numbers, made.tangents, made.edges)
         writer.out.known[node] = (known,)
     writer.out.floats.extend([x for x in known.taken if type(x) is float])
-    writer.out.numbers.extend(known.numbers)
+    for symbol, number in zip(known.body.symbols, known.numbers, strict=True):
+        (writer.out.sizes if is_size(symbol) else writer.out.numbers).append(number)
     first = writer.count
     refs = tuple([FLOAT if type(x) is float else x for x in known.taken])
     writer.emit((INLINE, known.body, refs, tuple([grads[i] for i in known.tangents])), len(known.edges))
     places = {edge: first + i for i, edge in enumerate(known.edges)}
     return tuple([places.get(i) for i in range(len(node.edges))])
+
+
+def is_size(symbol: str) -> bool:
+    """Whether a symbol of a body is a size (never negative); others are numbers."""
+    return symbol[0] == "s"
 
 
 # ---- the copy
@@ -86,38 +92,69 @@ class Copies:
             given = self.builder.emit_raw(
                 PROGRAM_PROLOGUE, (tuple(grads), tuple(missing)), types, where=where
             ).outputs
-        names = name_values(body.graph)
+        copy = _Copy(self, prefix, name_values(body.graph), sizes, where)
         values: dict[Value, Operand] = dict(zip(body.graph.params, (*taken, *given), strict=True))
-        for value, name in zip(given, body.given, strict=True):
-            value.name = f"{prefix}{names[name]}"
+        for value, param in zip(given, body.given, strict=True):
+            copy.name(value, param)
+        copy.nodes(body.graph.block, values, self.builder)
+        return [copy.mapped(r, values) for r in body.graph.results]
 
-        def mapped(operand: Operand) -> Operand:
-            kind = type(operand)
-            if kind is tuple:
-                return tuple([mapped(o) for o in operand])
-            return values[operand] if kind is Value else sizes.operand(operand) if kind is Expr else operand
-
-        for node in body.graph.nodes:
-            outputs = self._copied(node, tuple([mapped(a) for a in node.args]), where)
-            for old, new in zip(node.outputs, outputs, strict=True):
-                values[old] = new
-                new.name = new.name or f"{prefix}{names[old]}"
-        return [mapped(r) for r in body.graph.results]
-
-    def _copied(self, node: Node, args: tuple[Operand, ...], where: Location | None) -> tuple[Value, ...]:
-        types = (TENSOR,) * len(node.outputs)
-        if node.op is not CONSTANT:
-            return self.builder.emit_raw(node.op, args, types, where=node.where or where).outputs
-        key = repr(args)
+    def constant(self, node: Node, where: Location | None) -> tuple[Value, ...]:
+        """A constant, outside of all blocks."""
+        key = repr(node.args)
         found = self.constants.get(key)
         if found is None:
-            found = self.constants[key] = self.builder.emit_raw(node.op, args, types, where=where).outputs
+            types = (TENSOR,) * len(node.outputs)
+            found = self.constants[key] = self.builder.emit_raw(node.op, node.args, types, where=where).outputs
         return found
 
     def _prefix(self, body: Body) -> str:
         number = list(self.uses).index(body) if body in self.uses else len(self.uses)
         use = self.uses[body] = self.uses.get(body, -1) + 1
         return f"aot{number}_{use}_" if use else f"aot{number}_"
+
+
+class _Copy:
+    """One copy of a body: its nodes, with operands in place of its parameters and names of their own."""
+
+    def __init__(
+        self, copies: Copies, prefix: str, names: dict[Value, str], sizes: _Sizes, where: Location | None
+    ) -> None:
+        self.copies, self.prefix, self.names, self.sizes, self.where = copies, prefix, names, sizes, where
+
+    def nodes(self, block: Block, values: dict[Value, Operand], builder: Builder) -> None:
+        """Copy the nodes of a block, inner blocks included; `values` then holds theirs too."""
+        for node in block.nodes:
+            if node.op is CONSTANT:
+                outputs = self.copies.constant(node, self.where)
+            else:
+                args = tuple([self.mapped(a, values) for a in node.args])
+                blocks = tuple([self._block(b, values, builder) for b in node.blocks])
+                types = (TENSOR,) * len(node.outputs)
+                outputs = builder.emit_raw(node.op, args, types, blocks, node.where or self.where).outputs
+            for old, new in zip(node.outputs, outputs, strict=True):
+                values[old] = new
+                self.name(new, old)
+
+    def _block(self, block: Block, values: dict[Value, Operand], builder: Builder) -> Block:
+        with builder.inner() as inner:
+            scope = dict(values)
+            for old in block.params:
+                scope[old] = new = inner.param(TENSOR if isinstance(old.type, TensorType) else old.type)
+                self.name(new, old)
+            self.nodes(block, scope, inner)
+            return inner.block([self.mapped(r, scope) for r in block.results])
+
+    def name(self, new: Value, old: Value) -> None:
+        """Name a value of the copy after the body's, unless an earlier copy has named it."""
+        new.name = new.name or f"{self.prefix}{self.names[old]}"
+
+    def mapped(self, operand: Operand, values: dict[Value, Operand]) -> Operand:
+        """What stands for an operand in the copy."""
+        kind = type(operand)
+        if kind is tuple:
+            return tuple([self.mapped(o, values) for o in operand])
+        return values[operand] if kind is Value else self.sizes.operand(operand) if kind is Expr else operand
 
 
 class _Sizes:

@@ -14,6 +14,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from numpy import ndarray
 
+from weft.compile.program.on_tensors import run_control
 from weft.compiled_autograd.evaluate import Undefined, evaluate, evaluate_as
 from weft.ir.backward_calls import ACCUMULATE_LEAF
 from weft.ir.graph import Graph, Node, Value, map_operand, values_in
@@ -87,23 +88,23 @@ def _find_uses(graph: Graph, parts: list[Part]) -> None:
     last: dict[Value, Part] = dict.fromkeys(graph.params, parts[-1])
     for part in parts:
         for node in (*part.nodes, *(call for _, call in part.calls)):
-            last.update(dict.fromkeys((*node.inputs(), *node.outputs), part))
+            last.update(dict.fromkeys((*node.needs(), *node.outputs), part))
     places = {v: i for i, v in enumerate(graph.params) if v.type is TENSOR}
     for part in parts:
-        read = {v for node in (*part.nodes, *(call for _, call in part.calls)) for v in node.inputs()}
+        read = {v for node in (*part.nodes, *(call for _, call in part.calls)) for v in node.needs()}
         part.tensors = tuple(sorted(places.pop(v) for v in read if v in places))
         called = {v for _, call in part.calls for v in call.inputs()}
         part.outputs = tuple(
             [v for node in part.nodes for v in node.outputs if v in called or v in wanted or last[v] is not part]
         )
-    uses = Counter(v for node in graph.nodes for v in node.inputs())
+    uses = Counter(v for node in graph.nodes for v in node.needs())
     for part in parts:
         made = {v for node in part.nodes for v in node.outputs}
         part.given = {
             v for _, call in part.calls if call.op is ACCUMULATE_LEAF for v in call.inputs()
             if v in made and v not in wanted and uses[v] == 1
         }
-    by_calls = {v for node in graph.nodes if node.op.effect == "python" for v in (*node.inputs(), *node.outputs)}
+    by_calls = {v for node in graph.nodes if node.op.effect == "python" for v in (*node.needs(), *node.outputs)}
     for value, part in last.items():
         if value not in wanted:
             (part.dead if value in by_calls else part.inner).append(value)
@@ -234,7 +235,7 @@ class Program:
 
 def interpret_part(part: Part, evaluate_node: Callable[[Node, tuple[Any, ...]], tuple[Any, ...]] = evaluate_as) -> Run:
     """Run the pure nodes of a part one by one, with tensors. A value is let go after its last use."""
-    last = {v: node for node in part.nodes for v in (*node.inputs(), *node.outputs)}
+    last = {v: node for node in part.nodes for v in (*node.needs(), *node.outputs)}
     inner = {v for node in part.nodes for v in node.outputs} - set(part.outputs)
     finished: dict[Node, list[Value]] = {}
     for value in inner:
@@ -242,7 +243,10 @@ def interpret_part(part: Part, evaluate_node: Callable[[Node, tuple[Any, ...]], 
 
     def run(values: Values) -> bool:
         for node in part.nodes:
-            results = evaluate_node(node, tuple([map_operand(a, values) for a in node.args]))
+            if node.blocks:
+                results = run_control(node, values)
+            else:
+                results = evaluate_node(node, tuple([map_operand(a, values) for a in node.args]))
             values.update(zip(node.outputs, results, strict=True))
             for value in finished.get(node, ()):
                 del values[value]

@@ -20,6 +20,7 @@ from weft.compile.program.arguments import contiguous_bytes, dense_permutation, 
 from weft.compile.program.executable import Compiled, Interpreted, make_executable
 from weft.compile.program.shape_check import shape_check
 from weft.compile.program.tensor_program import TensorProgram
+from weft.compiled_autograd.blocks import TypedBlocks
 from weft.compiled_autograd.evaluate import evaluate_as
 from weft.compiled_autograd.program import Part, Run, Values, interpret_part
 from weft.ir.builder import Builder
@@ -74,7 +75,7 @@ class NativePart:
     def __init__(self, part: Part, backend: str | None = None) -> None:
         self.part, self.backend = part, backend
         made = {v for node in part.nodes for v in node.outputs}
-        read = dict.fromkeys(v for node in part.nodes for v in node.inputs() if v not in made)
+        read = dict.fromkeys(v for node in part.nodes for v in node.needs() if v not in made)
         self.tensors = [v for v in read if v.type is TENSOR]
         self.floats = [v for v in read if v.type is FLOAT]
         self.integers = [v for v in read if v.type is not TENSOR and v.type is not FLOAT]
@@ -213,9 +214,10 @@ class NativePart:
                     names.append(None)
             for value in self.floats:
                 values[value] = builder.handle(builder.param(FLOAT, value.name))
+            blocks = TypedBlocks(evaluate_as)
             for node in self.part.nodes:
                 builder.where = node.where
-                values.update(zip(node.outputs, evaluate_as(node, _mapped(node.args, values)), strict=True))
+                values.update(zip(node.outputs, blocks.run(node, values, builder), strict=True))
             results = [builder.operand(values[v]) for v in self.part.outputs]
         make = TensorProgram if has_history else make_executable
         executable = make(builder.graph(results), self.backend)
@@ -226,12 +228,6 @@ class NativePart:
         checked = None if not places else itemgetter(*places) if len(places) > 1 else lambda n: (n[places[0]],)
         fixed = tuple([(i, numbers[i]) for i in self._integer_places(numbers) if names[i] is None])
         return Specialization(executable, tuple(names), fixed, check, checked, _owned(results, builder))
-
-
-def _mapped(operand: Any, values: dict[Value, Any]) -> Any:
-    if type(operand) is Value:
-        return values[operand]
-    return tuple([_mapped(o, values) for o in operand]) if type(operand) is tuple else operand
 
 
 def _layout(x: Array) -> Layout:

@@ -9,6 +9,7 @@ from weft.passes.gather_as_mask import gather_as_mask
 from weft.passes.im2col import im2col
 from weft.passes.legalize_matmul import legalize_matmul
 from weft.passes.open_opaque import open_opaque
+from weft.passes.own_memory import own_memory
 from weft.passes.run import Run
 from weft.passes.scatter_rows import scatter_rows
 from weft.passes.scatter_sums import scatter_sums
@@ -33,6 +34,7 @@ def optimize(graph: Graph, run: Run | None = None) -> Graph:
     graph = run.apply("scatter_sums", scatter_sums, graph)  # gradients of slices: updates of a part, not sums of wholes
     graph = run.apply("gather_as_mask", gather_as_mask, graph)  # losses over classes: a pick that fuses with its rows
     graph = run.apply("scatter_rows", scatter_rows, graph)  # other writes at computed places: rows by number
+    graph = run.apply("own_memory", own_memory, graph)  # last, so that no view is put in front of its copies
     graph = run.apply("settle_sizes", settle_sizes, graph)  # what these passes asked
     graph = run.apply("dce", dce, graph)
     run.refuse_unknown_names()

@@ -182,7 +182,7 @@ def _fits_loop(item: BlockItem, env: ShapeEnv) -> bool:
     going, following = item.results[0], item.results[1 : 1 + len(item.carried)]
     outputs = item.node.outputs
     stacked = item.results[1 + len(item.carried) :]
-    if (isinstance(trip, Value) and not is_number(trip)) or not isinstance(reverse, bool):
+    if not _is_count(trip) or not isinstance(reverse, bool):
         return False
     if not (_is_condition(condition) and _is_condition(going)):
         return False
@@ -191,6 +191,12 @@ def _fits_loop(item: BlockItem, env: ShapeEnv) -> bool:
         _fits(a, o, env) and _fits(b, o, env) and p.type is o.type
         for a, b, p, o in zip(item.carried, following, states, outputs, strict=False)
     ) and all(isinstance(y, Value) and isinstance(y.type, TensorType) for y in stacked)
+
+
+def _is_count(operand: Operand) -> bool:
+    if not isinstance(operand, Value) or is_number(operand):
+        return True
+    return isinstance(operand.type, TensorType) and operand.type.dtype is dt.int64 and operand.type.ndim == 0
 
 
 def _is_condition(operand: Operand) -> bool:

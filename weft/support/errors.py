@@ -76,6 +76,10 @@ class CaptureError(WeftError, RuntimeError):
     """A function cannot be captured by weft.compile as it stands."""
 
 
+class UnknownSize(CaptureError):
+    """The answer to a question hangs on a size that is only known while the program runs."""
+
+
 class VerifyError(WeftError, RuntimeError):
     """A graph breaks a rule of the graph language."""
 

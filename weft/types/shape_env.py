@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weft.support.errors import CaptureError, WeftError
+from weft.support.errors import UnknownSize, WeftError
 from weft.support.locations import Location, user_location
 from weft.types import dims
 from weft.types import dtype as dt
@@ -189,7 +189,7 @@ class ShapeEnv:
             return known.answer
         missing = [s for s in relation.expr.symbols() if s not in self.examples]
         if missing:
-            raise CaptureError(
+            raise UnknownSize(
                 f"the answer to `{relation}` depends on {', '.join(sorted(missing))}, a size that is only known while "
                 f"the program runs{self._origin_text(missing)}; use weft.cond, or avoid the question"
             )
@@ -210,11 +210,11 @@ class ShapeEnv:
         return True if high is not None and high > 0 else None
 
     def hint(self, d: Dim) -> int:
-        """The value of a dim in the example. Raises CaptureError for what is only known while the program runs."""
+        """The value of a dim in the example. Raises UnknownSize for what is only known while the program runs."""
         try:
             return dims.evaluate(d, self.examples)
         except KeyError:
-            raise CaptureError(
+            raise UnknownSize(
                 f"Python asks for the value of {d}, a size that is only known while the program "
                 f"runs{self._origin_text(dims.symbols(d))}; keep it in a tensor, or move the line out of the "
                 "compiled function"

@@ -298,18 +298,80 @@ def test_random_numbers_are_drawn_again_as_they_were(rng: Rng) -> None:
     assert counters.captures - before <= 2 and calls_of_python() == []  # of f and of its backward
 
 
-def test_branches_and_loops_are_calls(rng: Rng) -> None:
-    def f(x: weft.Tensor) -> weft.Tensor:
-        y = weft.cond(x.sum() > 0, lambda: x.sin(), lambda: x.cos())
-        return weft.while_loop(lambda i, c: i < 3, lambda i, c: (i + 1, (c * y).sin()), (weft.tensor(0), x))[1]
+def branch_then_loop(x: weft.Tensor, w: weft.Tensor) -> Any:
+    """A branch on values, and a loop whose number of steps hangs on values."""
+    y = weft.cond(x.sum() > 0, lambda: x * w, lambda: (x + w) * 0.5)
+    steps, z = weft.while_loop(
+        lambda i, c: (i < 3) & (c.abs().sum() < 9.0), lambda i, c: (i + 1, c * 1.5 + y.cos()), (weft.tensor(0), y)
+    )
+    return z.tanh(), steps
 
-    for sign in (1.0, -1.0):
-        x = weft.from_numpy(sign * np.abs(rng.standard_normal(3))).requires_grad_()
 
-        def orders(f: Any, x: weft.Tensor = x) -> Any:
-            (first,) = weft.autograd.grad(f(x).sum(), x, create_graph=True)
-            return first, *weft.autograd.grad(first.exp().sum(), x)
+def branch_in_loop(x: weft.Tensor, w: weft.Tensor) -> Any:
+    def step(i: weft.Tensor, c: weft.Tensor) -> Any:
+        return i + 1, weft.cond(c.sum() > 0, lambda: (c * w).tanh() - 1, lambda: c * w.sin())
 
-        expected = orders(f)
-        with ca.enable():
-            check(orders(weft.compile(f)), expected)
+    return weft.while_loop(lambda i, c: i < 2, step, (weft.tensor(0), x))[1], None
+
+
+@pytest.mark.parametrize(("f", "mode"), [(branch_then_loop, None), (branch_in_loop, ca.interpret)])
+def test_branches_and_loops_are_copied(rng: Rng, f: Any, mode: Any) -> None:
+    """Two uses in one loss, at two orders, either branch taken, from no step of the loop to several; one capture."""
+    compiled, n = weft.compile(f), int(rng.integers(2, 5))
+    ca.reset()
+    for i, scale in enumerate((1.0, -1.0, 30.0)):
+        x, w = weft.from_numpy(scale * rng.uniform(0.1, 1, n + i)).requires_grad_(), leaf(rng, n + i)
+
+        def orders(f: Any, x: weft.Tensor = x, w: weft.Tensor = w) -> list[weft.Tensor]:
+            out = (f(x, w)[0] * f(x.sin(), w)[0]).sum()
+            first = weft.autograd.grad(out, (x, w), create_graph=True)
+            return [*first, *weft.autograd.grad(sum(g.sin().sum() for g in first), (x, w))]
+
+        expected, before = orders(f), len(ca.miss_log())
+        with ca.enable(mode):
+            check(orders(compiled), expected)
+        assert calls_of_python() == []
+        assert mode is ca.interpret or len(ca.miss_log()) - before == (2 if i == 0 else 0)
+
+
+def test_copied_blocks_are_native_text_and_of_their_own_names(rng: Rng, tmp_path: Path) -> None:
+    compiled = weft.compile(branch_in_loop)
+    taken: list[Any] = []
+
+    def keeping(graph: ca.CapturedGraph) -> Any:
+        program = ca.interpret(graph)
+        return lambda inputs: (taken.append(list(inputs)), program(inputs))[1]
+
+    for mode in (keeping, None):
+        x, w = leaf(rng, 3, 3), leaf(rng, 3, 3)
+        expected = weft.autograd.grad(branch_in_loop(x, w)[0].sum() + branch_in_loop(x * 2, w)[0].sum(), (x, w))
+        out = compiled(x, w)[0].sum() + compiled(x * 2, w)[0].sum()
+        before = counters.native_calls, counters.foreign_segments
+        with ca.enable(mode), ca.trap_metadata():
+            check(weft.autograd.grad(out, (x, w)), expected)
+    assert (counters.native_calls - before[0], counters.foreign_segments - before[1]) == (1, 0)
+    graph = ca.last_graph()
+    names = [name for v, name in name_values(graph.graph).items() if v.name]
+    assert len(set(names)) == len(names) and sum(n.op.name == "prim::Loop" for n in graph.graph.nodes) == 2
+    graph.save(tmp_path / "g.txt")
+    loaded = weft.ir.load(tmp_path / "g.txt")
+    assert print_graph(loaded) == str(graph)
+    check(ca.interpret(loaded)(list(taken[0])), weft.compile(graph)(list(taken[0])))
+
+
+def test_a_loop_that_makes_no_step(rng: Rng) -> None:
+    """Stacked rows of no step have the shape that a step would give."""
+    def f(x: weft.Tensor, w: weft.Tensor) -> Any:
+        return weft.while_loop(lambda c: c.abs().sum() < 1.0, lambda c: c * w * 2, (x,))[0]
+
+    compiled = weft.compile(f)
+    for scale in (10.0, 0.01):
+        x, w = weft.from_numpy(scale * rng.uniform(0.5, 1, (2, 3))).requires_grad_(), leaf(rng, 3)
+        for mode in (None, ca.interpret):
+            expected = weft.autograd.grad(f(x, w).sin().sum(), (x, w), allow_unused=True)
+            with ca.enable(mode):
+                found = weft.autograd.grad(compiled(x, w).sin().sum(), (x, w), create_graph=True, allow_unused=True)
+                again = weft.autograd.grad(sum(g.sum() for g in found), x)
+            for g, e in zip(found, expected, strict=True):
+                np.testing.assert_allclose(g.detach().numpy(), 0 if e is None else e.numpy(), rtol=1e-9)
+            assert again[0].shape == x.shape

@@ -227,11 +227,21 @@ def _index_put_grad_self(g: Any, indices: Any, accumulate: bool) -> Any:
 
 
 def _index_put_grad_values(g: Any, values_dims: Any, indices: Any) -> Any:
-    # one number by a mask: nothing needs to be picked for its sum
-    if not values_dims and len(indices) == 1 and indices[0].dtype is dt.bool_:
-        mask = indices[0]
-        return aten.sum(aten.where(aten.reshape(mask, (*mask.dims, *(1,) * (g.ndim - mask.ndim))), g, 0))
+    if len(indices) == 1 and indices[0].dtype is dt.bool_ and indices[0].ndim:
+        return _masked_grad_values(g, values_dims, indices[0])
     return aten.sum_to_size(aten.index(g, indices), values_dims)
+
+
+def _masked_grad_values(g: Any, values_dims: Any, mask: Any) -> Any:
+    """What a mask picks of g, of the values' size; where one row was put in many places, its sum, for which nothing
+    needs to be picked."""
+    whole = aten.reshape(mask, (*mask.dims, *(1,) * (g.ndim - mask.ndim)))
+    rest = g.ndim - mask.ndim
+    if len(values_dims) <= rest or shape_env.equal(values_dims[0], 1):
+        kept = aten.sum(aten.where(whole, g, 0), tuple(range(mask.ndim)), True)
+        return aten.reshape(aten.sum_to_size(aten.reshape(kept, (1, *g.dims[mask.ndim :])), values_dims), values_dims)
+    rows = (values_dims[0], *g.dims[mask.ndim :])
+    return aten.sum_to_size(aten.masked_scatter_backward(g, aten.expand(whole, g.dims), rows), values_dims)
 
 
 index_put = define(

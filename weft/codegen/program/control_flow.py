@@ -30,7 +30,7 @@ def emit_loop(emitter: SegmentEmitter, block: BlockItem, body: Body) -> None:
     f = emitter.f
     trip_operand, going, carried, _, reverse = block.node.args
     _move_all(emitter, block.node.outputs, tuple(carried))
-    trip = emitter.operand(trip_operand, block.params[0])
+    trip = emitter.count(trip_operand, block.params[0])
     with f.while_loop([(const(I64, 0), "step"), (emitter.condition(going), "going")]) as loop:
         step, goes_on = loop.carried
         loop.test(f.and_(f.icmp("slt", step, trip), goes_on))

@@ -129,6 +129,12 @@ class SegmentEmitter:
             found = const(F64 if type(operand) is float else I64, operand)
         return f.sitofp(found, F64) if like.type is FLOAT and found.type is I64 else found
 
+    def count(self, operand: Operand, like: Value) -> Scalar:
+        """A number operand, or the value of a 0-dim int64 tensor, as the i64 that `like` is."""
+        if isinstance(operand, Value) and not is_number(operand):
+            return self.f.load(I64, self.address(self.storage.of(operand)), name="count")
+        return self.operand(operand, like)
+
     def condition(self, operand: Operand) -> Scalar:
         """A bool, a number or a 0-dim bool tensor as i1."""
         f = self.f

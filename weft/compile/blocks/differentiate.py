@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from weft.autograd.engine import run_between
 from weft.autograd.node import Edge
 from weft.autograd.record import gradient_edge
 from weft.compile.blocks.branches import choose
-from weft.compile.blocks.loops import Outcome, repeat
+from weft.compile.blocks.loops import ENDLESS, Outcome, repeat
 from weft.compile.blocks.recorded import record, tensor_of, zeros_at
 from weft.compile.capture.capture import Capture
 from weft.compile.numbers.lifted import NumberGuard
@@ -168,12 +170,20 @@ def _run_block(capture: Capture, block: Block, env: Env) -> list[Any]:
 
 
 def _loop(capture: Capture, node: Node, args: tuple[Any, ...], env: Env) -> list[Tensor]:
+    """A loop, with its steps counted where no number of them is given: its backward makes as many."""
     (block,) = node.blocks
     trip, condition, carried, xs, reverse = args
+    own = len(carried)
+    is_counted = not isinstance(trip, int) or trip < ENDLESS
+    counts = () if is_counted else (capture.tensors.fresh(capture.recorder.builder.constant(np.array(0))),)
 
     def body(inner: Builder, index: Value, states: list[Tensor], slices: list[Tensor]) -> Outcome:
-        given = dict(zip(block.params, (Handle(index, inner), *states, *slices), strict=True))
+        given = dict(zip(block.params, (Handle(index, inner), *states[:own], *slices), strict=True))
         following, *results = _run_block(capture, block, {**env, **given})
-        return following, results[: len(carried)], results[len(carried) :]
+        return following, [*results[:own], *(count + 1 for count in states[own:])], results[own:]
 
-    return repeat(capture, trip, condition, carried, xs, reverse, body, where=node.where)
+    found = repeat(
+        capture, trip, condition, [*carried, *counts], xs, reverse, body, where=node.where,
+        counter=None if is_counted else own,
+    )
+    return [*found[:own], *found[own + len(counts) :]]

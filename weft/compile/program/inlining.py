@@ -6,13 +6,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Sequence
 
-from weft.ir.graph import Block, Graph, Operand, Value, values_in
+from weft.ir.graph import Block, Graph, Value, values_in
 from weft.ir.printer import print_graph
 from weft.passes.dce import dce
 from weft.passes.effects import ORDERED, has_effect
 from weft.passes.open_opaque import open_opaque
-from weft.passes.unbacked import mentioned
-from weft.types.dims import Expr
+from weft.passes.unbacked import symbols_in, symbols_of
 from weft.types.tensor_type import FLOAT, TensorType
 
 
@@ -25,8 +24,8 @@ class Body:
 
     def __init__(self, graph: Graph, tangents: int, reads: tuple[int, ...], text: str) -> None:
         self.graph, self.tangents, self.reads, self.text = graph, tangents, reads, text
-        self.symbols = tuple(sorted(set(_operand_symbols(graph)).union(
-            s for p in graph.params[len(graph.params) - tangents :] for s in _symbols(p.tensor_type.shape)
+        self.symbols = tuple(sorted(set(_operand_symbols(graph.block)).union(
+            s for p in graph.params[len(graph.params) - tangents :] for s in symbols_of(p.type)
         )))
 
     @property
@@ -47,8 +46,8 @@ _bodies: weakref.WeakValueDictionary[str, Body] = weakref.WeakValueDictionary()
 
 
 def body_of(graph: Graph, tangents: int, results: Sequence[int]) -> Body | None:
-    """Some of a backward graph's results as a body; None for what is not copied: branches, loops, calls of Python,
-    and sizes that are found on the way.
+    """Some of a backward graph's results as a body; None for what is not copied: calls of Python, and nodes that take
+    sizes which are found on the way.
 
     tangents: how many of its last parameters are gradients of results; those that nothing reads are left out.
     """
@@ -56,7 +55,7 @@ def body_of(graph: Graph, tangents: int, results: Sequence[int]) -> Body | None:
     opened = dce(open_opaque(Graph(graph.name, block, graph.env)))
     if not _can_be_copied(opened):
         return None
-    read = {v for node in opened.nodes for v in node.inputs()} | {v for r in opened.results for v in values_in(r)}
+    read = {v for node in opened.nodes for v in node.needs()} | {v for r in opened.results for v in values_in(r)}
     reads = tuple([i for i, p in enumerate(opened.params) if p in read])
     pruned = Graph(
         graph.name, Block(tuple([opened.params[i] for i in reads]), opened.nodes, opened.results), opened.env
@@ -70,27 +69,21 @@ def body_of(graph: Graph, tangents: int, results: Sequence[int]) -> Body | None:
 
 
 def _can_be_copied(graph: Graph) -> bool:
-    if any(s[0] == "u" for s in mentioned(graph.block)):
-        return False
+    symbols = [*_operand_symbols(graph.block), *(s for p in graph.params for s in symbols_of(p.type))]
     return (
-        all(p.type is FLOAT or isinstance(p.type, TensorType) for p in graph.params)
+        not any(s[0] == "u" for s in symbols)
+        and all(p.type is FLOAT or isinstance(p.type, TensorType) for p in graph.params)
         and all(isinstance(r, Value) for r in graph.results)
         and not any(
-            node.blocks or has_effect(node, ORDERED) or not all(isinstance(v.type, TensorType) for v in node.outputs)
-            for node in graph.nodes
+            has_effect(node, ORDERED) or not all(isinstance(v.type, TensorType) for v in node.outputs)
+            for node in graph.walk()
         )
     )
 
 
-def _operand_symbols(graph: Graph) -> Iterator[str]:
-    for node in graph.nodes:
-        for operand in node.args:
-            yield from _symbols(operand)
-
-
-def _symbols(operand: Operand) -> Iterator[str]:
-    if type(operand) is tuple:
-        for part in operand:
-            yield from _symbols(part)
-    elif type(operand) is Expr:
-        yield from sorted(operand.symbols())
+def _operand_symbols(block: Block) -> Iterator[str]:
+    for node in block.nodes:
+        yield from symbols_in(node.args)
+        for inner in node.blocks:
+            yield from _operand_symbols(inner)
+    yield from symbols_in(block.results)

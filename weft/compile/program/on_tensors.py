@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.ir.graph import Block, Graph, Node, Operand, Value
 from weft.ir.opaque import ACCUMULATE, VALIDATE, plan_of_opaque
-from weft.ir.structure import IF, LOOP
+from weft.ir.structure import IF
 from weft.ops.backward import flat_gradients
 from weft.ops.op import Op
 from weft.ops.packet import aten
@@ -16,7 +16,7 @@ from weft.ops.route import call
 from weft.tensor.tensor import Tensor
 from weft.types import dims
 from weft.types.dims import Expr
-from weft.types.tensor_type import TensorType
+from weft.types.tensor_type import TensorType, tensor_type
 
 Results = tuple[Any, ...]
 Values = dict[Value, Any]
@@ -37,18 +37,25 @@ def evaluate_op(op: Op, args: tuple[Any, ...]) -> Results:
     return tuple(out) if isinstance(out, (tuple, list)) else (out,)  # (a named tuple is one)
 
 
+def run_control(node: Node, values: Mapping[Value, Any]) -> Results:
+    """The results of a branch or a loop of a graph without symbols. values: at least those that it reads."""
+    return tuple(_control(node, {v: values[v] for v in node.needs()}, {}))
+
+
 def _run(block: Block, values: Values, symbols: Symbols) -> list[Any]:
     for node in block.nodes:
-        if node.op is IF:
-            results: Sequence[Any] = _branch(node, values, symbols)
-        elif node.op is LOOP:
-            results = _loop(node, values, symbols)
+        if node.blocks:
+            results: Sequence[Any] = _control(node, values, symbols)
         else:
             results = evaluate_op(node.op, tuple([_resolved(a, values, symbols) for a in node.args]))
         for value, result in zip(node.outputs, results, strict=True):
             values[value] = result
             _bind(value, result, symbols)
     return [_resolved(r, values, symbols) for r in block.results]
+
+
+def _control(node: Node, values: Values, symbols: Symbols) -> list[Any]:
+    return (_branch if node.op is IF else _loop)(node, values, symbols)
 
 
 def _branch(node: Node, values: Values, symbols: Symbols) -> list[Any]:
@@ -67,18 +74,44 @@ def _loop(node: Node, values: Values, symbols: Symbols) -> list[Any]:
         given = dict(zip(block.params, (at, *carried, *(x[at] for x in xs)), strict=True))
         going, *rest = _run(block, {**values, **given}, symbols)
         carried, rows[at] = rest[: len(carried)], rest[len(carried) :]
-    stacked = range(len(carried), len(node.outputs))
-    return [*carried, *(_stack(node.outputs[i].tensor_type, [
-        rows[at][i - len(carried)] if at in rows else None for at in steps
-    ], symbols) for i in stacked)]
+    made = [
+        [rows[at][i] if at in rows else None for at in steps] for i in range(len(node.outputs) - len(carried))
+    ]
+    stacked = [_stack(found) for found in made]
+    return [*carried, *(
+        _no_rows(node, i, len(made[i]), values, symbols) if s is None else s for i, s in enumerate(stacked)
+    )]
 
 
-def _stack(kind: TensorType, rows: list[Any], symbols: Symbols) -> Tensor:
-    sizes = tuple([dims.evaluate(d, symbols) if type(d) is Expr else d for d in kind.shape[1:]])
-    if not rows:
-        return aten.zeros((0, *sizes), dtype=kind.dtype)  # type: ignore[no-any-return]
-    made = [aten.zeros(sizes, dtype=kind.dtype) if r is None else r for r in rows]
-    return aten.stack(made, 0)  # type: ignore[no-any-return]
+def _stack(rows: list[Any]) -> Tensor | None:
+    """Rows as one tensor, zeros for those that are missing; None where all are."""
+    known = next((r for r in rows if r is not None), None)
+    if known is None:
+        return None
+    return aten.stack([aten.zeros_like(known) if r is None else r for r in rows], 0)  # type: ignore[no-any-return]
+
+
+def _no_rows(node: Node, i: int, count: int, values: Values, symbols: Symbols) -> Tensor:
+    """The stacked result number i of a loop that made no step."""
+    row = _row(node, i, values, symbols)
+    return aten.zeros((count, *row.shape), dtype=row.dtype)  # type: ignore[no-any-return]
+
+
+def _row(node: Node, i: int, values: Values, symbols: Symbols) -> TensorType:
+    """The type of a row of a loop's stacked result number i, of which no step has made one: as the loop says, or what
+    its block gives for tensors without values."""
+    carried = len(node.args[2])  # type: ignore[arg-type]
+    stacked = node.outputs[carried + i].tensor_type
+    if stacked.dims is not None:
+        sizes = tuple([dims.evaluate(d, symbols) if type(d) is Expr else d for d in stacked.dims[1:]])
+        return tensor_type(stacked.dtype, sizes)
+    (block,) = node.blocks
+    _, _, states, xs, _ = (_resolved(a, values, symbols) for a in node.args)
+    slices = [aten.new_empty(x, tuple(x.shape[1:])) for x in xs]
+    given = dict(zip(block.params, (0, *states, *slices), strict=True))
+    bare = {v: x.to("meta") if isinstance(x, Tensor) else x for v, x in {**values, **given}.items()}
+    made = _run(block, bare, symbols)[1 + carried + i]
+    return tensor_type(made.dtype, tuple(made.shape))
 
 
 def _bind(value: Value, result: Any, symbols: Symbols) -> None:

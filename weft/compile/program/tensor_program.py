@@ -24,15 +24,19 @@ from weft.compile.program.inlining import Body, body_of
 from weft.compile.program.kept import array_of, has_bytes, is_hooked, owned, packed_of, save
 from weft.compile.program.on_tensors import run_on_tensors
 from weft.compile.program.shape_check import shape_check
+from weft.ir.builder import Builder
 from weft.ir.graph import Block, Graph, Operand, Value, values_in
+from weft.ops.packet import aten
 from weft.passes.dce import dce
 from weft.passes.partition import Halves, partition
 from weft.passes.recompute import recompute
-from weft.support.errors import StateError, VersionError
+from weft.support.errors import StateError, UnknownSize, VersionError
 from weft.support.knobs import knobs
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.types.dims import symbol
+from weft.types.dtype import int64
 from weft.types.tensor_type import FLOAT, TensorType
 
 Symbols = Mapping[str, Any]
@@ -285,17 +289,29 @@ class TensorProgram:
     def _make(self, wrt: tuple[int, ...], inputs: list[Any], symbols: Symbols) -> _Plain:
         graph = Graph(self.graph.name, self.graph.block, self.graph.env.at(symbols))
         numbers = {i: float(inputs[i]) for i, p in enumerate(graph.params) if p.type is FLOAT}
-        joint = with_gradients(graph, wrt, numbers) if wrt and not graph.env.has_unbacked else None
-        if graph.env.has_unbacked:
-            return _Interpreted(graph, *shape_check(graph.env))
+        try:
+            joint = with_gradients(graph, wrt, numbers) if wrt else None
+        except UnknownSize:
+            return _Interpreted(graph, *shape_check(graph.env))  # a formula asks about a size that is not known yet
         if joint is None:
-            executable = make_executable(graph, self.backend)
-            return _Native(graph, *shape_check(graph.env), executable)
-        results = len(graph.results)
-        halves = chosen(partition(joint.graph, results, len(joint.tangents), joint.start), results, self.backend)
+            return _Native(graph, *shape_check(graph.env), make_executable(graph, self.backend))
+        count, tangents = len(graph.results), len(joint.tangents)
+        found = tuple(sorted(set(partition(joint.graph, count, tangents, joint.start).sizes.values())))
+        whole = _giving_sizes(joint.graph, count, found) if found else joint.graph
+        results = count + len(found)
+        halves = chosen(partition(whole, results, tangents, joint.start), results, self.backend)
         executable = make_executable(halves.forward, self.backend)
-        gradients = Gradients(joint.graph, results, len(joint.tangents), halves, self.backend)
-        return _Recorded(graph, *shape_check(graph.env), executable, joint, gradients)
+        gradients = Gradients(whole, results, tangents, halves, self.backend)
+        return _Recorded(graph, *shape_check(graph.env), executable, joint, gradients, found)
+
+
+def _giving_sizes(graph: Graph, results: int, names: tuple[str, ...]) -> Graph:
+    """The graph with sizes that it finds while it runs, by name, as results behind the first ones."""
+    builder = Builder(graph.name, graph.env)
+    builder.params, builder.nodes = list(graph.params), list(graph.nodes)
+    with builder.active():
+        sizes = [builder.operand(aten.full((), symbol(name), dtype=int64)) for name in names]
+    return builder.graph((*graph.results[:results], *sizes, *graph.results[results:]), graph.writes)
 
 
 @dataclass(eq=False)
@@ -319,7 +335,7 @@ class _Plain:
 
 
 class _Interpreted(_Plain):
-    """Sizes that are found while it runs: node by node."""
+    """What hangs on sizes that are found while it runs: node by node."""
 
     def __call__(self, inputs: list[Any], symbols: Symbols) -> list[Any]:
         return run_on_tensors(self.graph, inputs, symbols)
@@ -346,6 +362,7 @@ class _Recorded(_Native):
 
     joint: Joint
     gradients: Gradients
+    found: tuple[str, ...]  # sizes that the backward goes by and the forward finds: the last of its results
 
     def fits(self, inputs: list[Any], symbols: Symbols) -> bool:
         """Whether it serves the numbers among the inputs."""
@@ -358,7 +375,10 @@ class _Recorded(_Native):
         arrays = [array_of(x) for x in inputs]
         made = self._run(inputs, arrays, symbols)
         count = self.gradients.results
-        results, extra = [_tensor(r) for r in made[:count]], iter(made[count:])
+        results, extra = [_tensor(r) for r in made[: count - len(self.found)]], iter(made[count:])
+        if self.found:
+            sizes = {name: int(n) for name, n in zip(self.found, made[count - len(self.found) :], strict=False)}
+            symbols = {**symbols, **sizes, **{mine: sizes[own] for mine, own in self.gradients.halves.sizes.items()}}
         saved = [
             save(next(extra), None) if place is None else save(arrays[place], inputs[place]) for place in self._places
         ]
