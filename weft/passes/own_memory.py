@@ -1,5 +1,6 @@
-"""own_memory: what a branch or a loop is given, and what its blocks yield, lies row-major in memory of its own, where it
-is a view that lies otherwise. Native control flow moves whole buffers; without this pass it would be left to NumPy."""
+"""own_memory: what a branch or a loop is given, and what its blocks yield, lies row-major in memory of its own, where
+it is a view that lies otherwise. Native control flow moves whole buffers; without this pass it would be left to NumPy.
+"""
 
 from __future__ import annotations
 

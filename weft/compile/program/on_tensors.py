@@ -100,7 +100,7 @@ def _no_rows(node: Node, i: int, count: int, values: Values, symbols: Symbols) -
 def _row(node: Node, i: int, values: Values, symbols: Symbols) -> TensorType:
     """The type of a row of a loop's stacked result number i, of which no step has made one: as the loop says, or what
     its block gives for tensors without values."""
-    carried = len(node.args[2])  # type: ignore[arg-type]
+    carried = len(node.args[2])
     stacked = node.outputs[carried + i].tensor_type
     if stacked.dims is not None:
         sizes = tuple([dims.evaluate(d, symbols) if type(d) is Expr else d for d in stacked.dims[1:]])
