@@ -23,8 +23,8 @@ from weft.jit.script import script
 from weft.jit.serialization import load, save
 from weft.jit.shape_analysis import shape_analysis
 from weft.jit.symbol import Symbol
-from weft.jit.trace import trace
-from weft.jit.tracing import TracerWarning
+from weft.jit.tracing.trace import trace
+from weft.jit.tracing.values import TracerWarning
 from weft.support.absent import refuse
 
 __all__ = [

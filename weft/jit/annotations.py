@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import sys
 import types
 import typing
 from typing import Any, Final, get_args, get_origin
@@ -45,7 +46,7 @@ class UnknownType(Exception):
 
 def type_of_annotation(annotation: Any) -> Type:
     """The type that an annotation means. Raises UnknownType with the reason."""
-    plain = _plain(annotation)
+    plain = annotation if isinstance(annotation, Type) else _plain(annotation)
     if plain is not None:
         return plain
     if isinstance(annotation, type) and issubclass(annotation, Tensor):
@@ -54,6 +55,8 @@ def type_of_annotation(annotation: Any) -> Type:
         return enumeration_type(annotation)
     if is_named_tuple(annotation):
         return type_of_named_tuple(annotation)
+    if is_plain_class(annotation):
+        return class_type(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is not None:
         return _compound(annotation, origin, arguments)
@@ -112,15 +115,42 @@ def written(kind: Type) -> str:
 
 
 ENUMERATIONS: dict[str, type[enum.Enum]] = {}  # by the names of their types
+CLASSES: dict[str, type] = {}  # those of the user's, and of files, by the names of their types
 
 
 def enumeration_type(cls: type[enum.Enum]) -> Type:
     """The type of the members of an enumeration."""
-    stem = "".join(c if c.isalnum() else "_" for c in f"{cls.__module__}.{cls.__qualname__}")
-    name, count = f"Enum_{stem}", 1
-    while ENUMERATIONS.setdefault(name, cls) is not cls:  # another class of this name
-        name, count = f"Enum_{stem}_{count}", count + 1
-    return class_of(name)
+    return class_of(_unique_name(ENUMERATIONS, f"Enum_{_identifier(f'{cls.__module__}.{cls.__qualname__}')}", cls))
+
+
+def class_type(cls: type) -> Type:
+    """The type of the objects of a class."""
+    path = f"{cls.__module__}.{cls.__qualname__}".replace(".<locals>", "")
+    return class_of(_unique_name(CLASSES, ".".join(map(_identifier, path.split("."))), cls))
+
+
+def _identifier(text: str) -> str:
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in text)
+
+
+def _unique_name(table: dict[str, Any], stem: str, cls: type) -> str:
+    name, count = stem, 1
+    while table.setdefault(name, cls) is not cls:  # another class of this name
+        name, count = f"{stem}_{count}", count + 1
+    return name
+
+
+_HEAP_TYPE = 1 << 9  # of a class that was defined in Python (CPython's Py_TPFLAGS_HEAPTYPE)
+
+
+def is_plain_class(value: Any) -> bool:
+    """Whether a class is one of the user's whose objects programs can make: no Module, exception, or kind of list."""
+    return isinstance(value, type) and value is not object and not any(map(_is_foreign, value.__mro__[:-1]))
+
+
+def _is_foreign(cls: type) -> bool:
+    root = cls.__module__.partition(".")[0]
+    return root == "weft" or root in sys.stdlib_module_names or not cls.__flags__ & _HEAP_TYPE
 
 
 def is_named_tuple(value: Any) -> bool:

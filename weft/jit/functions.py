@@ -10,7 +10,8 @@ from typing import Any
 from weft.jit.code import code_of_graph
 from weft.jit.errors import Error
 from weft.jit.executor.plans import run_program
-from weft.jit.frontend.compile import Linker, compile_definition, compile_python, names_in
+from weft.jit.frontend.compile import Linker, compile_python, names_in
+from weft.jit.frontend.definitions import compile_definition
 from weft.jit.graph import Graph
 from weft.jit.program import Program
 from weft.jit.recorders import recording

@@ -63,12 +63,16 @@ class _Copier:
         whole = self.inliner.whole
         if node.op is _ATTRIBUTE and node.args[0] is None:
             return (None, _renamed(whole.captured, node.args[1], self.program.captured[node.args[1]]), node.args[2])
+        if node.op is _OBJECT:
+            return (_renamed(whole.captured, node.args[0], self.program.captured[node.args[0]]), node.args[1])
         if node.op is _PYTHON:
             return (_renamed(whole.python, node.args[0], self.program.python[node.args[0]]), *node.args[1:])
         return node.args
 
 
-_CALL, _METHOD, _ATTRIBUTE, _PYTHON = (OPS[f"prim::{n}"] for n in ("CallFunction", "CallMethod", "GetAttr", "PythonOp"))
+_CALL, _METHOD, _ATTRIBUTE, _PYTHON, _OBJECT = (
+    OPS[f"prim::{n}"] for n in ("CallFunction", "CallMethod", "GetAttr", "PythonOp", "CreateObject")
+)
 
 
 def _class_of(operand: Operand) -> str:

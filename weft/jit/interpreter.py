@@ -20,15 +20,13 @@ from weft.ir.kinds import has_many_results
 from weft.ir.structure import GROUPS
 from weft.jit.errors import Error, located
 from weft.jit.hot import HotLoop
+from weft.jit.object_steps import Registers, Step, create_object, get_attribute, is_instance, set_attribute
 from weft.jit.operators import function_of
-from weft.jit.program import MISSING, Program, accepted, has_type
+from weft.jit.program import MISSING, Program, accepted
 from weft.ops.op import OPS, Op
 from weft.support.errors import CaptureError
 from weft.tensor.modes import modes
 from weft.types.parse import parse_type
-
-Registers = list[Any]
-Step = Callable[[Registers], None]
 
 
 @dataclass
@@ -100,6 +98,10 @@ class Code:
         if isinstance(operand, tuple) and _holds_value(operand):
             return [self._read(part) for part in operand]
         return self._constant(operand)
+
+    def reader(self, operands: Sequence[Operand]) -> Callable[[Registers], list[Any]]:
+        """What reads the operands of a step."""
+        return _reader([self._read(a) for a in operands])
 
     # ---- blocks
     def _block(self, block: Block) -> Steps:
@@ -345,41 +347,7 @@ def _with_args(code: Code, node: Node, run: Callable[[list[Any]], Any]) -> Step:
     return step
 
 
-# ---- attributes
-def _get_attribute(code: Code, node: Node) -> Step:
-    source, name, _ = node.args
-    out = code._place(node.output)
-    if source is None:
-        captured = code.program.captured
-
-        def closed_over(registers: Registers) -> None:
-            registers[out] = captured[name]
-
-        return closed_over
-    place = code._read(source)
-    assert isinstance(place, int)
-
-    def attribute(registers: Registers) -> None:
-        registers[out] = getattr(registers[place], name)
-
-    return attribute
-
-
-def _set_attribute(code: Code, node: Node) -> Step:
-    read = _reader([code._read(node.args[0]), code._read(node.args[2])])
-
-    def write(registers: Registers) -> None:
-        owner, value = read(registers)
-        setattr(owner, node.args[1], value)
-
-    return write
-
-
-def _is_instance(code: Code, node: Node) -> Step:
-    kind = parse_type(node.args[1])
-    return code._call(node, lambda value, _: has_type(value, kind))
-
-
+# ---- modes
 def _set_grad_mode(code: Code, node: Node) -> Step:
     place, out = code._read(node.args[0]), code._place(node.output)
     assert isinstance(place, int)
@@ -400,7 +368,8 @@ _SPECIAL: dict[Op, Callable[[Code, Node], Step]] = {
     OPS["prim::CallBuiltin"]: _call_builtin,
     OPS["prim::CallMethod"]: _call_method,
     OPS["prim::set_grad_enabled"]: _set_grad_mode,
-    OPS["prim::isinstance"]: _is_instance,
-    OPS["prim::GetAttr"]: _get_attribute,
-    OPS["prim::SetAttr"]: _set_attribute,
+    OPS["prim::isinstance"]: is_instance,
+    OPS["prim::CreateObject"]: create_object,
+    OPS["prim::GetAttr"]: get_attribute,
+    OPS["prim::SetAttr"]: set_attribute,
 }

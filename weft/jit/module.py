@@ -9,8 +9,10 @@ from typing import Any
 
 import weft.nn
 from weft.jit.errors import CompileError
-from weft.jit.frontend.compile import compile_definition, compile_python, names_in, names_of
-from weft.jit.frontend.objects import OBJECTS, SETTER, ModuleLinker, compile_call_of, compile_method, is_weft_own
+from weft.jit.frontend.compile import compile_python, names_in, names_of
+from weft.jit.frontend.definitions import compile_definition
+from weft.jit.frontend.objects import OBJECTS, ModuleLinker, compile_call_of, compile_method, is_weft_own
+from weft.jit.frontend.script_classes import SETTER
 from weft.jit.functions import Scripted, run
 from weft.jit.graph import Graph
 from weft.jit.program import Program

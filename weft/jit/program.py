@@ -9,10 +9,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.ir.graph import Graph
+from weft.jit.annotations import CLASSES, ENUMERATIONS
 from weft.jit.errors import made
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
-from weft.types.tensor_type import DictType, ListType, OptionalType, TensorType, TupleType, Type, UnionType, members_of
+from weft.types.tensor_type import (
+    ClassType,
+    DictType,
+    ListType,
+    OptionalType,
+    TensorType,
+    TupleType,
+    Type,
+    UnionType,
+    members_of,
+)
 
 MISSING = object()
 
@@ -107,6 +118,8 @@ def has_type(value: Any, kind: Type) -> bool:
         return same and all(map(has_type, value, kind.elements))
     if isinstance(kind, TensorType):
         return isinstance(value, Tensor)
+    if isinstance(kind, ClassType):
+        return is_object_of(value, kind)
     if kind is tt.NUMBER:
         return any(has_type(value, m) for m in members_of(kind))
     classes = _CLASSES.get(kind)
@@ -142,7 +155,15 @@ def accepted(value: Any, kind: Type) -> Any:
         return _tuple_accepted(value, kind)
     if isinstance(kind, DictType):
         return _dict_accepted(value, kind)
+    if isinstance(kind, ClassType):
+        return value if is_object_of(value, kind) else MISSING
     return _number_accepted(value, kind)
+
+
+def is_object_of(value: Any, kind: ClassType) -> bool:
+    """Whether a value is an object of a class; of classes that nobody knows (Modules have one each), any is."""
+    cls = CLASSES.get(kind.name) or ENUMERATIONS.get(kind.name)
+    return cls is None or isinstance(value, cls) or getattr(type(value), "__weft_type__", None) == kind.name
 
 
 def _tried(value: Any, kind: UnionType) -> Iterator[Any]:

@@ -22,8 +22,9 @@ from typing import Any
 
 from weft.ir.graph import Block, Operand, Value
 from weft.jit.errors import CompileError
-from weft.jit.frontend.compile import Linker, compile_python, finished_graph, names_in
+from weft.jit.frontend.compile import Linker, compile_python, names_in
 from weft.jit.frontend.context import Context
+from weft.jit.frontend.definitions import finished_graph
 from weft.jit.frontend.matching import call_any
 from weft.jit.frontend.values import Simple, SugaredValue, TupleValue, constant
 from weft.jit.program import Program

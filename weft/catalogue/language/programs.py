@@ -51,6 +51,7 @@ def _of_given_type(*seen: Any) -> Type | tuple[Type, ...]:
 
 for _name, _arguments, _doc in (
     ("GetAttr", "self, name, type", "An attribute of an object."),
+    ("CreateObject", "name, type", "A new object of a class of the program's, before its __init__."),
     ("CallFunction", "name, args, type", "Calls a function of the program by its qualified name."),
     (
         "CallBuiltin", "name, args, names, type",

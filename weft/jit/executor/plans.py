@@ -23,7 +23,8 @@ from weft.jit.executor.spec import Spec, has_tensors, spec_of, wants_gradients
 from weft.jit.graph import Graph
 from weft.jit.hot import Execution
 from weft.jit.inlining import inlined
-from weft.jit.interpreter import Code, Registers, Step, code_of
+from weft.jit.interpreter import Code, code_of
+from weft.jit.object_steps import Registers, Step
 from weft.jit.program import Program
 from weft.support.counters import counters
 from weft.support.knobs import knobs

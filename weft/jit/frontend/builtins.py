@@ -13,6 +13,8 @@ from weft.jit.frontend.context import Context
 from weft.jit.frontend.functions import Builtin, Entry, ExceptionClass, TypedBuiltin
 from weft.jit.frontend.iterables import Iterable, enumerated, iterated, range_of, zipped
 from weft.jit.frontend.matching import call_operator
+from weft.jit.frontend.script_classes import magic
+from weft.jit.frontend.sorting import sorted_list
 from weft.jit.frontend.types import annotated_type, python_value
 from weft.jit.frontend.values import NOTHING, ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.jit.marks import is_scripting, is_tracing, isinstance_of, unwrap_optional
@@ -60,6 +62,9 @@ def _zip(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValu
 
 def _length(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
     (value,) = _exactly(ctx, node, "len", args, 1)
+    found = magic(ctx, node, value, "__len__")
+    if found is not None:
+        return found
     if isinstance(value, Iterable) and value.length is not None:
         return value.length
     if not isinstance(value, (Simple, TupleValue)):
@@ -102,6 +107,9 @@ def _two(ctx: Context, node: ast.AST, name: str, a: Simple, b: Simple) -> Simple
 
 
 def _absolute(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
+    found = magic(ctx, node, args[0], "__abs__") if args else None
+    if found is not None:
+        return found
     (value,) = _values(ctx, node, _exactly(ctx, node, "abs", args, 1))
     return (
         call_operator(ctx, node, "aten::abs", [value])
@@ -182,12 +190,10 @@ def _tuple(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredVa
 
 def _sorted(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
     reverse = kwargs.get("reverse", constant(False, tt.BOOL)).as_value(ctx, node)
-    if set(kwargs) - {"reverse"}:
-        ctx.fail(node, "sorted() with key= cannot be compiled")
-    value = args[0].as_value(ctx, node)
-    return ctx.prim(
-        "sorted", node, value if isinstance(value.type, ListType) else ctx.prim("list", node, value), reverse
-    )
+    if set(kwargs) - {"reverse", "key"}:
+        ctx.fail(node, f"sorted() takes key= and reverse=, not {', '.join(set(kwargs) - {'reverse', 'key'})}")
+    value = _list(ctx, node, args[:1], {}).as_value(ctx, node)
+    return sorted_list(ctx, node, value, kwargs.get("key"), reverse)
 
 
 def _bool(ctx: Context, node: ast.Call, expected: Type | None) -> SugaredValue:
@@ -200,6 +206,9 @@ def _conversion(name: str) -> Builtin:
     empty = {"int": (0, tt.INT), "float": (0.0, tt.FLOAT), "str": ("", tt.STR), "complex": (0j, tt.COMPLEX)}[name]
 
     def compile(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
+        found = magic(ctx, node, args[0], f"__{name}__") if len(args) == 1 else None
+        if found is not None:
+            return found
         values = _values(ctx, node, args)
         return constant(*empty) if not values else ctx.prim(name, node, *values)
 

@@ -7,15 +7,16 @@ import enum
 import inspect
 from collections.abc import Sequence
 
-from weft.jit.annotations import enumeration_type
+from weft.jit.annotations import enumeration_type, is_plain_class
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.functions import PythonFunction
+from weft.jit.frontend.script_classes import description_of, make_object
 from weft.jit.frontend.values import Simple, SugaredValue, constant
 from weft.types.tensor_type import STR, Type
 
 
 class PythonClass(SugaredValue):
-    """A class: its constants and static methods."""
+    """A class: its constants and static methods; of the user's own classes, objects can be made."""
 
     kind = "class"
 
@@ -30,6 +31,14 @@ class PythonClass(SugaredValue):
         if found is None:
             self.refuse(ctx, node, f"{self.cls.__name__} has no constant or static method {name!r}")
         return found  # type: ignore[no-any-return]
+
+
+    def call(
+        self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue], binders: int
+    ) -> SugaredValue:
+        if not is_plain_class(self.cls):
+            self.refuse(ctx, node, f"{self.cls.__name__} cannot be called: programs make objects of plain classes only")
+        return make_object(ctx, node, description_of(self.cls), args, kwargs)
 
 
 class Enumeration(SugaredValue):

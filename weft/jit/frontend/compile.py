@@ -1,36 +1,23 @@
-"""Compiling a function: its signature, its statements, its result; and finding what the names in it mean in Python."""
+"""Finding what the names in a function mean in Python, and the programs of the functions that they stand for."""
 
 from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import enum
 import inspect
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from weft.ir.graph import Graph
-from weft.jit.annotations import ENUMERATIONS, is_named_tuple, type_of_named_tuple, written
+from weft.jit.annotations import ENUMERATIONS, is_named_tuple, type_of_named_tuple
 from weft.jit.errors import CompileError
-from weft.jit.frontend import (  # noqa: F401  (each registers the syntax that it is about)
-    assignments,
-    calls,
-    containers,
-    expressions,
-    loops,
-    members,
-    operations,
-    strings,
-    subscripts,
-)
-from weft.jit.frontend.branches import RESULT, joined
 from weft.jit.frontend.builtins import ANNOTATE, builtin
 from weft.jit.frontend.classes import Member, class_of_python
 from weft.jit.frontend.context import Context
-from weft.jit.frontend.exits import always_leaves
+from weft.jit.frontend.definitions import compile_definition, parameters_of
 from weft.jit.frontend.functions import (
     ConstantDict,
     GradMode,
@@ -44,17 +31,23 @@ from weft.jit.frontend.functions import (
 )
 from weft.jit.frontend.outside import path_of, python_constant
 from weft.jit.frontend.scope import Scope
-from weft.jit.frontend.statements import run
-from weft.jit.frontend.types import annotated_type, annotation_of, is_open
+from weft.jit.frontend.script_classes import (
+    SETTER,
+    Description,
+    description_of_value,
+    object_member,
+    set_object_member,
+)
+from weft.jit.frontend.types import annotated_type
 from weft.jit.frontend.values import Simple, SugaredValue, TupleValue
-from weft.jit.program import MISSING, Parameter, Program
-from weft.jit.source import Source, function_source
+from weft.jit.program import Program
+from weft.jit.source import function_source, text_source
 from weft.ops.op import OPS
 from weft.ops.packet import Namespace, Packet
 from weft.tensor.modes import enable_grad, no_grad
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
-from weft.types.tensor_type import TupleType, Type
+from weft.types.tensor_type import TupleType
 
 Names = Callable[[str], "tuple[Any] | None"]
 _COMPILED: WeakKeyDictionary[Any, Program] = WeakKeyDictionary()
@@ -63,9 +56,17 @@ UNDERWAY: list[Any] = []
 
 def names_of(function: Callable[..., Any]) -> Names:
     """What the names in a function mean: cells that it closes over, globals, builtins."""
-    closed = inspect.getclosurevars(function).nonlocals if getattr(function, "__closure__", None) else {}
-    space = getattr(function, "__globals__", {})
-    return names_in(closed, space)
+    return names_in(_closed_over(function), getattr(function, "__globals__", {}))
+
+
+def _closed_over(function: Any) -> dict[str, Any]:
+    """The variables of functions around it; those that have no value yet are left out."""
+    found = {}
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=False):
+        with contextlib.suppress(ValueError):  # (the cell is empty)
+            found[name] = cell.cell_contents
+    return found
 
 
 def names_in(*spaces: Mapping[str, Any]) -> Names:
@@ -86,6 +87,7 @@ class Linker:
     def __init__(self, program: Program, names: Names, compile_function: Callable[[Any], Program]) -> None:
         self.program, self.python_object, self._compile = program, names, compile_function
         self.around: Scope | None = None  # of the function that this one is defined in
+        self.defines: Description | None = None  # the class whose __init__ this is
 
     def resolve(self, ctx: Context, name: str, node: ast.AST) -> SugaredValue | None:
         """What a name that is no variable stands for. Raises CompileError for an object that programs cannot use."""
@@ -194,6 +196,22 @@ class Linker:
                 f"{error}\n'{getattr(function, '__name__', function)}' is called here:\n{ctx.source.shown(node)}"
             ) from None
 
+    def method_of_class(self, ctx: Context, node: ast.AST, owner: Description, name: str) -> Program:
+        """The program of a method of a class. Raises CompileError that also shows the call."""
+        shown = f"{owner.cls.__name__}.{name.removesuffix(SETTER)}"
+        if (owner, name) in UNDERWAY:
+            ctx.fail(node, f"method '{shown}' is called recursively. Recursive calls are not supported; write a loop")
+        try:
+            return method_of_class(owner, name)
+        except CompileError as error:
+            raise CompileError(f"{error}\n'{shown}' is called here:\n{ctx.source.shown(node)}") from None
+
+    def program_of_text(self, text: str, names: Mapping[str, Any]) -> Program:
+        """The program of a definition in text, in which the names mean these types."""
+        definitions, source = text_source(text)
+        inner = Linker(Program(definitions[0].name), names_in(names), self._compile)
+        return compile_definition(definitions[0], source, inner)
+
     def link(self, program: Program) -> str:
         """The name by which a graph calls another program."""
         return _unique(self.program.functions, program.name, program)
@@ -217,7 +235,10 @@ class Linker:
         return Program(definition.name, parameters, annotated_type(inner, given) if given is not None else tt.TENSOR)
 
     def member(self, ctx: Context, node: ast.AST, value: Simple, name: str) -> SugaredValue:
-        """An attribute of an object: only Modules and members of enumerations have any."""
+        """An attribute of an object: of a class of the user's, or a member of an enumeration."""
+        owner = description_of_value(value)
+        if owner is not None:
+            return object_member(ctx, node, value, owner, name)
         known = ENUMERATIONS.get(value.type.name) if isinstance(value.type, tt.ClassType) else None
         if known is not None and name in ("name", "value"):
             kinds = {python_constant(m.value if name == "value" else m.name) for m in known}
@@ -232,6 +253,9 @@ class Linker:
 
     def set_member(self, ctx: Context, node: ast.AST, value: Simple, name: str, given: SugaredValue) -> None:
         """Write an attribute of an object."""
+        owner = description_of_value(value)
+        if owner is not None:
+            return set_object_member(ctx, node, value, owner, name, given)
         ctx.fail(node, f"a value of type {value.type} has no attribute {name!r}")
 
 
@@ -264,136 +288,26 @@ def compile_python(function: Callable[..., Any]) -> Program:
     return found
 
 
-def compile_definition(
-    definition: ast.FunctionDef,
-    source: Source,
-    linker: Linker,
-    function: Any = None,
-    self_type: Type | None = None,
-    loose: bool = False,
-) -> Program:
-    """Fill in the program of a definition. `function` has the default values, where there is a Python function.
-
-    loose: what is annotated as Any is a tensor, or is inferred.
-    """
-    program = linker.program
-    ctx = Context(program.name.rpartition(".")[2], source, lambda name, node: linker.resolve(ctx, name, node), linker)
-    program.text = source.text
-    program.parameters = parameters_of(ctx, definition, function, self_type)
-    ctx.return_type = _returned(ctx, definition)
-    if loose:  # weft's own modules say Any where any of PyTorch's arguments will do
-        program.parameters = tuple(_as_tensor(p) if p.type is tt.ANY else p for p in program.parameters)
-        ctx.return_type = None if "Any" in str(ctx.return_type) else ctx.return_type
-    for p in program.parameters:
-        ctx.scope.assign(p.name, Simple(ctx.builder.param(p.type, p.name), p.type))
-    body = list(definition.body)
-    if not always_leaves(body):
-        body.append(ast.copy_location(ast.Return(None), body[-1]))
-    run(ctx, body)
-    program.returns = _result_type(ctx)
-    program.graph = _finished(ctx, program.returns)
-    return program
-
-
-def _as_tensor(parameter: Parameter) -> Parameter:
-    return replace(parameter, type=tt.optional(tt.TENSOR) if parameter.default is None else tt.TENSOR)
-
-
-def _result_type(ctx: Context) -> Type:
-    if ctx.return_type is not None:
-        return ctx.return_type
-    if not ctx.returned:
-        return tt.NONE
-    found, _ = ctx.returned[0]
-    for kind, node in ctx.returned[1:]:
-        both = joined(found, kind)
-        if both is None:
-            ctx.fail(
-                node,
-                f"Previous return statement returned a value of type {written(found)} but this return statement "
-                f"returns a value of type {written(kind)}",
-            )
-        found = both
+def method_of_class(owner: Description, name: str) -> Program:
+    """The program of a method of a class, compiled when first asked for. Raises CompileError."""
+    found = owner.programs.get(name)
+    if found is None:
+        definition, source, function, names = owner.definition(name)
+        program = Program(f"{owner.name}.{name}", document=getattr(function, "__doc__", "") or "")
+        linker = Linker(program, _first_of(names_in(names), names_of(function)), compile_python)
+        linker.defines = owner if name == "__init__" else None
+        UNDERWAY.append((owner, name))
+        try:
+            compile_definition(definition, source, linker, function, owner.type)
+        finally:
+            UNDERWAY.pop()
+        found = owner.programs[name] = program
     return found
 
 
-def finished_graph(ctx: Context, result: Simple) -> Graph:
-    """The graph of what has been emitted, with this result."""
-    return ctx.builder.graph([result.operand])
+def _first_of(first: Names, second: Names) -> Names:
+    def find(name: str) -> tuple[Any] | None:
+        found = first(name)
+        return found if found is not None and name not in vars(builtins) else second(name)
 
-
-def _finished(ctx: Context, kind: Type) -> Graph:
-    """The graph; values that stand for the result have its type now."""
-    for value in ctx.pending:
-        value.type = kind
-    if ctx.blank is not None:
-        ctx.blank.args = (str(kind),)
-    result = ctx.scope.find(RESULT)
-    return ctx.builder.graph([result.operand if isinstance(result, Simple) else None])
-
-
-def _returned(ctx: Context, definition: ast.FunctionDef) -> Type | None:
-    comment = _type_comment(definition)
-    if comment is not None:
-        return annotated_type(ctx, comment.returns)
-    return None if definition.returns is None else annotated_type(ctx, definition.returns)
-
-
-def _type_comment(definition: ast.FunctionDef) -> ast.FunctionType | None:
-    if definition.type_comment is None:
-        return None
-    found = ast.parse(definition.type_comment, mode="func_type")
-    for part in (*found.argtypes, found.returns):
-        for piece in ast.walk(part):
-            piece.lineno, piece.col_offset = definition.lineno, definition.col_offset  # type: ignore[attr-defined]
-            piece.end_lineno = piece.end_col_offset = None  # type: ignore[attr-defined]
-    return found
-
-
-def parameters_of(
-    ctx: Context, definition: ast.FunctionDef, function: Any = None, self_type: Type | None = None
-) -> tuple[Parameter, ...]:
-    """The parameters of a definition. What has neither annotation nor a number as default is a tensor."""
-    spec = definition.args
-    if spec.vararg is not None or spec.kwarg is not None:
-        ctx.fail(
-            spec.vararg or spec.kwarg or definition,
-            "a function with *args or **kwargs cannot be compiled; name each argument",
-        )
-    comment = _type_comment(definition)
-    positional = [*spec.posonlyargs, *spec.args]
-    written: list[ast.expr | None] = [annotation_of(a) for a in (*positional, *spec.kwonlyargs)]
-    if comment is not None and comment.argtypes and not is_open(comment):
-        skipped = 1 if self_type is not None else 0
-        written[skipped : skipped + len(comment.argtypes)] = comment.argtypes
-    defaults = _defaults(ctx, definition, function)
-    found: list[Parameter] = []
-    for i, arg in enumerate((*positional, *spec.kwonlyargs)):
-        default = defaults.get(arg.arg, MISSING)
-        if i == 0 and self_type is not None:
-            found.append(Parameter(arg.arg, self_type))
-            continue
-        annotation = written[i]
-        kind = annotated_type(ctx, annotation) if annotation is not None else _inferred(default)
-        found.append(Parameter(arg.arg, kind, default, i >= len(positional)))
-    return tuple(found)
-
-
-def _inferred(default: Any) -> Type:
-    plain = None if default is MISSING or default is None else python_constant(default)
-    return tt.TENSOR if plain is None else plain.type
-
-
-def _defaults(ctx: Context, definition: ast.FunctionDef, function: Any) -> dict[str, Any]:
-    if function is not None:
-        found = inspect.signature(function, follow_wrapped=True).parameters.values()
-        return {p.name: p.default for p in found if p.default is not inspect.Parameter.empty}
-    from weft.jit.frontend.types import python_value
-
-    spec = definition.args
-    positional = [*spec.posonlyargs, *spec.args]
-    pairs = [
-        *zip(positional[len(positional) - len(spec.defaults) :], spec.defaults, strict=True),
-        *((a, d) for a, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None),
-    ]
-    return {a.arg: python_value(ctx, d) if not isinstance(d, ast.Constant) else d.value for a, d in pairs}
+    return find

@@ -12,6 +12,7 @@ from typing import Any
 from weft.ir.graph import Value
 from weft.jit.errors import CompileError
 from weft.jit.frontend.context import Context
+from weft.jit.frontend.script_classes import magic
 from weft.jit.frontend.values import Simple, SugaredValue, TupleValue, constant
 from weft.types.tensor_type import (
     ANY,
@@ -70,6 +71,10 @@ def truth(ctx: Context, node: ast.AST, value: Simple) -> Simple:
     """A value as a condition."""
     if isinstance(value.type, OptionalType):
         ctx.fail(node, f"a value of type {value.type} is no condition; ask whether it is None: `x is not None`")
+    for name in ("__bool__", "__len__"):
+        found = magic(ctx, node, value, name)
+        if found is not None:
+            return ctx.prim("bool", node, found.as_value(ctx, node))
     return (
         value if value.type is BOOL else constant(False, BOOL) if value.type is NONE else ctx.prim("bool", node, value)
     )

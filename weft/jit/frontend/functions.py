@@ -14,11 +14,11 @@ from weft.ir.graph import Operand
 from weft.jit.annotations import UnknownType, type_of_annotation
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.matching import NoMatch, call_any, match
-from weft.jit.frontend.values import Simple, SugaredValue, TupleValue, constant
+from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.jit.program import MISSING, Program
 from weft.ops.op import PACKETS, Op
 from weft.tensor.tensor import Tensor
-from weft.types.tensor_type import NONE, STR, TENSOR, TupleType, Type
+from weft.types.tensor_type import NONE, STR, TENSOR, DictType, OptionalType, TupleType, Type
 
 Args = Sequence[SugaredValue]
 Kwargs = dict[str, SugaredValue]
@@ -192,12 +192,20 @@ def bound_operands(
         if one is None:
             if p.default is MISSING:
                 ctx.fail(node, f"Argument {p.name} not provided: {shown}")
-            one = ctx.program.wrap(ctx, p.default, p.name)
+            one = default_value(ctx, p.default, p.name)
             assert one is not None
         operands.append(
             ctx.coerced(one.as_value(ctx, node, p.type), p.type, node, f"argument '{p.name}' of {shown}").operand
         )
     return operands
+
+
+def default_value(ctx: Context, default: Any, name: str) -> SugaredValue | None:
+    """The default of a parameter or field: of a list or dict a new one each time, so that no two calls share it."""
+    if type(default) is list:
+        parts = [default_value(ctx, v, name) for v in default]
+        return None if None in parts else ListValue([p for p in parts if p is not None])
+    return ctx.program.wrap(ctx, default, name)  # type: ignore[no-any-return]
 
 
 class PythonFunction(SugaredValue):
@@ -271,7 +279,7 @@ class NamedTupleClass(SugaredValue):
         items: list[SugaredValue] = []
         for field, kind in zip(fields, self.type.elements, strict=True):
             one = given.pop(field, None) or (
-                ctx.program.wrap(ctx, defaults[field], field) if field in defaults else None
+                default_value(ctx, defaults[field], field) if field in defaults else None
             )
             if one is None:
                 ctx.fail(node, f"{self.type.name}() is missing a value for its field {field!r}")
@@ -321,6 +329,16 @@ class ConstantDict(SugaredValue):
     """A dict from outside: what it has for a key is known while compiling."""
 
     kind = "dict from outside"
+
+    def as_value(self, ctx: Context, node: ast.AST, expected: Type | None = None) -> Simple:
+        wanted = expected.inner if isinstance(expected, OptionalType) else expected
+        if not isinstance(wanted, DictType):
+            self.refuse(ctx, node, "is no value of a program; index it by a key that is known while compiling")
+        values = [
+            ctx.coerced(v.as_value(ctx, node, wanted.value), wanted.value, node).operand for v in self.parts.values()
+        ]
+        made = ctx.emit(ctx.op("prim::DictConstruct"), (tuple(self.parts), tuple(values), str(wanted)), node)
+        return Simple(made.operand, wanted)
 
     def __init__(self, parts: dict[Any, Any]) -> None:
         self.parts = parts

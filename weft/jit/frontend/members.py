@@ -9,6 +9,8 @@ from typing import Any
 from weft.jit.frontend.context import TABLES, Context
 from weft.jit.frontend.functions import Builtin, Entry, Operators, overloads
 from weft.jit.frontend.matching import call_operator
+from weft.jit.frontend.script_classes import description_of_value
+from weft.jit.frontend.sorting import sort
 from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.ops.op import OPS
 from weft.tensor.tensor import Tensor
@@ -121,9 +123,10 @@ _TEXT = [
 def _sort(ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue]) -> SugaredValue:
     value, *rest = args
     reverse = kwargs.pop("reverse", rest[0] if rest else constant(False, tt.BOOL))
+    key = kwargs.pop("key", None)
     if kwargs:
-        ctx.fail(node, f"sort() with {', '.join(kwargs)}= cannot be compiled")
-    return ctx.prim("sort", node, value.as_value(ctx, node), reverse.as_value(ctx, node))
+        ctx.fail(node, f"sort() takes key= and reverse=, not {', '.join(kwargs)}")
+    return sort(ctx, node, value.as_value(ctx, node), key, reverse.as_value(ctx, node))
 
 
 def _extend(ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue]) -> SugaredValue:
@@ -263,6 +266,8 @@ def _elements(ctx: Context, node: ast.AST, value: Simple, count: int | None) -> 
 def _call(
     ctx: Context, node: ast.AST, value: Simple, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue]
 ) -> SugaredValue:
+    if description_of_value(value) is not None:
+        return ctx.program.member(ctx, node, value, "__call__").call(ctx, node, args, kwargs, 1)  # type: ignore[no-any-return]
     if isinstance(value.type, ClassType):
         return ctx.program.member(ctx, node, value, "forward").call(ctx, node, args, kwargs, 1)  # type: ignore[no-any-return]
     value.refuse(ctx, node, "is not callable")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 import inspect
 import typing
 from collections.abc import Callable, Sequence
@@ -10,11 +11,13 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from weft.ir.builder import Builder
-from weft.jit.annotations import ENUMERATIONS, UnknownType, type_of_annotation
+from weft.jit.annotations import CLASSES, ENUMERATIONS, UnknownType, enumeration_type, type_of_annotation
 from weft.jit.errors import CompileError
-from weft.jit.frontend.compile import UNDERWAY, Linker, compile_definition, compile_python, names_of
+from weft.jit.frontend.compile import UNDERWAY, Linker, compile_python, names_of
 from weft.jit.frontend.context import Context
+from weft.jit.frontend.definitions import compile_definition
 from weft.jit.frontend.functions import Builtin, PythonFunction, bound_operands, spread
+from weft.jit.frontend.script_classes import SETTER, description_of, is_described
 from weft.jit.frontend.values import NOTHING, Simple, SugaredValue, TupleValue, constant
 from weft.jit.program import Parameter, Program
 from weft.jit.source import function_source
@@ -33,6 +36,10 @@ def type_of_object(value: Any) -> Type | None:
         return tt.TENSOR
     if type(value) in plain:
         return plain[type(value)]
+    if is_described(type(value)):
+        return description_of(type(value)).type
+    if isinstance(value, enum.Enum):
+        return enumeration_type(type(value))
     if isinstance(value, tuple):
         parts = [type_of_object(v) for v in value]
         return None if None in parts else tuple_of(*(p for p in parts if p is not None))
@@ -58,7 +65,7 @@ class ModuleLinker(Linker):
     """Finds what a method refers to: the members of Modules besides what functions know."""
 
     def member(self, ctx: Context, node: ast.AST, value: Simple, name: str) -> SugaredValue:
-        if isinstance(value.type, ClassType) and value.type.name in ENUMERATIONS:
+        if not _is_module(value):
             return super().member(ctx, node, value, name)
         owner = self._object(ctx, node, value)
         found = self._stored(ctx, node, value, owner, name)
@@ -123,6 +130,8 @@ class ModuleLinker(Linker):
         return _read(ctx, node, value, name, kind or tt.TENSOR)
 
     def set_member(self, ctx: Context, node: ast.AST, value: Simple, name: str, given: SugaredValue) -> None:
+        if not _is_module(value):
+            return super().set_member(ctx, node, value, name, given)
         owner = self._object(ctx, node, value)
         fields = owner.__dict__
         if is_constant(owner, name):
@@ -132,7 +141,7 @@ class ModuleLinker(Linker):
         raw = inspect.getattr_static(owner._original_class(), name, None)
         if isinstance(raw, property) and raw.fset is not None:
             Method(owner, value, f"{name}{SETTER}").call(ctx, node, [given], {}, 1)
-            return
+            return None
         kind = tt.TENSOR if name in fields["_buffers"] else type_of_attribute(owner, name)
         if kind is None or (name not in fields and name not in fields["_buffers"]):
             ctx.fail(
@@ -140,9 +149,12 @@ class ModuleLinker(Linker):
             )
         simple = ctx.coerced(given.as_value(ctx, node, kind), kind, node, f"attribute '{name}'")
         ctx.emit(ctx.op("prim::SetAttr"), (value.operand, name, simple.operand), node, ())
+        return None
 
     def elements(self, ctx: Context, node: ast.AST, value: Simple) -> list[SugaredValue]:
         """The submodules of a container (ModuleList, Sequential)."""
+        if not _is_module(value):
+            return super().elements(ctx, node, value)
         owner = self._object(ctx, node, value)
         cls = owner._original_class()
         if not hasattr(cls, "__iter__"):
@@ -155,6 +167,11 @@ class ModuleLinker(Linker):
         if hasattr(cls, "keys"):
             return [constant(k, tt.STR) for k in inner]
         return [Element(m, value, n) for n, m in inner.items()]
+
+
+def _is_module(value: Simple) -> bool:
+    kind = value.type
+    return isinstance(kind, ClassType) and kind.name not in ENUMERATIONS and kind.name not in CLASSES
 
 
 class Element(SugaredValue):
@@ -203,7 +220,6 @@ class Submodules(SugaredValue):
         return [constant(k, tt.STR) for k in self.owner.__dict__["_modules"]]
 
 
-SETTER = "__setter"  # behind the name of a property: what writes it
 _VIEWS = ("keys", "values", "items")
 
 

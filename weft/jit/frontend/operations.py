@@ -8,6 +8,7 @@ from weft.jit.frontend.branches import choose
 from weft.jit.frontend.conditions import Condition, condition, identity, is_question, truth
 from weft.jit.frontend.context import Context, translates
 from weft.jit.frontend.matching import call_operator
+from weft.jit.frontend.script_classes import description_of_value, magic, magic_or_refuse
 from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.types.tensor_type import BOOL, FLOAT, INT, DictType, ListType, TensorType, TupleType
 
@@ -35,6 +36,13 @@ COMPARE: dict[type[ast.cmpop], str] = {
     ast.Gt: "gt",
     ast.GtE: "ge",
 }
+METHODS: dict[type[ast.AST], str] = {
+    **{kind: f"__{name.removeprefix('bitwise_')}__" for kind, (name, _) in BINARY.items()},
+    **{kind: f"__{name}__" for kind, name in COMPARE.items()},
+    ast.USub: "__neg__",
+    ast.UAdd: "__pos__",
+    ast.Invert: "__invert__",
+}
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 
 
@@ -57,6 +65,12 @@ def compute(
     if type(left) is TupleValue and type(right) is TupleValue and operation is ast.Add:
         return TupleValue((*left.items, *right.items))
     name, tensors = BINARY[operation]
+    found = magic(ctx, node, left, METHODS[operation], [right])
+    if found is None:
+        found = magic(ctx, node, right, f"__r{METHODS[operation][2:]}", [left])
+    if found is not None:
+        return found
+    _refuse_object(ctx, node, left, METHODS[operation])
     a, b = left.as_value(ctx, node), right.as_value(ctx, node)
     if is_tensor(a) or is_tensor(b):
         if isinstance(a.type, (ListType, DictType, TupleType)) or isinstance(b.type, (ListType, DictType, TupleType)):
@@ -93,6 +107,10 @@ def unary(ctx: Context, node: ast.UnaryOp) -> SugaredValue:
         asked = condition(ctx, node)
         return asked.value
     value = ctx.value(node.operand)
+    found = magic(ctx, node, value, METHODS[type(node.op)])
+    if found is not None:
+        return found
+    _refuse_object(ctx, node, value, METHODS[type(node.op)])
     if isinstance(node.op, ast.UAdd):
         return value if is_tensor(value) else ctx.prim("pos", node, value)
     if is_tensor(value):
@@ -148,6 +166,9 @@ def compare(ctx: Context, node: ast.AST, operation: ast.cmpop, left: SugaredValu
         return identity(ctx, node, left, right, isinstance(operation, ast.Is))
     if isinstance(operation, (ast.In, ast.NotIn)):
         return _contained(ctx, node, left, right, isinstance(operation, ast.In))
+    found = _compared_objects(ctx, node, operation, left, right)
+    if found is not None:
+        return found
     a, b = left.as_value(ctx, node), right.as_value(ctx, node)
     name = COMPARE[type(operation)]
     if is_tensor(a) and _is_operand(b):
@@ -157,6 +178,33 @@ def compare(ctx: Context, node: ast.AST, operation: ast.cmpop, left: SugaredValu
     return ctx.prim(name, node, a, b)
 
 
+def _compared_objects(
+    ctx: Context, node: ast.AST, operation: ast.cmpop, left: SugaredValue, right: SugaredValue
+) -> SugaredValue | None:
+    """A comparison by the methods of a class; `!=` may be what `==` is not. None where there are no objects."""
+    name = METHODS[type(operation)]
+    found = magic(ctx, node, left, name, [right])
+    if found is None:
+        found = magic(ctx, node, right, METHODS[_SWAPPED[type(operation)]], [left])
+    if found is not None:
+        return found
+    if isinstance(operation, ast.NotEq):
+        found = magic(ctx, node, left, "__eq__", [right])
+        return None if found is None else ctx.prim("not_", node, truth(ctx, node, found.as_value(ctx, node)))
+    _refuse_object(ctx, node, left, name)
+    return None
+
+
+_SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE, ast.Eq: ast.Eq, ast.NotEq: ast.NotEq
+}
+
+
+def _refuse_object(ctx: Context, node: ast.AST, value: SugaredValue, name: str) -> None:
+    if description_of_value(value) is not None:
+        magic_or_refuse(ctx, node, value, name)
+
+
 def _is_operand(value: Simple) -> bool:
     return not isinstance(value.type, (ListType, DictType, TupleType)) and (
         is_tensor(value) or value.type in (INT, FLOAT, BOOL) or str(value.type) in ("Number", "complex")
@@ -164,6 +212,10 @@ def _is_operand(value: Simple) -> bool:
 
 
 def _contained(ctx: Context, node: ast.AST, item: SugaredValue, items: SugaredValue, positive: bool) -> Simple:
+    asked = magic(ctx, node, items, "__contains__", [item])
+    if asked is not None:
+        held = truth(ctx, node, asked.as_value(ctx, node))
+        return held if positive else ctx.prim("not_", node, held)
     wanted, container = (
         item.as_value(ctx, node),
         (ListValue(items.items) if type(items) is TupleValue and items.items else items).as_value(ctx, node),

@@ -5,14 +5,17 @@ where it is reached.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from weft.ir.graph import Value
 from weft.jit.annotations import written
+from weft.jit.frontend.assignments import assign_target
 from weft.jit.frontend.branches import BREAKS, EXIT, RESULT, RETURNS, STAYS, branch, join
 from weft.jit.frontend.conditions import condition, refine
 from weft.jit.frontend.context import STATEMENTS, Context, executes
 from weft.jit.frontend.exits import always_leaves, may_leave
+from weft.jit.frontend.script_classes import description_of_value, magic_or_refuse
 from weft.jit.frontend.values import NOTHING, Simple, constant
 from weft.types.tensor_type import BOOL, INT, STR
 
@@ -150,18 +153,29 @@ def check(ctx: Context, node: ast.Assert) -> None:
 
 @executes(ast.With)
 def within(ctx: Context, node: ast.With) -> None:
-    """`with weft.no_grad():`."""
+    """`with weft.no_grad():`, `with Class() as name:`. An exception leaves the program without `__exit__`."""
     from weft.jit.frontend.functions import GradMode  # the front end's objects know statements
 
-    before: list[Simple] = []
+    leaving: list[Callable[[], object]] = []
     for item in node.items:
         mode = ctx.expression(item.context_expr)
-        if not isinstance(mode, GradMode) or item.optional_vars is not None:
-            ctx.fail(item.context_expr, "of `with` there are weft.no_grad() and weft.enable_grad()")
-        before.append(ctx.prim("set_grad_enabled", node, constant(mode.mode, BOOL)))
+        if isinstance(mode, GradMode) and item.optional_vars is None:
+            before = ctx.prim("set_grad_enabled", node, constant(mode.mode, BOOL))
+            leaving.append(partial(ctx.prim, "set_grad_enabled", node, before))
+        elif description_of_value(mode) is not None:
+            entered = magic_or_refuse(ctx, item.context_expr, mode, "__enter__")
+            nothing = [NOTHING] * 3
+            leaving.append(partial(magic_or_refuse, ctx, item.context_expr, mode, "__exit__", nothing))
+            if item.optional_vars is not None:
+                assign_target(ctx, item.optional_vars, entered)
+        else:
+            ctx.fail(
+                item.context_expr,
+                "of `with` there are weft.no_grad(), weft.enable_grad() and objects with __enter__ and __exit__",
+            )
     run(ctx, node.body)
-    for mode_before in reversed(before):
-        ctx.prim("set_grad_enabled", node, mode_before)
+    for leave_one in reversed(leaving):
+        leave_one()
 
 
 @executes(ast.Raise)

@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.ir.graph import Operand
 from weft.jit.frontend.context import TABLES, Context, translates
+from weft.jit.frontend.script_classes import description_of_value, magic, magic_or_refuse
 from weft.jit.frontend.values import NOTHING, ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.types.tensor_type import (
     ANY,
@@ -40,6 +41,9 @@ def get_item(ctx: Context, node: ast.Subscript, owner: SugaredValue) -> SugaredV
 
 
 def _item(ctx: Context, node: ast.AST, owner: Simple, index: SugaredValue) -> SugaredValue:
+    found = magic(ctx, node, owner, "__getitem__", [index])
+    if found is not None:
+        return found
     at = index.as_value(ctx, node)
     if isinstance(owner.type, ClassType):
         return _submodule(ctx, node, owner, at)
@@ -168,6 +172,9 @@ def _checked(ctx: Context, node: ast.AST, value: Simple) -> Operand:
 def set_item(ctx: Context, node: ast.Subscript, owner: SugaredValue, value: SugaredValue) -> None:
     """`owner[index] = value`."""
     held = owner.as_value(ctx, node)
+    if description_of_value(held) is not None:
+        magic_or_refuse(ctx, node, held, "__setitem__", [ctx.expression(node.slice), value])
+        return
     if isinstance(held.type, TensorType):
         given = value.as_value(ctx, node)
         ctx.emit(ctx.op("prim::tensor_setitem"), (held.operand, _index(ctx, node), given.operand), node, ())
@@ -185,7 +192,9 @@ def set_item(ctx: Context, node: ast.Subscript, owner: SugaredValue, value: Suga
 def delete_item(ctx: Context, node: ast.Subscript, owner: SugaredValue) -> None:
     """`del owner[index]`."""
     held = owner.as_value(ctx, node)
-    if isinstance(node.slice, ast.Slice):
+    if description_of_value(held) is not None:
+        magic_or_refuse(ctx, node, held, "__delitem__", [ctx.expression(node.slice)])
+    elif isinstance(node.slice, ast.Slice):
         ctx.prim("delete_slice", node, held, *_bounds(ctx, node.slice))
     else:
         ctx.prim("delitem", node, held, ctx.value(node.slice))

@@ -7,7 +7,8 @@ from typing import Any
 
 from weft.ir.graph import Node
 from weft.ir.structure import IF, LOOP
-from weft.jit.interpreter import Code, Registers, Step
+from weft.jit.interpreter import Code
+from weft.jit.object_steps import Registers, Step
 from weft.jit.recording.control import choose_when_run, repeat_when_run
 from weft.jit.recording.operators import recorded, refuse_in_block
 from weft.jit.recording.values import UNSET, Asked, NotRecorded, RunTime, is_open

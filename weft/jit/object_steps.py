@@ -1,0 +1,59 @@
+"""Steps of a program that make objects, read and write their attributes, and ask for their types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from weft.ir.graph import Node
+from weft.jit.program import has_type
+from weft.types.parse import parse_type
+
+if TYPE_CHECKING:
+    from weft.jit.interpreter import Code
+
+Registers = list[Any]
+Step = Callable[[Registers], None]
+
+
+def get_attribute(code: Code, node: Node) -> Step:
+    source, name, _ = node.args
+    out = code._place(node.output)
+    if source is None:
+        captured = code.program.captured
+
+        def closed_over(registers: Registers) -> None:
+            registers[out] = captured[name]
+
+        return closed_over
+    place = code._read(source)
+    assert isinstance(place, int)
+
+    def attribute(registers: Registers) -> None:
+        registers[out] = getattr(registers[place], name)
+
+    return attribute
+
+
+def create_object(code: Code, node: Node) -> Step:
+    out, cls = code._place(node.output), code.program.captured[node.args[0]]
+
+    def create(registers: Registers) -> None:
+        registers[out] = cls.__new__(cls)
+
+    return create
+
+
+def set_attribute(code: Code, node: Node) -> Step:
+    read = code.reader([node.args[0], node.args[2]])
+
+    def write(registers: Registers) -> None:
+        owner, value = read(registers)
+        setattr(owner, node.args[1], value)
+
+    return write
+
+
+def is_instance(code: Code, node: Node) -> Step:
+    kind = parse_type(node.args[1])
+    return code._call(node, lambda value, _: has_type(value, kind))
