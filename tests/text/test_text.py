@@ -34,7 +34,7 @@ PASSES = {
     "dce": dce, "decompose": decompose, "open_opaque": open_opaque, "simplify_views": simplify_views,
     "optimize": optimize, "differentiate": differentiate, "im2col": im2col, "legalize_matmul": legalize_matmul,
     "gather_as_mask": gather_as_mask, "scatter_rows": scatter_rows, "scatter_sums": scatter_sums,
-    "settle_sizes": settle_sizes, "own_memory": own_memory,
+    "settle_sizes": settle_sizes, "own_memory": own_memory, "count_steps": count_steps,
     **SCRIPTED,
 }
 FILES = sorted(Path(__file__).parent.glob("*.ir"))

@@ -43,8 +43,8 @@ class ProgramFacts:
 
     @property
     def foreign(self) -> list[str]:
-        """The steps that are no native kernel."""
-        return [s for s in self.steps if not s.startswith("kernel ")]
+        """The steps that NumPy or Python runs."""
+        return [s for s in self.steps if s.startswith("numpy ")]
 
 
 @dataclass
@@ -205,10 +205,8 @@ def _program_lines(program: ProgramFacts) -> Iterator[str]:
         name, _, fused = step[len("kernel "):].partition(": ")
         yield f"  {name}{f' x{times}' if times > 1 else ''}: {fused}"
     for step, times in Counter(program.foreign).items():
-        yield f"  outside native code{f' x{times}' if times > 1 else ''}: {_reason(step)}"
-
-
-def _reason(step: str) -> str:
-    """`numpy aten::cumsum` in words."""
-    word, _, name = step.partition(" ")
-    return f"{name} runs in NumPy: it has no native lowering for these arguments" if word == "numpy" else step
+        name = step.removeprefix("numpy ")
+        yield (
+            f"  outside native code{f' x{times}' if times > 1 else ''}: {name} runs in NumPy: "
+            "it has no native lowering for these arguments"
+        )

@@ -99,6 +99,23 @@ LOOP = define(
     public=(),
 )
 
+def _steps_type(count: TensorType) -> TensorType:
+    env = shape_env.current_env()
+    return tensor_type(dt.bool_, (None if env is None else env.unbacked(), 0))
+
+
+STEPS = define(
+    "prim::steps(Tensor count) -> Tensor",
+    "A tensor without elements that has as many rows as a loop makes steps: `count`, a 0-dim tensor. "
+    "What is sized by the steps waits for it.",
+    type=_steps_type,
+    kernel=lambda count: np.empty((max(int(count), 0), 0), np.bool_),
+    unbacked_from=lambda count: (count,),
+    vjp=NOT_DIFFERENTIABLE,
+    dynamic_output_shape=True,
+    public=(),
+)
+
 
 def _group(name: str, doc: str) -> Op:
     return define(

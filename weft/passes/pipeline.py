@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.ir.graph import Graph
+from weft.passes.count_steps import count_steps
 from weft.passes.dce import dce
 from weft.passes.decompose import decompose
 from weft.passes.gather_as_mask import gather_as_mask
@@ -37,5 +38,6 @@ def optimize(graph: Graph, run: Run | None = None) -> Graph:
     graph = run.apply("own_memory", own_memory, graph)  # last, so that no view is put in front of its copies
     graph = run.apply("settle_sizes", settle_sizes, graph)  # what these passes asked
     graph = run.apply("dce", dce, graph)
+    graph = run.apply("count_steps", count_steps, graph)  # loops over rows: only now is it sure which rows are read
     run.refuse_unknown_names()
     return run.keep("optimized", graph)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.ir.graph import Graph, Node, Operand, Value
+from weft.ir.structure import STEPS
 from weft.loops.kernel import HostCall, KernelCall, LoweredGraph
 from weft.ops.geometry import contiguous
 from weft.plan.arena import aligned
@@ -21,6 +22,7 @@ from weft.runtime.segments import (
     HEADER,
     Check,
     Constant,
+    Count,
     HostSegment,
     NumberSlot,
     ObjectSlot,
@@ -109,7 +111,7 @@ class Frame:
         """What a segment needs memory for that could not be planned on entry."""
         needed: dict[int, list[Value]] = {}
         for value, event in self.storage.dynamic.items():
-            needed.setdefault(id(event), []).append(value)
+            needed.setdefault(id(event.block if isinstance(event, Enter) else event), []).append(value)
         for item in run:
             yield from map(self._tensor, needed.get(id(item), ()))
             if id(item) in self.storage.late_scratch and isinstance(item, KernelCall):
@@ -122,6 +124,11 @@ class Frame:
         binds = late_binds(item.node, self.known, {s: self.words.symbol(s) for s in self.symbols})
         inputs, outputs = (tuple(self.slot(v) for v in values) for values in (item.inputs, item.outputs))
         return HostSegment(self._node_index[id(item.node)], inputs, outputs, binds, True, self._drops(item))
+
+    def counts(self, item: HostCall) -> tuple[Count, ...]:
+        """What a step that only tells a size binds: the number that an earlier one left in a tensor."""
+        word = {s: self.words.symbol(s) for s in self.symbols}
+        return tuple([Count(b.word, self.slot(item.inputs[0])) for b in late_binds(item.node, self.known, word)])
 
     def _endings(self) -> list[tuple[int, int]]:
         """(last position that needs it, root) of each array that Python holds, the first to end
@@ -217,5 +224,5 @@ def _note(item: Event) -> str:
         return f"kernel {item.function}: {names}" if names else f"kernel {item.function}"
     if isinstance(item, (Enter, Leave)):
         return f"{'enter' if isinstance(item, Enter) else 'leave'} {item.block.node.op.name}"
-    kind = "number" if isinstance(item, NumberStep) else "numpy"
+    kind = "number" if isinstance(item, NumberStep) else "size" if item.node.op is STEPS else "numpy"
     return f"{kind} {item.node.op.name}"

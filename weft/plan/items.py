@@ -146,13 +146,23 @@ def _is_native(item: BlockItem, outer: LoweredGraph, late: frozenset[str]) -> bo
     mentioned += [v for g in item.lowered for v in values_in(tuple(g.results))]
     mentioned += [*item.node.inputs(), *item.node.outputs]
     inner = {v for g in item.lowered for v in g.alias}
+    rows = set() if item.is_if else _found_rows(item)
     if (
-        not all(_is_plain(v, outer, late) for v in mentioned if v not in inner)
+        not all(_is_plain(v, outer, frozenset() if v in rows else late) for v in mentioned if v not in inner)
         or not all(_lies_plain(v, g) for g in item.lowered for v in values_in(tuple(g.results)))
     ):
         return False
     env = outer.graph.env
     return _fits_if(item, env) if item.is_if else _fits_loop(item, env)
+
+
+def _found_rows(item: BlockItem) -> set[Value]:
+    """What a loop goes over and stacks: their memory is made when its number of steps is known, before it."""
+    trip = item.node.args[0]
+    if isinstance(trip, Value):
+        return set()
+    stacked = [v for v in item.node.outputs[len(item.carried) :] if v.tensor_type.is_complete]
+    return {v for v in (*item.sliced, *stacked) if v.tensor_type.shape[0] == trip}
 
 
 def _is_plain(value: Value, outer: LoweredGraph, late: frozenset[str]) -> bool:

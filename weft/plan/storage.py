@@ -272,7 +272,7 @@ class _Assignment:
     def _dynamic(self) -> None:
         for event in self.events:
             for value in event_writes(event):
-                if value not in self.s.root and isinstance(event, KernelCall) and self._is_late(value):
+                if value not in self.s.root and isinstance(event, (KernelCall, Enter)) and self._is_late(value):
                     self.s.root[value] = self._new()
                     self.s.dynamic[value] = event
 

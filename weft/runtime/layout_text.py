@@ -16,12 +16,12 @@ FORMAT = 1
 _RECORDS: dict[str, type] = {
     c.__name__: c
     for c in (
-        seg.TensorSlot, seg.NumberSlot, seg.ObjectSlot, seg.Bind, seg.HostSegment, seg.NativeSegment, seg.Result,
-        seg.Commit, seg.Constant, seg.Check, seg.Layout,
+        seg.TensorSlot, seg.NumberSlot, seg.ObjectSlot, seg.Bind, seg.Count, seg.HostSegment, seg.NativeSegment,
+        seg.Result, seg.Commit, seg.Constant, seg.Check, seg.Layout,
     )
 }  # fmt: skip
 
-_HOLDERS = (seg.Layout, seg.HostSegment, seg.NativeSegment, seg.Result)  # whose fields hold slots
+_HOLDERS = (seg.Layout, seg.Count, seg.HostSegment, seg.NativeSegment, seg.Result)  # whose fields hold slots
 _TYPES: dict[type, dict[str, Any]] = {}
 
 
@@ -60,6 +60,8 @@ def _check_places(value: Any, layout: seg.Layout) -> None:
     elif kind is seg.NumberSlot or kind is seg.Bind:
         _check_place(value, 0 <= value.word < layout.words)
     elif kind in _HOLDERS:
+        if kind is seg.Count:
+            _check_place(value, layout.symbol_word <= value.word < layout.symbol_word + len(layout.symbols))
         for name in _field_types(kind):
             _check_places(getattr(value, name), layout)
 

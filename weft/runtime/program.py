@@ -260,14 +260,16 @@ class Program:
 class _Native:
     """A native segment with its functions."""
 
-    __slots__ = ("buffers", "call", "plan")
+    __slots__ = ("buffers", "call", "counts", "plan")
 
     def __init__(self, segment: NativeSegment, calls: Mapping[str, Callable[[int], int]]) -> None:
         self.call = calls[segment.entry] if segment.entry else None
         self.plan = calls[segment.plan] if segment.plan else None
-        self.buffers = segment.buffers
+        self.buffers, self.counts = segment.buffers, segment.counts
 
     def run(self, program: Program, frame: Frame) -> None:
+        for count in self.counts:
+            frame.bind_late(count.word, max(int(frame.read(count.slot)), 0))
         if self.plan is not None:
             self.plan(frame.address)
         for slot in self.buffers:

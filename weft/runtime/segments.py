@@ -56,6 +56,14 @@ class Bind:
 
 
 @dataclass(frozen=True)
+class Count:
+    """A symbol that native code found: the number in a 0-dim tensor, 0 for a negative one, goes to a word."""
+
+    word: int
+    slot: Slot
+
+
+@dataclass(frozen=True)
 class HostSegment:
     """A node that Python runs. exposed: whether native code reads its outputs, which must then lie row-major
     and apart from every input.
@@ -77,11 +85,13 @@ class NativeSegment:
     just before, or "".
 
     buffers: tensors of such sizes, allocated before the entry is called.
+    counts: symbols that are bound first, by what native code left.
     """
 
     entry: str
     plan: str = ""
     buffers: tuple[TensorSlot, ...] = ()
+    counts: tuple[Count, ...] = ()
 
 
 Segment = HostSegment | NativeSegment

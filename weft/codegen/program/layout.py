@@ -8,6 +8,7 @@ from weft.codegen.emit import Module
 from weft.codegen.program.control_flow import emit_if, emit_loop
 from weft.codegen.program.functions import SegmentEmitter, emit_plan
 from weft.ir.graph import values_in
+from weft.ir.structure import STEPS
 from weft.loops.kernel import HostCall, KernelCall, LoweredGraph
 from weft.plan.frame import Frame, Launch
 from weft.plan.items import BlockItem, Item, NumberStep, early_numbers
@@ -111,12 +112,20 @@ class _Assembly:
             launches.clear()
 
     def _host_call(self, item: HostCall) -> Iterator[Segment]:
+        if item.node.op is STEPS:
+            counts = self.frame.counts(item)
+            yield NativeSegment("", self._late_plan(), (), counts)
+            return
         segment = self.frame.host_segment(item)
         yield segment
         if segment.binds:
-            name = f"weft_late_{len(self.late_plans)}"
-            self.late_plans[name] = frozenset(self.frame.known)
-            yield NativeSegment("", name)
+            yield NativeSegment("", self._late_plan())
+
+    def _late_plan(self) -> str:
+        """The name of a function for the sizes that can be computed from here on."""
+        name = f"weft_late_{len(self.late_plans)}"
+        self.late_plans[name] = frozenset(self.frame.known)
+        return name
 
     # ---- plans
     def _emit_main_plan(self) -> str:
