@@ -9,6 +9,7 @@ GET_ATTR: Op = OPS["prim::GetAttr"]
 SET_ATTR: Op = OPS["prim::SetAttr"]
 CALLS = frozenset(OPS[f"prim::{name}"] for name in ("CallFunction", "CallMethod", "CallBuiltin", "PythonOp"))
 LIST, LIST_UNPACK = OPS["prim::ListConstruct"], OPS["prim::ListUnpack"]
+NEW_LISTS = frozenset(OPS[f"prim::{name}"] for name in ("slice", "add", "mul", "copy"))  # of old elements
 TUPLE, TUPLE_INDEX, TUPLE_UNPACK = (OPS[f"prim::Tuple{name}"] for name in ("Construct", "Index", "Unpack"))
 BLANK: Op = OPS["prim::Uninitialized"]  # stands where no value will be read
 PRINT, TENSOR_SETITEM = OPS["prim::Print"], OPS["prim::tensor_setitem"]

@@ -17,7 +17,7 @@ def fold_cat(graph: Graph) -> Graph:
     """
     memory = Memory(graph)
     while True:
-        after = rewrite(graph, lambda emitter, node: _folded(memory, emitter, node))
+        after = rewrite(graph, lambda emitter, node: _folded(memory, emitter, node), same=memory.same)
         if after is graph:
             return graph
         graph = after

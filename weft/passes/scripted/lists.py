@@ -1,5 +1,6 @@
-"""lower_lists: elements in place of lists that nobody writes to. An operator takes the elements as they stand; a list
-that is unpacked, indexed or measured needs not be there.
+"""lower_lists: elements in place of lists and dicts that nobody writes to. An operator takes the elements as they
+stand; a list that is unpacked, indexed or measured needs not be there, and what is a part of it, or two of them joined,
+is a list of its elements.
 """
 
 from __future__ import annotations
@@ -13,20 +14,26 @@ from weft.passes.scripted.memory import Memory
 from weft.passes.scripted.rewrite import Emitter, rewrite
 from weft.types.tensor_type import ListType
 
-_LENGTH, _ITEM = OPS["prim::len"], OPS["prim::getitem"]
+_LENGTH, _ITEM, _SLICE, _JOIN, _HAS, _DICT = (
+    OPS[f"prim::{name}"] for name in ("len", "getitem", "slice", "add", "contains", "DictConstruct")
+)
 
 
 def lower_lists(graph: Graph) -> Graph:
     """The graph with the elements of its own lists in place of their uses, where the list is never written."""
     memory = Memory(graph)
-    return rewrite(graph, lambda emitter, node: _lower(memory, emitter, node))
+    return rewrite(graph, lambda emitter, node: _lower(memory, emitter, node), same=memory.same)
 
 
 def _lower(memory: Memory, emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
     shorten = _SHORTER.get(node.op)
     if shorten is not None:
         items = _elements(memory, node.args[0])
-        return None if items is None else shorten(node, items)
+        return _of_a_dict(memory, node) if items is None else shorten(node, items)
+    join = _JOINED.get(node.op)
+    if join is not None:
+        parts = join(memory, node)
+        return None if parts is None else _made(emitter, node, parts)
     if node.op.host:
         return None
     args = tuple(_written_out(memory, a) for a in node.args)
@@ -42,6 +49,52 @@ def _elements(memory: Memory, operand: Operand) -> tuple[Operand, ...] | None:
         return None
     found: tuple[Operand, ...] = made.args[0]
     return found
+
+
+def _made(emitter: Emitter, node: Node, items: tuple[Operand, ...]) -> tuple[Operand, ...]:
+    """A list of these elements, in place of the one that the node makes."""
+    return emitter.emit(LIST, (items, str(node.output.type)), node.output.type).outputs
+
+
+def _part(memory: Memory, node: Node) -> tuple[Operand, ...] | None:
+    source, *bounds = node.args
+    items = _elements(memory, source)
+    if items is None or any(isinstance(b, Value) for b in bounds) or bounds[2] == 0:
+        return None
+    return items[slice(*bounds)]
+
+
+def _both(memory: Memory, node: Node) -> tuple[Operand, ...] | None:
+    first, second = (_elements(memory, a) for a in node.args)
+    return None if first is None or second is None else (*first, *second)
+
+
+_JOINED: dict[Op, Callable[[Memory, Node], tuple[Operand, ...] | None]] = {_SLICE: _part, _JOIN: _both}
+
+
+def _of_a_dict(memory: Memory, node: Node) -> tuple[Operand, ...] | None:
+    """How many a dict has, or what it has at a key, where all keys are known."""
+    operand = node.args[0]
+    made = operand.node if isinstance(operand, Value) else None
+    if made is None or made.op is not _DICT or memory.is_written(operand):
+        return None
+    keys, values, _ = made.args
+    if any(isinstance(k, Value) for k in keys):
+        return None
+    known = dict(zip(keys, values, strict=True))
+    if node.op is _LENGTH:
+        return (len(known),)
+    key = node.args[1] if len(node.args) > 1 else None
+    if isinstance(key, Value) or node.op not in (_ITEM, _HAS):
+        return None
+    if node.op is _HAS:
+        return (key in known,)
+    return (known[key],) if key in known else None  # a missing key is raised when the program comes there
+
+
+def _has(node: Node, items: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+    item = node.args[1]
+    return None if any(isinstance(v, (Value, tuple)) for v in (item, *items)) else (item in items,)
 
 
 def _written_out(memory: Memory, operand: Operand) -> Operand:
@@ -64,4 +117,5 @@ _SHORTER: dict[Op, Callable[[Node, tuple[Operand, ...]], tuple[Operand, ...] | N
     LIST_UNPACK: _unpacked,
     _ITEM: _item,
     _LENGTH: lambda node, items: (len(items),),
+    _HAS: _has,
 }

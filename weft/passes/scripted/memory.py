@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
 from weft.ir.structure import IF, LOOP
-from weft.passes.scripted.entries import CALLS, GET_ATTR, PRINT, SET_ATTR, TENSOR_SETITEM
+from weft.passes.scripted.entries import CALLS, GET_ATTR, NEW_LISTS, PRINT, SET_ATTR, TENSOR_SETITEM
 from weft.types.tensor_type import (
     ANY,
     BOOL,
@@ -118,9 +118,14 @@ class Memory:
 
     def same(self, known: Value, new: Value) -> None:
         """A new value stands for a known one."""
-        if known is not new:
-            for classes in self._classes.values():
-                classes.join([known, new])
+        if known is new:
+            return
+        for kind, classes in self._classes.items():
+            before = classes.of(new)
+            classes.join([known, new])
+            for facts in (self._written, self._returned):
+                if (kind, before) in facts:
+                    facts.add((kind, classes.of(known)))
 
     # ---- classes
     def _own(self, value: Value) -> tuple[Written, ...]:
@@ -153,7 +158,7 @@ class Memory:
             self._loop(node)
         elif node.op in CALLS or node.op is GET_ATTR or node.op is SET_ATTR:
             self._join((self._outside, node.args, node.outputs))
-        elif not makes_new(node) and node.op is not PRINT:
+        elif not makes_new(node) and not _makes_new_list(node) and node.op is not PRINT:
             self._join((node.args, node.outputs))
 
     def _loop(self, node: Node) -> None:
@@ -179,6 +184,12 @@ def makes_new(node: Node) -> bool:
     """Whether the results are new tensors, that share nothing with the arguments."""
     op = node.op
     return not op.host and op.writes is None and op.how in ("scalar", "reduce", "kernel")
+
+
+def _makes_new_list(node: Node) -> bool:
+    """Whether the result is a new list of what cannot be written to."""
+    kind = node.output.type if node.op in NEW_LISTS else None
+    return isinstance(kind, ListType) and not can_be_written(kind.element)
 
 
 def writes_anything(node: Node) -> bool:

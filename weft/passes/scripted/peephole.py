@@ -15,7 +15,7 @@ from weft.ops.op import OPS, Op
 from weft.ops.packet import Packet, aten
 from weft.passes.scripted.memory import Memory, makes_new
 from weft.passes.scripted.rewrite import rewrite
-from weft.types.tensor_type import NONE, OptionalType, TensorType
+from weft.types.tensor_type import FLOAT, INT, NONE, OptionalType, TensorType, Type
 
 Rule = Callable[[Node], "Operand"]
 _UNCHANGED = object()
@@ -26,7 +26,7 @@ def peephole(graph: Graph) -> Graph:
     """The graph with what is shorter in place of what comes to the same; the same object where there is nothing."""
     while True:
         memory = Memory(graph)
-        after = rewrite(graph, lambda emitter, node, memory=memory: _shorter(memory, node))  # type: ignore[misc]
+        after = rewrite(graph, lambda emitter, node, memory=memory: _shorter(memory, node), same=memory.same)  # type: ignore[misc]
         if after is graph:
             return graph
         graph = after
@@ -139,6 +139,18 @@ def _count(node: Node) -> Operand:
     return found if type(found) is int else _UNCHANGED
 
 
+@_enter(aten.is_floating_point)
+def _is_floating_point(node: Node) -> Operand:
+    kind = _tensor_type(node)
+    return _UNCHANGED if kind is None or kind.dtype is None else kind.dtype.is_floating_point
+
+
+@_enter(aten.is_complex)
+def _is_complex(node: Node) -> Operand:
+    kind = _tensor_type(node)
+    return _UNCHANGED if kind is None or kind.dtype is None else kind.dtype.is_complex
+
+
 def _dtype(node: Node) -> Operand:
     kind = _tensor_type(node)
     return _UNCHANGED if kind is None or kind.dtype is None else kind.dtype
@@ -157,6 +169,20 @@ def _is_none(node: Node) -> Operand:
     if other is not None or not isinstance(value, Value) or value.type is NONE or isinstance(value.type, OptionalType):
         return _UNCHANGED
     return node.op is _IS_NOT if str(value.type) != "Any" else _UNCHANGED
+
+
+def _neutral(number: int, kinds: tuple[Type, ...] = (INT, FLOAT)) -> Rule:
+    """The rule of an operation whose second operand changes nothing if it is `number`. (0.0 + -0.0 is 0.0, so that only
+    an int plus 0 is what it was.)
+    """
+
+    def rule(node: Node) -> Operand:
+        first, second = node.args[:2]
+        is_neutral = type(second) is int and second == number
+        is_kept = isinstance(first, Value) and first.type in kinds and first.type is node.output.type
+        return first if is_neutral and is_kept else _UNCHANGED
+
+    return rule
 
 
 def _is_cast(node: Node) -> Operand:
@@ -178,5 +204,9 @@ def _maker(operand: Operand) -> Node | None:
 _IS, _IS_NOT = OPS["prim::is_"], OPS["prim::is_not"]
 _RULES.update(dict.fromkeys((_IS, _IS_NOT), _is_none))
 _RULES.update({OPS["prim::dtype"]: _dtype})
+_RULES.update({
+    OPS["prim::add"]: _neutral(0, (INT,)), OPS["prim::sub"]: _neutral(0), OPS["prim::mul"]: _neutral(1),
+    OPS["prim::floordiv"]: _neutral(1, (INT,)), OPS["prim::truediv"]: _neutral(1, (FLOAT,)),
+})
 _RULES.update(dict.fromkeys((OPS[f"prim::{n}"] for n in ("unchecked_cast", "int", "float", "str", "pos")), _is_cast))
 _RULES.update(dict.fromkeys((OPS[f"prim::{n}"] for n in ("not_", "neg", "invert")), _twice))

@@ -32,12 +32,16 @@ class Emitter:
 Visit = Callable[[Emitter, Node], "tuple[Operand, ...] | None"]
 
 
-def rewrite(graph: Graph, visit: Visit, enter: Callable[[Node], None] = lambda node: None) -> Graph:
+def rewrite(
+    graph: Graph, visit: Visit, enter: Callable[[Node], None] = lambda node: None,
+    same: Callable[[Value, Value], None] = lambda old, new: None,
+) -> Graph:
     """The graph with what `visit` puts in place of nodes; the same object where it changes nothing.
 
-    `enter` is told of a node before its blocks are walked.
+    `enter` is told of a node before its blocks are walked, `same` of each value that takes the place of another
+    (Memory.same, for a pass that asks what is written).
     """
-    walk = Walk(visit, enter)
+    walk = Walk(visit, enter, same)
     block = walk.block(graph.block, {})
     return graph if block is graph.block else Graph(graph.name, block, graph.env, graph.writes)
 
@@ -45,8 +49,10 @@ def rewrite(graph: Graph, visit: Visit, enter: Callable[[Node], None] = lambda n
 class Walk:
     """One walk through a graph's blocks."""
 
-    def __init__(self, visit: Visit, enter: Callable[[Node], None] = lambda node: None) -> None:
-        self.visit, self.enter = visit, enter
+    def __init__(
+        self, visit: Visit, enter: Callable[[Node], None], same: Callable[[Value, Value], None]
+    ) -> None:
+        self.visit, self.enter, self.same = visit, enter, same
 
     def block(self, block: Block, values: Values) -> Block:
         """The block, rewritten; itself where nothing in it changes. `values` has what stands for values outside."""
@@ -65,6 +71,8 @@ class Walk:
         blocks = tuple(self.block(b, values) for b in node.blocks)
         is_same = same_operands(args, node.args) and all(a is b for a, b in zip(blocks, node.blocks, strict=True))
         current = node if is_same else remade(node, args, blocks)
+        if not is_same:
+            self._stand_for(node, current.outputs)
         emitter.where = node.where
         found = self.visit(emitter, current)
         if found is None:
@@ -72,11 +80,17 @@ class Walk:
             if not is_same:
                 values.update(zip(node.outputs, current.outputs, strict=True))
             return not is_same
+        self._stand_for(node, found)
         for old, new in zip(node.outputs, found, strict=True):
             values[old] = new
             if isinstance(new, Value) and old.name and not new.name:
                 new.name = old.name
         return True
+
+    def _stand_for(self, node: Node, found: Iterable[Operand]) -> None:
+        for old, new in zip(node.outputs, found, strict=True):
+            if isinstance(new, Value):
+                self.same(old, new)
 
 
 def remade(node: Node, args: tuple[Operand, ...], blocks: tuple[Block, ...]) -> Node:
