@@ -25,7 +25,7 @@ _SOFT = frozenset(
         "prim::Uninitialized", "aten::size.int", "prim::tensor_getitem", "prim::unchecked_cast",
     )
 )
-_SET = OPS["prim::tensor_setitem"]
+_SET, _TUPLE = OPS["prim::tensor_setitem"], OPS["prim::TupleConstruct"]
 _SHOWS = frozenset((OPS["prim::Print"], OPS["prim::RaiseException"]))  # seen, but what is in memory stays
 OPEN = 12  # groups that a node may still join
 
@@ -148,6 +148,8 @@ def _home(
     """The group that a node joins. Those that it reads from become one where they can."""
     needs = node.needs()
     sources = [g for g in groups if any(v in g.made for v in needs)]
+    if len(sources) > 1 and node.op is _TUPLE and not _read_alike(sources):
+        return None  # what a program gives together need not be computed together
     if len(sources) > 1:
         joined = _joined(sources, order, position) or _joined_above(node, sources, order, position)
         if joined is not None:
@@ -160,6 +162,12 @@ def _home(
             _put_last(group, [group], order)
             return group
     return None
+
+
+def _read_alike(groups: Sequence[_Group]) -> bool:
+    """Whether groups read something in common."""
+    reads = [{v for n in g.nodes for v in n.needs()} - g.made for g in groups]
+    return all(any(mine & other for other in reads if other is not mine) for mine in reads)
 
 
 def _joined(
