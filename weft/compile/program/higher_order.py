@@ -24,7 +24,7 @@ def version_of(source: Any, leaves: Sequence[Any]) -> int:
 
 def input_of(source: Any, leaves: Sequence[Any], symbols: Mapping[str, Any]) -> Any:
     """What the graph takes of one source, as a tensor with its history."""
-    if type(source) is ArgumentSource and source.strides is None and not source.written:
+    if type(source) is ArgumentSource and not source.written:
         return _as_taken(leaves[source.leaf], source)
     if type(source) is NumberSource:
         return float(symbols[source.number.key])
@@ -44,9 +44,11 @@ def input_of(source: Any, leaves: Sequence[Any], symbols: Mapping[str, Any]) -> 
 
 
 def _as_taken(tensor: Tensor, source: ArgumentSource) -> Tensor:
-    """An argument as the program's parameter shows it: once where it repeats elements, its dims in memory order."""
+    """An argument as the program's parameter shows it: once where it repeats elements, its dims in memory order, without
+    the gaps that it may have there.
+    """
     for axis in source.expanded:
         tensor = tensor.narrow(axis, 0, 1)
     if source.permutation is not None:
         tensor = tensor.permute(sorted(range(tensor.ndim), key=source.permutation.__getitem__))
-    return tensor
+    return tensor if source.strides is None else tensor.contiguous()

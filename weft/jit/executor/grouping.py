@@ -25,7 +25,7 @@ _SOFT = frozenset(
         "prim::Uninitialized", "aten::size.int", "prim::tensor_getitem", "prim::unchecked_cast",
     )
 )
-_SET, _TUPLE = OPS["prim::tensor_setitem"], OPS["prim::TupleConstruct"]
+_SET, _TUPLE, _SLICE = (OPS[f"prim::{name}"] for name in ("tensor_setitem", "TupleConstruct", "make_slice"))
 _SHOWS = frozenset((OPS["prim::Print"], OPS["prim::RaiseException"]))  # seen, but what is in memory stays
 OPEN = 12  # groups that a node may still join
 
@@ -82,12 +82,19 @@ def _is_known(kind: Type) -> bool:
     return isinstance(kind, TensorType) or _is_list(kind) or is_native(kind)
 
 
+def _is_slice(value: Value) -> bool:
+    """Whether a value is a slice of numbers: a group that reads it makes one of its own."""
+    made = value.node
+    return made is not None and made.op is _SLICE and all(_is_known(v.type) for v in made.inputs())
+
+
 def may_be_grouped(node: Node) -> bool:
     """Whether a node can be part of a native program: operators on tensors, numbers, branches and loops over them."""
-    if not all(_is_known(v.type) for v in (*node.outputs, *node.inputs())):
+    if not all(_is_known(v.type) or _is_slice(v) for v in (*node.outputs, *node.inputs())):
         return False
     if node.blocks:
-        return (node.op in (IF, LOOP)) and all(may_be_grouped(n) for b in node.blocks for n in b.nodes)
+        inner = [n for b in node.blocks for n in b.nodes]
+        return node.op in (IF, LOOP) and all(n.op is _SLICE or may_be_grouped(n) for n in inner)
     return is_tensor_work(node) or node.op in _SOFT or node.op in NATIVE or _writes_tensor(node)
 
 
@@ -146,7 +153,7 @@ def _home(
     node: Node, groups: list[_Group], order: list[_Group | Node], position: dict[Node, int]
 ) -> _Group | None:
     """The group that a node joins. Those that it reads from become one where they can."""
-    needs = node.needs()
+    needs = _reads(node)
     sources = [g for g in groups if any(v in g.made for v in needs)]
     if len(sources) > 1 and node.op is _TUPLE and not _read_alike(sources):
         return None  # what a program gives together need not be computed together
@@ -164,9 +171,17 @@ def _home(
     return None
 
 
+def _reads(node: Node) -> tuple[Value, ...]:
+    """What a node reads; of slices, their numbers."""
+    found = node.needs()
+    if not any(map(_is_slice, found)):
+        return found
+    return tuple([v for one in found for v in (one.node.inputs() if _is_slice(one) and one.node else (one,))])
+
+
 def _read_alike(groups: Sequence[_Group]) -> bool:
     """Whether groups read something in common."""
-    reads = [{v for n in g.nodes for v in n.needs()} - g.made for g in groups]
+    reads = [{v for n in g.nodes for v in _reads(n)} - g.made for g in groups]
     return all(any(mine & other for other in reads if other is not mine) for mine in reads)
 
 
@@ -191,7 +206,7 @@ def _joined_above(
     rising = [*(n for g in others for n in g.nodes), node]
     outside = [n for n in first.outside if n not in rising]
     later = {v for n in outside for v in n.outputs}
-    if any(v in later for n in rising for v in n.needs()) or any(map(writes, outside)):
+    if any(v in later for n in rising for v in _reads(n)) or any(map(writes, outside)):
         return None
     if any(map(is_seen, rising)) and any(map(is_seen, outside)):
         return None
@@ -229,8 +244,10 @@ def _built(
     sequence = [n for item in order for n in ([item] if id(item) in groups or isinstance(item, Node) else item.nodes)]
     read: set[Value] = set()
     for item in sequence:
-        read.update(v for n in (item.nodes if isinstance(item, _Group) else [item]) for v in n.needs()
-                    if not isinstance(item, _Group) or v not in item.made)
+        if isinstance(item, _Group):
+            read.update(v for n in item.nodes for v in _reads(n) if v not in item.made)
+        else:
+            read.update(item.needs())
     read.update(Block((), (), block.results).free_values())
     params = tuple([Value(p.type, p.name) for p in block.params])
     values.update(zip(block.params, params, strict=True))
@@ -238,14 +255,18 @@ def _built(
     for item in sequence:
         if isinstance(item, _Group):
             _add_group(item, read, op, values, nodes)
-        else:
+        elif item.op is not _SLICE or item.output in read:
             nodes.append(_copied(item, values, lambda b: _grouped(b, op, fits, least, values)))
     return Block(params, tuple(nodes), tuple([map_operand(r, values) for r in block.results]))
 
 
 def _add_group(group: _Group, read: set[Value], op: Op, values: dict[Value, Operand], nodes: list[Node]) -> None:
     inside = dict(values)
-    body = [_copied(n, inside, lambda b: plain_copy(b, inside)) for n in group.nodes]
+    whole: dict[Node, None] = {}
+    for node in group.nodes:
+        whole.update((v.node, None) for v in node.needs() if _is_slice(v) and v.node is not None)
+        whole[node] = None
+    body = [_copied(n, inside, lambda b: plain_copy(b, inside)) for n in whole]
     results = [v for n in group.nodes for v in n.outputs if v in read]
     made = Node(
         op, (), tuple([v.type for v in results]), (Block((), tuple(body), tuple([inside[v] for v in results])),),
