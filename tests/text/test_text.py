@@ -16,6 +16,7 @@ from weft.ir.compare import difference
 from weft.ir.parser import parse_graphs
 from weft.ir.printer import print_graph
 from weft.ir.verifier import verify
+from weft.passes.count_steps import count_steps
 from weft.passes.dce import dce
 from weft.passes.decompose import decompose
 from weft.passes.gather_as_mask import gather_as_mask

@@ -1,5 +1,5 @@
-"""Programs that fuse: each becomes one native program whose groups are as large as they can be, does what eager mode does
-at every drawn size with gradients, and is compiled once.
+"""Programs that fuse: each becomes one native program whose groups are as large as they can be, does what eager mode
+does at every drawn size with gradients, and is compiled once.
 """
 
 from __future__ import annotations

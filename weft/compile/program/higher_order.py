@@ -44,8 +44,8 @@ def input_of(source: Any, leaves: Sequence[Any], symbols: Mapping[str, Any]) -> 
 
 
 def _as_taken(tensor: Tensor, source: ArgumentSource) -> Tensor:
-    """An argument as the program's parameter shows it: once where it repeats elements, its dims in memory order, without
-    the gaps that it may have there.
+    """An argument as the program's parameter shows it: once where it repeats elements, its dims in memory order,
+    without the gaps that it may have there.
     """
     for axis in source.expanded:
         tensor = tensor.narrow(axis, 0, 1)
