@@ -4,6 +4,7 @@ One per entry, made once."""
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -13,6 +14,7 @@ from weft.ops.op import Joint, Op
 from weft.ops.packet import aten
 from weft.support.errors import ValueProblem
 
+_FIRST_LETTER = re.compile("(?<![A-Za-z])[a-z]")
 # Where a formula's parameter comes from.
 GRAD, GRADS, NEEDS, ARG, RESULT, DIMS, DTYPE = "grad", "grads", "needs", "arg", "result", "dims", "dtype"
 
@@ -65,9 +67,11 @@ class Plan:
 
 
 def node_name(op: Op) -> str:
-    """`aten::mul.Tensor` -> MulBackward0; overloads of one base are numbered in order of definition."""
-    words = [w for w in op.base.split("_") if w]
-    return "".join(w[:1].upper() + w[1:] for w in words) + "Backward" + str(_overload_number(op))
+    """`aten::mul.Tensor` -> MulBackward0, unless the entry says otherwise; overloads of one base are numbered in order
+    of definition."""
+    return op.node or _FIRST_LETTER.sub(lambda found: found[0].upper(), op.base).replace("_", "") + "Backward" + str(
+        _overload_number(op)
+    )
 
 
 def _overload_number(op: Op) -> int:

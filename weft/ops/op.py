@@ -149,6 +149,7 @@ class Op:
         enter: who answers calls on tensors in place of the walk, `enter(walk, op, args)` (an operator of the user's has
             kernels, gradients and batch rules that are registered later); `walk(op, args)` goes on from there.
         reads_any_strides: its native kernel takes operands as they lie, so that a copy to row-major order is lost work.
+        node: the name of its backward node, where that is not its own name and its number among the overloads.
         jvp: the tangents of the results, `rule(op, values, tangents, results)`. Follows from the vjp,
             for pointwise entries directly.
 
@@ -192,6 +193,7 @@ class Op:
     observes: str = ""
     specialize: Mapping[str, Callable[[Any], bool]] | None = None
     enter: Rule | None = None
+    node: str = ""
     how: str = field(init=False)
     name: str = field(init=False)
     origin: str = field(init=False, default="")

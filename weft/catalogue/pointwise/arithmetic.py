@@ -178,6 +178,7 @@ remainder = pointwise(
     "aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor",
     "Remainder with the sign of the divisor. An integer modulo 0 gives 0.",
     scalar=lambda s, a, b: guarded(s, s.remainder, a, b),
+    node="RemainderBackward1",
     accepts=is_real,
     wants="real numbers",
     number_first=True,
@@ -192,6 +193,7 @@ fmod = pointwise(
     "aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor",
     "Remainder with the sign of the dividend. An integer modulo 0 gives 0.",
     scalar=lambda s, a, b: guarded(s, s.fmod, a, b),
+    node="FmodBackward1",
     accepts=is_real,
     wants="real numbers",
     vjp={

@@ -177,6 +177,7 @@ copy = pointwise(
     "aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
     "src with the dims and dtype of self: what `self.copy_(src)` writes.",
     scalar=lambda s, x, src, non_blocking: src,
+    node="CopyBackwards",
     over=("src",),
     keep=("self",),
     result="self",

@@ -58,6 +58,7 @@ sort_stable = define(
     "The elements in order along `dim`, and where each came from. The sort is always stable; "
     "NaN counts as the greatest.",
     type=lambda self, stable, dim, descending: _pair(self, dim),
+    node="SortBackward1",
     kernel=lambda x, stable, dim, descending: _sorted(x, dim, descending),
     vjp={"self": lambda g, result1, self_dims, dim: _put_back(g, result1, self_dims, dim)},
     out=True,
@@ -72,6 +73,7 @@ sort = define(
     "NaN counts as the greatest.",
     type=_pair,
     kernel=_sorted,
+    node="SortBackward0",
     vjp={"self": lambda g, result1, self_dims, dim: _put_back(g, result1, self_dims, dim)},
     out=True,
     reference=lambda x, dim, descending: (np.sort(x, dim) if not descending else np.flip(np.sort(x, dim), dim),),
