@@ -19,10 +19,10 @@ from weft.autograd.accumulate import accumulate as accumulate_into
 from weft.autograd.anomaly import anomaly, check_nan, describe_failure, evaluating
 from weft.autograd.dependencies import count_dependencies, reaching, runs_on_nothing
 from weft.autograd.node import Edge, InputMetadata, Node
-from weft.autograd.ownership import is_owned
+from weft.autograd.ownership import is_owned, nobody_else_has
 from weft.autograd.record import gradient_edge
 from weft.autograd.run_hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
-from weft.autograd.seeds import input_edge, seeds_of
+from weft.autograd.seeds import input_edge, retain_inputs, seeds_of
 from weft.autograd.validate import validate, wrong_count
 from weft.ops import overrides
 from weft.ops.packet import aten
@@ -129,7 +129,7 @@ def run_backward(
         )
     retains = accumulate and inputs is not None and modes.capture is None
     if retains:
-        _retain(inputs)
+        retain_inputs(inputs)
     if create_graph and accumulate and modes.capture is None:
         warnings.warn(_CYCLE, stacklevel=3)
     walk = Walk(edges, seeds, keep, create_graph, wanted, accumulate)
@@ -159,13 +159,6 @@ _CYCLE = (
     "If you have to use this function, make sure to reset the .grad fields of your parameters to None after use to "
     "break the cycle and avoid the leak."
 )
-
-
-def _retain(inputs: Any) -> None:
-    """backward(inputs=[non-leaf]) makes it keep its gradient."""
-    for tensor in inputs:
-        if isinstance(tensor, Tensor) and tensor.requires_grad and not tensor.is_leaf:
-            tensor.retain_grad()
 
 
 def _accumulate_non_leaves(inputs: Sequence[Any], walk: Walk, create_graph: bool) -> None:
@@ -345,13 +338,17 @@ class Walk:
             if not self.needed.get(node, False) and not (self.accumulate and self.is_wanted(node)):
                 return None
         if node.pre_hooks:
-            grads = run_pre_hooks(node, grads)
+            grads[:] = run_pre_hooks(node, grads)
         if grads[0] is None and all([g is None for g in grads]) and not runs_on_nothing(node):
             if not self.keep:
                 node.release()
             return None
-        if type(node) is AccumulateGrad and node in self.owned and self.is_plain and not node.has_hooks:
-            return node.take(grads[0])
+        if type(node) is AccumulateGrad and self.is_plain:
+            if node in self.owned and not node.has_hooks:
+                return node.take(grads[0])
+            if nobody_else_has(grads[0], 1):
+                out = node.take(grads[0])
+                return run_post_hooks(node, out, tuple(grads)) if node.post_hooks else out
         if self.needed is None:
             needs = tuple([e is not None for e in node.edges])
         else:

@@ -76,3 +76,10 @@ def _check_seed(like: Any, grad: Any, i: int) -> None:
             "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
             f"grad_output[{i}] has a dtype of {grad.dtype} and output[{i}] has a dtype of {like.dtype}."
         )
+
+
+def retain_inputs(inputs: Any) -> None:
+    """backward(inputs=[non-leaf]) makes it keep its gradient."""
+    for tensor in inputs:
+        if isinstance(tensor, Tensor) and tensor.requires_grad and not tensor.is_leaf:
+            tensor.retain_grad()

@@ -14,9 +14,10 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from numpy import ndarray
 
+from weft.autograd.ownership import nobody_else_has
 from weft.compile.program.on_tensors import run_control
 from weft.compiled_autograd.evaluate import Undefined, evaluate, evaluate_as
-from weft.ir.backward_calls import ACCUMULATE_LEAF
+from weft.ir.backward_calls import ACCUMULATE_LEAF, POST_HOOK_CALL, PRE_HOOK_CALL, TENSOR_HOOK_CALL
 from weft.ir.graph import Graph, Node, Value, map_operand, values_in
 from weft.support.errors import WeftError
 from weft.types.tensor_type import NONE, TENSOR
@@ -110,6 +111,41 @@ def _find_uses(graph: Graph, parts: list[Part]) -> None:
             (part.dead if value in by_calls else part.inner).append(value)
 
 
+_HOOKS = (TENSOR_HOOK_CALL, PRE_HOOK_CALL)
+
+
+def _last_reads(graph: Graph) -> tuple[set[Node], dict[Node, list[Value]]]:
+    """The leaves' calls whose gradient nobody reads afterwards but hooks on the leaf's own node; and of hooks, which of
+    the values they are given nobody reads afterwards."""
+    last: dict[Value, Node] = {}
+    for node in graph.nodes:
+        if node.op is not POST_HOOK_CALL:
+            last.update(dict.fromkeys(node.inputs(), node))
+    behind = {  # what hooks on other nodes than leaves read again
+        v for node in graph.nodes if node.op is POST_HOOK_CALL and node.args[1] for v in node.inputs()
+    }
+    behind.update(v for r in graph.results for v in values_in(r))
+    leaves = {
+        node for node in graph.nodes
+        if node.op is ACCUMULATE_LEAF and last[cast(Value, node.args[1])] is node and node.args[1] not in behind
+    }
+    read_later = {v for node in graph.nodes if node.op is POST_HOOK_CALL for v in node.inputs()} | behind
+    ends: dict[Node, list[Value]] = {}
+    for value, node in last.items():
+        if node.op in _HOOKS and value.type is TENSOR and value not in read_later:
+            ends.setdefault(node, []).append(value)
+    return leaves, ends
+
+
+def _take(call: Node, values: Values) -> bool:
+    """A leaf takes a gradient that nobody else has. False where somebody does."""
+    gradient = values[cast(Value, call.args[1])]
+    if not nobody_else_has(gradient, 2):
+        return False
+    values[cast(Value, call.args[0])].take(gradient)
+    return True
+
+
 _Parts = tuple[list[Part], Sequence[Run | None]]
 
 
@@ -138,6 +174,7 @@ class Program:
         self._compile = interpret_part if compile_part is None else compile_part
         self.parts = parts_of(graph, 1 if compile_part is None else None)
         self._runs = self._compiled(self.parts)
+        self._lasts, self._ends = _last_reads(graph)
         self._names = {p.name: p for p in graph.params}
         self._tensors = sum(p.type is TENSOR for p in graph.params)
         leaves = sum(node.op is ACCUMULATE_LEAF for node in graph.nodes)
@@ -201,7 +238,7 @@ class Program:
                             before(self._steps_of(i), ())
                         if call.op is ACCUMULATE_LEAF and call.args[1] in given:
                             values[cast(Value, call.args[0])].take(values.pop(cast(Value, call.args[1])))
-                        else:
+                        elif not (call in self._lasts and _take(call, values)):
                             self._call(i, call, values)
                 for value in part.dead:
                     values.pop(value, None)
@@ -220,6 +257,8 @@ class Program:
         results = self.call_python(call, tuple([map_operand(a, values) for a in call.args]))
         pattern = tuple([r is not None for r in results])
         values.update(zip(call.outputs, results, strict=True))
+        for value in self._ends.get(call, ()):  # a hook may have given it back: it is one tensor again
+            del values[value]
         if pattern != tuple([v.type is not NONE for v in call.outputs]):
             raise self._diverged(i, pattern, values)
 
