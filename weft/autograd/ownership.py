@@ -6,8 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from weft.tensor.dense import dense_array
 from weft.tensor.tensor import Tensor
 
 
@@ -41,8 +40,8 @@ def nobody_else_has(gradient: Any, holders: int) -> bool:
 
 
 def _has_all_of_its_memory(gradient: Tensor) -> bool:
-    data, storage = gradient._data, gradient._storage
-    if type(data) is not np.ndarray or data.base is not None:
+    data, storage = dense_array(gradient), gradient._storage
+    if data is None or data.base is not None:
         return False
     return storage is None or (storage.array is data and not storage.is_lent)
 
