@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,8 +14,12 @@ from weft.ops import compute
 from weft.ops.geometry import contiguous_strides
 from weft.ops.layout import like_strides
 from weft.ops.op import Op
+from weft.ops.plan import LARGE
+from weft.ops.planned import sign
+from weft.ops.quiet import quiet
 from weft.ops.rules import Pointwise
 from weft.ops.scalar_numpy import NUMPY
+from weft.ops.tracing import Untraceable
 from weft.runtime.storage import InferenceStorage, Storage
 from weft.support.errors import ShapeError, StateError
 from weft.support.locations import user_mark
@@ -27,6 +31,7 @@ from weft.tensor.tensor import Tensor
 from weft.tensor.views import forget_base, view_of
 from weft.types import dtype as dt
 from weft.types import promotion
+from weft.types.tensor_type import TensorType
 
 ndarray = np.ndarray
 Array = np.ndarray[Any, Any]
@@ -68,8 +73,9 @@ class Dense(Backend):
         return self.open(op, args) if out is planned.NOT_PLANNED else out
 
     def fits(self, op: Op, args: Args) -> bool:
-        """Whether it is a pointwise operator on arrays of one float dtype and shape, and numbers."""
-        return isinstance(op.type, Pointwise) and _all_alike(args)
+        """Whether it is a pointwise operator on arrays of one float dtype and shape, and numbers, or what was found
+        to fit before."""
+        return isinstance(op.type, Pointwise) and _all_alike(args) or _has_fitted(op, args)
 
     def receive(self, tensor: Tensor) -> Tensor:
         """The values of a tensor of another device."""
@@ -160,7 +166,9 @@ def write(op: Op, args: Args) -> None:
     check_writeable(data)
     if not op.is_splat:
         _check_overlap(data)
-    if op.scalar is None or planned.table(op, tuple(map(type, args)), store).run(args) is planned.NOT_PLANNED:
+    if op.put is not None and _put(op, data, args):
+        pass
+    elif op.scalar is None or planned.table(op, tuple(map(type, args)), store).run(args) is planned.NOT_PLANNED:
         store(data, DENSE.run(op, args)._data)
     storage.version += 1
     storage.written = (storage.version, user_mark(2))
@@ -186,6 +194,45 @@ def store(data: Array, value: Array) -> None:
         raise ShapeError(f"output with shape {list(data.shape)} doesn't match the broadcast shape {list(value.shape)}")
     check_writeable(data)
     data[...] = NUMPY.cast(value, target) if value.dtype != data.dtype else value
+
+
+def _put(op: Op, data: Array, args: Args) -> bool:
+    """Let the operator write into the memory itself; not where much is written, which compiled kernels do faster."""
+    given = unwrap(args[1:])
+    if any([type(a) is ndarray and a.size >= LARGE for a in given]):
+        return False
+    quiet(op.put, data, *_apart(given, data))
+    return True
+
+
+def _apart(value: Any, data: Array) -> Any:
+    """Arrays, through tuples, with memory of their own where they lie in that of `data`."""
+    if type(value) is ndarray:
+        return value.copy() if np.may_share_memory(value, data) else value
+    return tuple([_apart(v, data) for v in value]) if type(value) is tuple else value
+
+
+_FITTING: set[tuple[Any, ...]] = set()  # calls of in-place operators whose results fit, by what type rules see
+_MOST_FITTING: Final = 4096
+
+
+def _has_fitted(op: Op, args: Args) -> bool:
+    key: list[Any] = [op]
+    try:
+        sign(args, key, [])
+    except Untraceable:
+        return False
+    found = tuple(key)
+    if found in _FITTING:
+        return True
+    target: TensorType = type_of(args[0])
+    result = op.type(*[type_of(a) for a in args])  # type: ignore[misc]
+    if result.dtype is not target.dtype or result.dims != target.dims:
+        return False
+    if len(_FITTING) >= _MOST_FITTING:
+        _FITTING.clear()
+    _FITTING.add(found)
+    return True
 
 
 def _check_overlap(data: Array) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import weft.autograd.record as record
 from weft.autograd.anomaly import anomaly
 from weft.autograd.saved import default_hooks
+from weft.autograd.views import check_inplace, rebase
 from weft.layers import dense
 from weft.layers import walk as walk_module
 from weft.layers.results import named
@@ -112,7 +113,7 @@ def _view_entry(op: Op, tensors: Sequence[int]) -> Entry | None:
 _INPLACE = (
     "d = x0._data", "storage = x0._storage",
     "if local.special is not None or local.capture is not None: return walk(op, args)",
-    "if type(d) is not ndarray or not d.flags.c_contiguous: return walk(op, args)",
+    "if type(d) is not ndarray or not d.flags.c_contiguous and 0 in d.strides: return walk(op, args)",
     "if type(storage) is InferenceStorage: return walk(op, args)",
 )  # fmt: skip
 _WRITTEN = (
@@ -136,8 +137,32 @@ def inplace_entry_of(op: Op, args: tuple[Any, ...]) -> Entry | None:
     plans = table(op, kinds, dense.store)
     if not plans.can_plan:
         return None
-    gate = (*_INPLACE, f"if local.grad and ({_wants(tensors, ())}): return walk(op, args)")
-    return plans.lookup(Wrap(_WRITTEN, _INPLACE_NAMES, gate))
+    gate = (*_INPLACE, f"if local.grad and ({_wants(tensors, ())}): return recorded(op, args)")
+    names = (*_INPLACE_NAMES, ("recorded", partial(_written_and_recorded, plans.run)))
+    return plans.lookup(Wrap(_WRITTEN, names, gate))
+
+
+def _written_and_recorded(run: Run, op: Op, args: tuple[Any, ...]) -> Any:
+    """A write that may want history, with no mode on: `inplace_here` by the call's plan."""
+    walk, target = walk_module.inplace, args[0]
+    if anomaly.enabled or default_hooks.stack or op.opens_above_autograd:
+        return walk(op, args)
+    try:
+        wants = target.dtype.is_differentiable and record.wants_gradient(op, args)
+        check_inplace(op.base, target, wants)
+        node = record.prepare(op, args, clone_self=True) or walk_module.blocking_node(op) if wants else None
+        done = run(args)
+    except Exception:  # the walk has the words; nothing was written
+        return walk(op, args)
+    if done is NOT_PLANNED:
+        return walk(op, args)
+    storage = target.storage()
+    storage.version += 1
+    storage.written = (storage.version, user_mark(2))
+    if node is not None:
+        rebase(target, node)
+        record.save_results(node, (target,))
+    return target
 
 
 _INPLACE_NAMES = (

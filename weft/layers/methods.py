@@ -193,7 +193,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     if indices is None:
         view.copy_(_dropped(value, view))
     else:
-        value = _without_leading_ones(value)
+        value = _without_leading_ones(value, indexing.room(view, indices))
         if value.ndim == 0 and value.dtype is not view.dtype and all(i is None or i.dtype is dt.bool_ for i in indices):
             value = value.to(view.dtype)  # one number under a mask is cast, as by masked_fill
         view.index_put_(indices, value)
@@ -210,10 +210,10 @@ def _as_value(self: Tensor, value: Any) -> Any:
     return aten.full((), value, dtype=self.dtype)
 
 
-def _without_leading_ones(value: Tensor) -> Tensor:
-    """Values for indexed places: their leading dims of size 1 say nothing, broadcasting gives them back."""
+def _without_leading_ones(value: Tensor, room: int) -> Tensor:
+    """Values for indexed places with so many dims: leading dims of size 1 that they lack may be left out."""
     ones = 0
-    while ones < value.ndim and type(value.dims[ones]) is int and value.dims[ones] == 1:
+    while ones < value.ndim - room and type(value.dims[ones]) is int and value.dims[ones] == 1:
         ones += 1
     return aten.reshape(value, value.dims[ones:]) if ones else value
 

@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from weft.ops.schema import Schema, parse_schema
 from weft.support.errors import ValueProblem
 
@@ -134,6 +136,8 @@ class Op:
         crosses_devices: whether tensors of other devices may be written into self (`copy_`).
         like: whether the first argument is asked for its size and dtype alone, so that the result is new
             whatever it holds.
+        put: NumPy code that writes what the kernel gives into its first array itself, and refuses before it writes;
+            `writing` makes the kernel from it.
         view_if_captured: whether the result is a view of self in a captured function,
             where it cannot be one of an array.
         copies, scatters: the view whose copy (whose scatter) this is.
@@ -187,6 +191,7 @@ class Op:
     is_splat: bool = False
     crosses_devices: bool = False
     like: bool = False
+    put: Rule | None = None
     view_if_captured: bool = False
     writes: Op | None = None
     host: bool = False
@@ -244,6 +249,17 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<op {self.schema}>"
+
+
+def writing(put: Rule) -> dict[str, Rule]:
+    """The fields of an entry whose kernel writes into a copy of its first array: `put(array, *rest)` does."""
+
+    def kernel(x: Any, *rest: Any) -> Any:
+        out = np.array(x, order="C")
+        put(out, *rest)
+        return out
+
+    return {"kernel": kernel, "put": put}
 
 
 def formula_names(rule: Rule) -> tuple[str, ...]:

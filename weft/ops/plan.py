@@ -92,6 +92,18 @@ class Calls:
             else self.add(body.finish, [place[body.out], *operands])
         )
 
+    def put(self, body: Body, operands: Sequence[int]) -> int:
+        """What a body without calls hands on, one of the operands in these registers or a constant, goes into
+        the first array."""
+        assert body.calls is not None
+        place = dict(enumerate(operands))
+        if body.out not in place:
+            place[body.out] = self.constant(body.calls.constants[body.out])
+        value = place[body.out]
+        if body.dtype != body.result.numpy:
+            value = self.add(_cast_to(body.result), (value,))
+        return self.add(_put, (0, value))
+
     def function(
         self, results: int | Sequence[int | None], large: Function | None = None, arrays: Sequence[int] = ()
     ) -> Function:
@@ -220,6 +232,7 @@ class Body:
         self.calls = tracer.calls if isinstance(out, _Value) else None
         self.out = out.register if isinstance(out, _Value) else 0
         self.is_own = self.is_operand = False
+        self.dtype = tracer.values[out.register].dtype if isinstance(out, _Value) else result.numpy
         if isinstance(out, _Value) and out.needs == arrays:
             self.is_own = self._is_own(tracer.values, out.register)
             self.is_operand = out.register < len(given) and tracer.values[out.register].dtype == result.numpy
@@ -266,7 +279,14 @@ def _copied(x: Any) -> Any:
     return x.copy(copied_order(x))
 
 
-_SILENT = frozenset((_copied, np.where, np.asarray))  # NumPy raises no floating point exceptions in these
+def _put(data: Any, value: Any) -> Any:
+    if value.ndim > data.ndim:  # NumPy would drop leading dims of size 1
+        raise ValueError("the value has more dims than what it is put into")  # the type rule has the words
+    data[...] = value
+    return data
+
+
+_SILENT = frozenset((_copied, _put, np.where, np.asarray))  # NumPy raises no floating point exceptions in these
 
 
 def _stand_in(value: Any) -> Any:
@@ -296,10 +316,13 @@ def plan_pointwise(op: Op, args: Sequence[Any], large: Function | None = None, s
     calls = Calls(len(args))
     given = [i if type(a) is ndarray or type(a) in _NUMBERS else None for i, a in enumerate(args)]
     result = rule.result_dtype(types)
-    out, is_long = add_pointwise(calls, op, types, result, args, given, large is None)
+    arrays = [i for i, a in enumerate(args) if type(a) is ndarray and a.ndim]
+    is_put = store is not None and (rule.into_self or arrays == [0]) and result.numpy == args[0].dtype
+    out, is_long = add_pointwise(calls, op, types, result, args, given, large is None, is_put)
+    if is_put and calls.steps and calls.steps[-1][0] is _put:
+        return Plan(calls.function(out))
     if rule.into_self:
         out = calls.add(_within_self, (out, 0))
-    arrays = [i for i, a in enumerate(args) if type(a) is ndarray and a.ndim]
     if store is not None:
         out = _written_into(calls, out, store, result.numpy == args[0].dtype)
     elif not arrays:
@@ -326,10 +349,11 @@ def add_pointwise(
     values: Sequence[Any],
     given: Sequence[int | None],
     is_large: bool = False,
+    is_put: bool = False,
 ) -> tuple[int, bool]:
     """Add the calls of a pointwise operator: the register of its value, and whether it is more than one ufunc. given:
     the registers of arrays, and of numbers that come with each call; None for what is known now. is_large: the body,
-    if it is long, is run in blocks.
+    if it is long, is run in blocks. is_put: a value that the body only hands on goes into the first array.
     """
     rule: Any = op.type
     assert isinstance(rule, Pointwise) and op.scalar is not None
@@ -356,6 +380,8 @@ def add_pointwise(
         operands.append(operand)
         registers.append(calls.constant(operand) if register is None else register)
     body = trace_body(op.scalar, operands, result)
+    if is_put and body.calls is not None and not body.calls.steps:
+        return calls.put(body, registers), False
     if is_large and body.ufunc is None:
         return calls.add(body.whole, registers), True
     return calls.inline(body, registers), body.ufunc is None

@@ -74,6 +74,13 @@ def _width(tensor: Any) -> int:
     return int(tensor.ndim) if tensor.dtype in _MASKS else 1
 
 
+def room(view: Any, indices: Indices) -> int:
+    """How many dims `view[indices]` has."""
+    tensors = [i for i in indices if i is not None]
+    joint = max([1 if i.dtype in _MASKS else int(i.ndim) for i in tensors], default=0)
+    return int(view.ndim) - sum([_width(i) for i in tensors]) + joint
+
+
 # ---- reading the index
 
 
@@ -168,6 +175,8 @@ def _apply(view: Any, item: Any, dim: int, axis: int) -> tuple[Any, int, int, An
 
 
 def _slice(view: Any, item: slice, dim: int) -> Any:
+    if item.start is None and item.stop is None and item.step is None:
+        return view
     for part in (item.start, item.stop, item.step):
         if part is not None and not isinstance(part, (int, Expr)) and not hasattr(part, "__index__"):
             raise ArgumentError("slice indices must be integers or None or have an __index__ method")
@@ -240,6 +249,8 @@ def _as_tensor(view: Any, item: Any) -> Any:
 
 def _beside(view: Tensor, item: Tensor) -> Tensor:
     """An index, on the tensor's device: integers from elsewhere are brought there."""
+    if type(view._data) is type(item._data) is np.ndarray:
+        return item
     wanted, here = payload_of(view).companions, payload_of(item).companions
     return backends[wanted].receive(item) if wanted != here and wanted != "cpu" and item.dtype in _INTEGERS else item
 

@@ -10,7 +10,7 @@ from weft.catalogue.families import dtype_of
 from weft.catalogue.indexing.checks import check_bounds
 from weft.catalogue.indexing.reads import check_gather
 from weft.catalogue.samples import F, I, P, case, draw
-from weft.ops.op import define, joint
+from weft.ops.op import define, joint, writing
 from weft.ops.packet import aten
 from weft.ops.rules import check_fits, dims_text
 from weft.ops.scalar_numpy import NUMPY
@@ -49,8 +49,8 @@ def _check_source(index: TensorType, src: TensorType) -> None:
 
 
 def _places(x: Array, dim: int, index: Array, src: Any) -> tuple[Array, tuple[Any, ...], Any]:
-    """A copy of x with at least one dim, the NumPy index of the places, and the values for them."""
-    out = np.array(np.atleast_1d(x), order="C")
+    """x with at least one dim, the NumPy index of the places, and the values for them."""
+    out = np.atleast_1d(x)
     index = np.atleast_1d(index)
     at = dim % out.ndim
     check_bounds(index, out.shape[at], at)
@@ -68,9 +68,9 @@ _UFUNCS = {
 }
 
 
-def _scatter(x: Array, dim: int, index: Array, src: Any, reduce: str | None = None) -> Array:
+def _scatter(x: Array, dim: int, index: Array, src: Any, reduce: str | None = None) -> None:
     if index.size == 0:
-        return x.copy()
+        return
     out, places, values = _places(x, dim, index, src)
     if reduce is None:
         out[places] = values
@@ -78,7 +78,6 @@ def _scatter(x: Array, dim: int, index: Array, src: Any, reduce: str | None = No
         _UFUNCS[reduce].at(out, places, np.asarray(values, out.dtype))
     else:
         raise ShapeError("reduce argument must be either add or multiply.")
-    return out.reshape(x.shape)
 
 
 def _scatter_grad_self(g: Any, dim: int, index: Any) -> Any:
@@ -89,7 +88,7 @@ define(
     "aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
     "A copy of self with out[index[i][j]][j] = src[i][j] for dim 0, and so on for the other dims.",
     type=_scatter_type,
-    kernel=_scatter,
+    **writing(_scatter),
     vjp={"self": _scatter_grad_self, "src": lambda g, dim, index: aten.gather(g, dim, index)},
     effect="raises",
     inplace=True,
@@ -99,7 +98,7 @@ define(
     "aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
     "A copy of self with a number at the places that index names.",
     type=_scatter_type,
-    kernel=_scatter,
+    **writing(_scatter),
     vjp={"self": _scatter_grad_self},
     effect="raises",
     inplace=True,
@@ -139,15 +138,15 @@ for _overload, _kind, _name in (("reduce", "Tensor", "src"), ("value_reduce", "S
     )
 
 
-def _scatter_add(x: Array, dim: int, index: Array, src: Array) -> Array:
-    return _scatter(x, dim, index, src, "add")
+def _scatter_add(x: Array, dim: int, index: Array, src: Array) -> None:
+    _scatter(x, dim, index, src, "add")
 
 
 scatter_add = define(
     "aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
     "A copy of self with src added at the places that index names.",
     type=_scatter_type,
-    kernel=_scatter_add,
+    **writing(_scatter_add),
     vjp={"self": lambda g: g, "src": lambda g, dim, index: aten.gather(g, dim, index)},
     effect="raises",
     inplace=True,
@@ -170,7 +169,7 @@ def _reduce_two_type(
 def _reduce_two(x: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool) -> Array:
     if index.size == 0:
         return x.copy()
-    out, places, values = _places(x, dim, index, src)
+    out, places, values = _places(x.copy(), dim, index, src)
     wide = dt.compute_dtype(dt.from_numpy(out.dtype)).numpy
     out, values = out.astype(wide, copy=False), np.asarray(values).astype(wide, copy=False)
     if not include_self:

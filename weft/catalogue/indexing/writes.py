@@ -19,7 +19,7 @@ from weft.catalogue.indexing.checks import (
 from weft.catalogue.indexing.embedding import sum_rows
 from weft.catalogue.samples import F, I, case, draw
 from weft.catalogue.shapes.slicing import along
-from weft.ops.op import define
+from weft.ops.op import define, writing
 from weft.ops.packet import aten
 from weft.ops.rules import check_fits, dims_text, normalize_dim
 from weft.ops.scalar_numpy import NUMPY
@@ -101,21 +101,20 @@ def _selected(g: Any, source_dims: Any, dim: int, index: Any) -> Any:
     )
 
 
-def _index_copy(x: Array, dim: int, index: Array, source: Array) -> Array:
+def _index_copy(x: Array, dim: int, index: Array, source: Array) -> None:
     at = dim % max(x.ndim, 1)
     check_bounds(index, x.shape[at] if x.ndim else 1, at, "index_copy_(): index out of range in self")
     if x.ndim == 0:
-        return source.reshape(()).copy()
-    out = x.copy()
-    out[along(at, index.reshape(-1))] = source
-    return out
+        x[...] = source.reshape(())
+    else:
+        x[along(at, index.reshape(-1))] = source
 
 
 define(
     "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
     "A copy of self in which the slices along dim that index lists are those of source.",
     type=_index_add_type,
-    kernel=_index_copy,
+    **writing(_index_copy),
     vjp={
         "self": lambda g, dim, index: aten.index_fill(g, dim, index, 0),
         "source": lambda g, source_dims, dim, index: _selected(g, source_dims, dim, index),
@@ -127,12 +126,10 @@ define(
 )
 
 
-def _index_fill(x: Array, dim: int, index: Array, value: Any) -> Array:
+def _index_fill(x: Array, dim: int, index: Array, value: Any) -> None:
     at = dim % max(x.ndim, 1)
     check_bounds(index, x.shape[at] if x.ndim else 1, at)
-    out = x.copy()
-    out[along(at, index.reshape(-1)) if x.ndim else ...] = NUMPY.const(value, dt.from_numpy(x.dtype))
-    return out
+    x[along(at, index.reshape(-1)) if x.ndim else ...] = NUMPY.const(value, dt.from_numpy(x.dtype))
 
 
 def _index_fill_type(self: TensorType, dim: int, index: TensorType, value: Any) -> TensorType:
@@ -165,7 +162,7 @@ define(
     "aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
     "A copy of self with a number in the slices along dim that index lists.",
     type=_index_fill_type,
-    kernel=_index_fill,
+    **writing(_index_fill),
     vjp={"self": lambda g, dim, index: aten.index_fill(g, dim, index, 0)},
     effect="raises",
     inplace=True,
@@ -189,17 +186,18 @@ def _index_put_type(
     return self
 
 
-def _index_put(x: Array, indices: Sequence[Array | None], values: Array, accumulate: bool) -> Array:
-    out = np.array(x, order="C")
+def _index_put(x: Array, indices: Sequence[Array | None], values: Array, accumulate: bool) -> None:
     where = numpy_index(x, indices)
+    if not accumulate and not values.ndim:
+        x[where] = values
+        return
     values = expand_values(values, _shape_of(x, where))
     if not accumulate:
-        out[where] = values
-    elif out.dtype == np.bool_:
-        np.logical_or.at(out, where, values)
+        x[where] = values
+    elif x.dtype == np.bool_:
+        np.logical_or.at(x, where, values)
     else:
-        _accumulate(out, where, values)
-    return out
+        _accumulate(x, where, values)
 
 
 def _shape_of(x: Array, where: tuple[Any, ...]) -> tuple[int, ...]:
@@ -248,7 +246,7 @@ index_put = define(
     "aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
     "A copy of self with values at the places of an advanced indexing (added there, if accumulating).",
     type=_index_put_type,
-    kernel=_index_put,
+    **writing(_index_put),
     vjp={"self": _index_put_grad_self, "values": _index_put_grad_values},
     effect="raises",
     inplace=True,

@@ -173,6 +173,22 @@ class _IntoSelf(Pointwise):
         check_fits(args[1], args[0].dtype)
 
 
+class _Filled(_IntoSelf):
+    """The rule of fill with a tensor: it has no dims."""
+
+    def result_dtype(self, args: tuple[Any, ...]) -> dt.DType:
+        value = args[1]
+        if isinstance(value, TensorType) and value.dims:
+            raise ShapeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {len(value.dims)} dimensions."
+            )
+        return super().result_dtype(args)
+
+    def __call__(self, *args: Any) -> Any:
+        self.result_dtype(args)
+        return super().__call__(*args)
+
+
 copy = pointwise(
     "aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
     "src with the dims and dtype of self: what `self.copy_(src)` writes.",
@@ -195,7 +211,7 @@ fill_tensor = pointwise(
     "A tensor like self with every element equal to `value`, a 0-dim tensor.",
     scalar=lambda s, x, value: value,
     over=("self",),
-    rule=_IntoSelf,
+    rule=_Filled,
     result="self",
     numbers=False,
     out=False,
