@@ -87,8 +87,7 @@ def call_of(op: Op, args: tuple[Any, ...]) -> tuple[Function, int]:
     if op.reduce is not None:
         return _reduction(op, args), 1
     if op.view is not None:
-        rest = args[1:]
-        return (lambda x: _evaluate_view(op, (x, *rest))), 1
+        return _view_call(op, args[1:]), 1
     if op.kernel is None:
         return (lambda *values: evaluate(op, values)), len(args)
     if op.type is not None:
@@ -102,6 +101,23 @@ def call_of(op: Op, args: tuple[Any, ...]) -> tuple[Function, int]:
         return fresh(out)
 
     return run, len(args)
+
+
+def _view_call(op: Op, rest: tuple[Any, ...]) -> Function:
+    """A view of arrays of one dtype and shape: how it is shown hangs on their strides."""
+    known: dict[tuple[int, ...], Function] = {}
+
+    def run(x: Any) -> Any:
+        show = known.get(x.strides)
+        if show is None:
+            if view(op, x, rest) is None:  # strides cannot express it
+                return view(op, np.ascontiguousarray(x), rest)
+            if len(known) >= 64:
+                known.clear()
+            show = known[x.strides] = _shows(op, x, rest)
+        return show(x)
+
+    return run
 
 
 def fresh(value: Any) -> Any:
@@ -171,13 +187,23 @@ def _shows(op: Op, x: Array, rest: tuple[Any, ...]) -> Function:
 
 def _showing(x: Array, g: Any) -> Function:
     """A geometry as a function of arrays that lie as x does."""
-    if not x.flags.c_contiguous or not x.size or 0 in g.dims:
+    if not x.size or 0 in g.dims:
         return lambda x: strided(x, g)
+    if not x.flags.c_contiguous:
+        return _reshaping(g.dims) if _is_reshaped(x, g) else lambda x: strided(x, g)
     if not g.offset and g.strides == contiguous_strides(g.dims) and math.prod(g.dims) == x.size:
         return _reshaping(g.dims)
     size, make = x.dtype.itemsize, np.ndarray
     dims, start, strides = tuple(map(int, g.dims)), int(g.offset) * size, tuple(int(s) * size for s in g.strides)
     return lambda x: make(dims, x.dtype, x, start, strides)
+
+
+def _is_reshaped(x: Array, g: Any) -> bool:
+    """Whether NumPy's reshape gives this view (by sizes and strides alone)."""
+    if g.offset or math.prod(g.dims) != x.size:
+        return False
+    made = x.reshape(g.dims)
+    return np.may_share_memory(made, x) and geometry_of(made).strides == g.strides
 
 
 def _reshaping(dims: tuple[int, ...]) -> Function:
