@@ -11,7 +11,6 @@ import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
@@ -243,16 +242,10 @@ class Walk:
         self.is_plain = type(self.evaluator) is Evaluator  # nobody records what the walk computes
         self.ticket = 0
         self.notes: dict[Any, Any] = {}  # what hooks remember during this call
-
-    @cached_property
-    def dependencies(self) -> dict[Node, int]:
-        """The nodes of the graph, and how many edges have still to be followed to each."""
-        return count_dependencies([n for n, _ in self.roots], self.border)
-
-    @cached_property
-    def needed(self) -> dict[Node, bool] | None:
-        """Which nodes have to run, where not all do."""
-        return None if self.wanted is None else reaching({n for n, _ in self.wanted}, self.dependencies)
+        # the nodes of the graph, and how many edges have still to be followed to each
+        self.dependencies = count_dependencies([n for n, _ in roots], border)
+        # which nodes have to run, where not all do
+        self.needed = None if wanted is None else reaching({n for n, _ in wanted}, self.dependencies)
 
     def reaches(self, node: Node) -> bool:
         """Whether this call computes the gradient that flows into `node`."""

@@ -75,7 +75,7 @@ class Dense(Backend):
     def fits(self, op: Op, args: Args) -> bool:
         """Whether it is a pointwise operator on arrays of one float dtype and shape, and numbers, or what was found
         to fit before."""
-        return isinstance(op.type, Pointwise) and _all_alike(args) or _has_fitted(op, args)
+        return (isinstance(op.type, Pointwise) and _all_alike(args)) or _has_fitted(op, args)
 
     def receive(self, tensor: Tensor) -> Tensor:
         """The values of a tensor of another device."""
