@@ -249,8 +249,6 @@ def _as_tensor(view: Any, item: Any) -> Any:
 
 def _beside(view: Tensor, item: Tensor) -> Tensor:
     """An index, on the tensor's device: integers from elsewhere are brought there."""
-    if type(view._data) is type(item._data) is np.ndarray:
-        return item
     wanted, here = payload_of(view).companions, payload_of(item).companions
     return backends[wanted].receive(item) if wanted != here and wanted != "cpu" and item.dtype in _INTEGERS else item
 
