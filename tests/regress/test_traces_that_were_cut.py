@@ -56,3 +56,45 @@ def test_a_cumulative_sum_begins_with_its_first_element(backend):
     x = weft.tensor([[-0.0, -0.0], [-0.0, 1.0]])
     out = weft.compile(lambda x: x.cumsum(0), backend=backend)(x)
     np.testing.assert_array_equal(np.signbit(out.numpy()), np.signbit(x.cumsum(0).numpy()))
+
+
+def test_two_storages_that_had_one_value_do_not_share_its_memory(rng):
+    """A copy is the same value; only one of its holders may be overwritten by what comes next."""
+    array = rng.standard_normal((3, 4)).astype(np.float32)
+    x = weft.tensor(array, device="lazy")
+    x.cumsum_(0)
+    y = x * 2
+    y[...] = x
+    lazy.mark_step()
+    x -= 3
+    y.zero_()
+    lazy.mark_step()
+    np.testing.assert_allclose(x.cpu().numpy(), array.cumsum(0) - 3, rtol=1e-5, atol=1e-5)
+    assert not y.cpu().numpy().any()
+
+
+MODES = {
+    "eager": lambda f: f, "functionalize": weft.func.functionalize, "compile": weft.compile,
+    "interpret": lambda f: weft.compile(f, backend="interpret"), "lazy": lambda f: f,
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_elements_left_over_by_a_larger_dtype(mode):
+    """A write to windows seen as complex numbers, over memory of an odd number of elements."""
+
+    def write(x):
+        windows = x.unfold(0, 2, 2).squeeze(0)
+        weft.view_as_complex(windows).fill_(2 + 1j)
+        return x
+
+    x = weft.zeros(3, device="lazy" if mode == "lazy" else "cpu")
+    np.testing.assert_array_equal(MODES[mode](write)(x).cpu().numpy(), [2, 1, 0])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_that_nothing_is_added_to_keep_their_sign(mode):
+    x = weft.tensor([[-0.0, 1.0], [-0.0, -0.0]], device="lazy" if mode == "lazy" else "cpu")
+    index, rows = weft.tensor([0, 0], device=x.device), weft.ones(2, 2, device=x.device)
+    out = MODES[mode](lambda x, i, r: x.index_add(0, i, r))(x, index, rows)
+    np.testing.assert_array_equal(np.signbit(out.cpu().numpy()), [[False, False], [True, True]])

@@ -8,7 +8,8 @@ from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 
 VIEW, RESHAPE, PERMUTE = aten.view.default.op, aten.reshape.default.op, aten.permute.default.op
-AS_STRIDED, SELECT, VIEW_BITS = aten.as_strided.default.op, aten.select.int.op, aten.view_bits.default.op
+AS_STRIDED, SELECT, SLICE = aten.as_strided.default.op, aten.select.int.op, aten.slice.Tensor.op
+VIEW_BITS = aten.view_bits.default.op
 VIEW_AS_REAL, VIEW_AS_COMPLEX = aten.view_as_real.default.op, aten.view_as_complex.default.op
 
 

@@ -9,6 +9,7 @@ from weft.functionalizer.operators import (
     AS_STRIDED,
     RESHAPE,
     SELECT,
+    SLICE,
     VIEW_AS_COMPLEX,
     VIEW_AS_REAL,
     VIEW_BITS,
@@ -134,7 +135,7 @@ def _filled(recorder: Recorder[Any], memory: Any, shown: Geometry, new: Any) -> 
 
 def memory_as(dtype: DType, shown: DType, count: Dim) -> Path:
     """The path from a row-major value of `count` elements of a dtype to the same memory as elements of another dtype,
-    in a row.
+    in a row; what is left at the end and makes no element of it is not shown.
     """
     if dtype is shown:
         return ()
@@ -142,10 +143,15 @@ def memory_as(dtype: DType, shown: DType, count: Dim) -> Path:
     if dtype.is_complex:
         steps += [(VIEW_AS_REAL, (), 0), (RESHAPE, ((count * 2,),), 0)]
         dtype, count = dtype.to_real(), count * 2
+    whole = dm.floordiv(count * dtype.itemsize, shown.itemsize)
+    needed = dm.floordiv(whole * shown.itemsize, dtype.itemsize)
+    if shown.itemsize > dtype.itemsize and not shape_env.equal(needed, count):
+        steps.append((SLICE, (0, 0, needed, 1), 0))
+        count = needed
     wanted = shown.to_real() if shown.is_complex else shown
     if wanted is not dtype:
         steps.append((VIEW_BITS, (wanted, dtype.itemsize), 0))
         count = dm.floordiv(count * dtype.itemsize, wanted.itemsize)
     if shown.is_complex:
-        steps += [(RESHAPE, ((dm.floordiv(count, 2), 2),), 0), (VIEW_AS_COMPLEX, (), 0)]
+        steps += [(RESHAPE, ((whole, 2),), 0), (VIEW_AS_COMPLEX, (), 0)]
     return tuple(steps)

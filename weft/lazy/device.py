@@ -161,15 +161,17 @@ def _earlier_values(
     plan: Plan, trace: Trace, wanted: list[Deferred], holders: dict[int, LazyStorage]
 ) -> list[tuple[int, int, ref[Deferred]]]:
     """Results that may take the memory of an input, should nobody read that any more: the earlier value of the same
-    storage."""
-    found = []
+    storage. (Two storages may have had one value; only one of them gets its memory.)"""
+    found: list[tuple[int, int, ref[Deferred]]] = []
+    free = set(plan.inputs)
     for i, value in enumerate(wanted):
         storage = holders.get(id(value))
         before = None if storage is None or storage.settled is None else storage.settled()
         if before is None or before.type_ is not value.type_:
             continue
         turn = trace.turns.get(id(before))
-        if turn in plan.inputs:
+        if turn in free:
+            free.discard(turn)
             found.append((i, plan.inputs.index(turn), ref(before)))
     return found
 

@@ -72,7 +72,10 @@ def _index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any = 1) 
         np.moveaxis(source, at, 0) if is_one(alpha)
         else np.moveaxis(source, at, 0) * np.asarray(alpha).astype(source.dtype)
     )
-    added = np.moveaxis(sum_rows(rows, index.reshape(-1), x.shape[at]), 0, at)
+    sums = sum_rows(rows, index.reshape(-1), x.shape[at])
+    if x.dtype.kind in "fc":
+        sums[np.bincount(index.reshape(-1), minlength=len(sums)) == 0] = -0.0  # so that -0.0 stays what it is
+    added = np.moveaxis(sums, 0, at)
     return x | added.astype(x.dtype) if x.dtype == np.bool_ else (x + added).astype(x.dtype, copy=False)
 
 
