@@ -98,3 +98,36 @@ def test_rows_that_nothing_is_added_to_keep_their_sign(mode):
     index, rows = weft.tensor([0, 0], device=x.device), weft.ones(2, 2, device=x.device)
     out = MODES[mode](lambda x, i, r: x.index_add(0, i, r))(x, index, rows)
     np.testing.assert_array_equal(np.signbit(out.cpu().numpy()), [[False, False], [True, True]])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_part_beyond_an_empty_memory(mode):
+    """A view of no elements whose offset lies behind the end, read as another dtype."""
+    x = weft.zeros(0, 3, 4, dtype=weft.float64, device="lazy" if mode == "lazy" else "cpu")
+
+    def read(x):
+        return x.unsqueeze(0).split(1, 3)[2].view(weft.int64) + 1
+
+    assert MODES[mode](read)(x).shape == (1, 0, 3, 1)
+
+
+@pytest.mark.parametrize("device", ["cpu", "lazy"])
+def test_resize_counts_bytes(device):
+    """A view of another dtype has as many bytes as its base, not as many elements."""
+    x = weft.tensor([1 + 2j, 3 + 4j], device=device)
+    parts = weft.view_as_real(x).expand(2, 2, 2)
+    parts.resize_(4)
+    assert parts.tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_memory_behind_a_write_to_all_of_it(mode):
+    """as_strided reads the memory of a base that was written through a permuted view."""
+    base = weft.arange(24, device="lazy" if mode == "lazy" else "cpu").reshape(2, 3, 4)
+    lazy.mark_step()
+
+    def write(base):
+        base.transpose(0, 1).unflatten(0, (3, 1)).add_(100)
+        return base.as_strided((5,), (3,)) * 1
+
+    np.testing.assert_array_equal(MODES[mode](write)(base).cpu().numpy(), np.arange(0, 15, 3) + 100)

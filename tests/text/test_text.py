@@ -21,6 +21,7 @@ from weft.passes.dce import dce
 from weft.passes.decompose import decompose
 from weft.passes.gather_as_mask import gather_as_mask
 from weft.passes.im2col import im2col
+from weft.passes.join_scatters import join_scatters
 from weft.passes.legalize_matmul import legalize_matmul
 from weft.passes.open_opaque import open_opaque
 from weft.passes.own_memory import own_memory
@@ -36,6 +37,7 @@ PASSES = {
     "optimize": optimize, "differentiate": differentiate, "im2col": im2col, "legalize_matmul": legalize_matmul,
     "gather_as_mask": gather_as_mask, "scatter_rows": scatter_rows, "scatter_sums": scatter_sums,
     "settle_sizes": settle_sizes, "own_memory": own_memory, "count_steps": count_steps,
+    "join_scatters": join_scatters,
     **SCRIPTED,
 }
 FILES = sorted(Path(__file__).parent.glob("*.ir"))

@@ -49,7 +49,7 @@ class LazyDevice:
             with self.trace.lock:
                 if value.cell is None:
                     metrics.synced(_cause(what), 1)
-                    self._compute(self._and_what_it_needs([value]), {})
+                    self._compute(*self._and_what_it_needs([value]))
         assert value.cell is not None
         try:
             return value.cell.read()
@@ -63,7 +63,7 @@ class LazyDevice:
             pending = list({id(v): v for v in values if v.cell is None}.values())
             if pending:
                 metrics.synced(_cause(what), len(pending))
-                self._compute(self._and_what_it_needs(pending), {})
+                self._compute(*self._and_what_it_needs(pending))
 
     def cut(self, count: bool = True) -> None:
         """Compute everything that somebody holds, and begin a new trace."""
@@ -83,18 +83,22 @@ class LazyDevice:
             if self.rules is not None:
                 self.rules.forget()
 
-    def _and_what_it_needs(self, wanted: list[Deferred]) -> list[Deferred]:
-        """These values, and those that are computed on the way and that somebody holds: the next read needs them."""
+    def _and_what_it_needs(self, wanted: list[Deferred]) -> tuple[list[Deferred], dict[int, LazyStorage]]:
+        """These values, and those that are computed on the way and that somebody holds: the next read needs them. Also
+        the storages that hold them.
+        """
         trace = self.trace
         for value in wanted:
             trace.bring(value)
         needed = set(needed_for(trace.nodes, wanted))
         found = {id(v): v for v in wanted}
+        holders: dict[int, LazyStorage] = {}
         for storage in trace.waiting():
             node = storage.value.node
             if node is not None and node.epoch == trace.epoch and node.position in needed:
                 found.setdefault(id(storage.value), storage.value)
-        return list(found.values())
+                holders.setdefault(id(storage.value), storage)
+        return list(found.values()), holders
 
     def _compute(self, wanted: list[Deferred], holders: dict[int, LazyStorage]) -> None:
         """Compute these values. holders: for bases of storages, by the value's identity, the storage."""

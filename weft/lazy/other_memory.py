@@ -22,7 +22,7 @@ def resize(device: LazyDevice, tensor: Tensor, dims: tuple[int, ...]) -> None:
     """
     storage: LazyStorage = tensor._data.storage
     size, needed, there = tensor.element_size(), known(product(dims)), known(storage.type.numel)
-    if needed <= there:
+    if needed * size <= storage.nbytes:
         other_memory.resize(tensor, dims)
         return
     value, nbytes, version = _in_memory(storage), storage.nbytes, storage.version

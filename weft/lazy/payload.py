@@ -76,6 +76,13 @@ class LazyStorage(Storage[Deferred]):
         """The place of a view's first element, in elements."""
         return known(payload.geometry().offset)
 
+    def is_waiting(self) -> bool:
+        """Whether no program has been asked for the base. (Once one has, the base before the latest write is let go.)"""
+        if self.value.cell is None:
+            return True
+        self.update = None
+        return False
+
     def _waits(self, value: Deferred) -> None:
         if value.cell is None:
             self.device.trace.hold(self)

@@ -259,7 +259,7 @@ class Trace:
     def waiting(self) -> list[Any]:
         """The storages that are there and whose value waits."""
         found = [r() for r in self.storages.values()]
-        return [s for s in found if s is not None and s.value.cell is None]
+        return [s for s in found if s is not None and s.is_waiting()]
 
     # ---- being cut
     def restart(self) -> None:

@@ -8,6 +8,7 @@ from weft.passes.dce import dce
 from weft.passes.decompose import decompose
 from weft.passes.gather_as_mask import gather_as_mask
 from weft.passes.im2col import im2col
+from weft.passes.join_scatters import join_scatters
 from weft.passes.legalize_matmul import legalize_matmul
 from weft.passes.open_opaque import open_opaque
 from weft.passes.own_memory import own_memory
@@ -33,6 +34,7 @@ def optimize(graph: Graph, run: Run | None = None) -> Graph:
     graph = run.apply("settle_sizes", settle_sizes, graph)  # rules have asked what they ask: one name for each size
     graph = run.apply("simplify_views", simplify_views, graph)  # decompositions leave views that change nothing
     graph = run.apply("scatter_sums", scatter_sums, graph)  # gradients of slices: updates of a part, not sums of wholes
+    graph = run.apply("join_scatters", join_scatters, graph)  # writes through views: of a part, in place
     graph = run.apply("gather_as_mask", gather_as_mask, graph)  # losses over classes: a pick that fuses with its rows
     graph = run.apply("scatter_rows", scatter_rows, graph)  # other writes at computed places: rows by number
     graph = run.apply("own_memory", own_memory, graph)  # last, so that no view is put in front of its copies

@@ -79,6 +79,7 @@ class Storage:
     scratch    root of the kernels' scratch memory, -1 without; `late_scratch` those of single kernels whose
                need is known late
     copies     copies to results and snapshots, then `commits`, into state, both at the end
+    needless   how many copies there are that no operator of the user's asked for
     """
 
     lowered: LoweredGraph
@@ -98,6 +99,7 @@ class Storage:
     late_scratch: dict[int, int] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
     commits: list[Copy] = field(default_factory=list)
+    needless: int = 0
 
     def owner(self, value: Value) -> Value:
         """The value whose memory this one lives in."""
@@ -157,6 +159,7 @@ class _Assignment:
         self._scratch_sizes()
         self._arena()
         self._endings()
+        self._count_copies()
         return self.s
 
     def _new(self) -> int:
@@ -198,6 +201,25 @@ class _Assignment:
             root, target = self.s.owner(value), self.lowered.params[param]
             if root not in self.s.root and self._may_be_direct(root, target, position):
                 self.s.root[root] = self.s.root[target]
+                self._direct_steps(root, target, position)
+
+    def _direct_steps(self, value: Value, target: Value, position: int) -> None:
+        """Earlier values that a state's new value is made of in place lie in the state's memory too."""
+        while True:
+            at = self.lives.producer[value]
+            before = [
+                v for v in self.lives.uses(at).may_take.get(value, ())
+                if v not in self.s.root and v not in self.shown and self.lives.last[v] == at
+                and not self._is_in_a_loop(v) and self._may_be_direct(v, target, position)
+            ]
+            if not before:
+                return
+            value = before[0]
+            self.s.root[value] = self.s.root[target]
+
+    def _is_in_a_loop(self, value: Value) -> bool:
+        at = self.lives.producer.get(value, -1)
+        return any(start <= at <= end for start, end, _ in self.lives.loops)
 
     def _may_be_direct(self, root: Value, target: Value, position: int) -> bool:
         """Whether the kernel that produces `root` may write over the parameter: nothing can fail from then on,
@@ -346,3 +368,16 @@ class _Assignment:
             source = self.s.of(value)
             if source != param:
                 self.s.commits.append(Copy(param, self._snapshot.get(source, source), value_bytes(value)))
+
+    def _count_copies(self) -> None:
+        """Copies of what a write to a part leaves alone, and of what was computed elsewhere into state."""
+        made = set(self.lives.producer)
+        for position, param in self.lowered.graph.writes:
+            value = self.s.owner(self.lowered.results[position])
+            self.s.needless += value in made and self.s.of(value) != param
+        for event in self.events:
+            if isinstance(event, KernelCall):
+                pairs = [(event.writes[out], event.buffers[at]) for out, at in event.copies]
+                self.s.needless += sum(self.s.of(out) != self.s.of(source) for out, source in pairs)
+            elif isinstance(event, HostCall):
+                self.s.needless += event.node.op.scatters is not None

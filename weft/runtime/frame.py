@@ -158,6 +158,8 @@ class Frame:
         if slot.dims < 0:
             return held  # type: ignore[no-any-return]
         dtype, dims = dt.by_name(slot.dtype).numpy, self.dims(slot)
+        if 0 in dims:  # wherever it would begin
+            return np.empty(dims, dtype)
         strides = self._strides(slot, dtype.itemsize)
         start = 0 if slot.offset < 0 else self.words[slot.offset] * dtype.itemsize
         if held is None:

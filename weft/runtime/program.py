@@ -179,6 +179,7 @@ class Program:
             return
         counters.native_calls += self._native_calls
         counters.kernels += self.layout.kernels
+        counters.copies += self.layout.copies
         counters.foreign_segments += self._host_runs
         counters.allocations += len(self._fresh)
 

@@ -154,6 +154,7 @@ class Layout:
     written   parameters whose arrays the program writes; `commits` are those writes that Python does at the end
     checks    what the status of a native segment means: status - 1 is an index into it
     kernels   native kernels that a call launches; `parallel`: whether one of them may use the worker pool
+    copies    full-size copies that a call makes and that no operator of the user's asked for
     notes     a line for each step, for explain
     """
 
@@ -173,6 +174,7 @@ class Layout:
     checks: tuple[Check, ...] = ()
     kernels: int = 0
     parallel: bool = False
+    copies: int = 0
     notes: tuple[str, ...] = ()
 
     @property

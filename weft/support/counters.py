@@ -16,6 +16,8 @@ class Counters:
     native_calls    entries into native code
     foreign_segments  segments run by NumPy or Python between native ones
     allocations     buffers allocated by compiled programs, outputs that escape included
+    copies          full-size copies made by programs that no operator of the user's asked for: of what a write to a part
+                    leaves alone, and of what state is at the end
     vmap_loops      operators that vmap ran example by example, for want of a batch rule
     eager_programs  native programs made for eager mode on large arrays;
                     neither their compilation nor their runs count elsewhere
@@ -28,8 +30,8 @@ class Counters:
 
     NAMES = (
         "captures", "guard_misses", "llvm_compiles", "kernels", "native_calls", "foreign_segments", "allocations",
-        "vmap_loops", "eager_programs", "eager_calls", "jit_plans", "fusion_fallbacks", "compiled_backwards",
-        "walked_backwards",
+        "copies", "vmap_loops", "eager_programs", "eager_calls", "jit_plans", "fusion_fallbacks",
+        "compiled_backwards", "walked_backwards",
     )
     __slots__ = NAMES
 
@@ -40,6 +42,7 @@ class Counters:
     native_calls: int
     foreign_segments: int
     allocations: int
+    copies: int
     vmap_loops: int
     eager_programs: int
     eager_calls: int

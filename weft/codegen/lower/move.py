@@ -66,10 +66,16 @@ def write_into(block: BlockLowering, node: Node, base: Value, source: Value, pla
         lies.offset == 0 and lies.strides == contiguous_strides(lies.dims)
         and dm.product(dims_of(root)) == dm.product(dims_of(out))
     )
+    before = []
+    if other is root:  # the part is read before anything is written, which then may be done in place
+        other = Value(source.type, source.name)
+        before = [block.copy(other, dims_of(source), root, source_geometry, node)]
+        source_geometry = contiguous(dims_of(source))
     first = _copy_unless_same(block, root, out, node) if is_whole else block.copy(out, dims_of(out), root, lies, node)
     second = block.lowering.nest(copy_nest(out, dims_of(source), other, source_geometry, node, block.aliases, place))
     joined = join_calls(block, [first, second], node, is_ordered=True)
-    return [replace(joined, in_place=((0, 0),)) if is_whole and other is not root else joined]
+    in_place = ((0, 0),) if is_whole else ()
+    return [*before, replace(joined, in_place=in_place, copies=() if root in block.aliases.splats else ((0, 0),))]
 
 
 def _copy_unless_same(block: BlockLowering, source: Value, target: Value, node: Node) -> KernelCall:

@@ -43,7 +43,8 @@ class _Assembly:
         return Layout(
             params, results, segments, self.storage.roots, words.count, tuple(words.preset.items()), frame.symbols,
             frame.given, words.symbol_word, plan, tuple(sorted({p for _, p in frame.graph.writes})), (),
-            tuple(frame.constants()), tuple(frame.checks), len(frame.kernels), frame.parallel, frame.notes())
+            tuple(frame.constants()), tuple(frame.checks), len(frame.kernels), frame.parallel,
+            self.storage.needless, frame.notes())
 
     # ---- segments
     def _segments(self) -> Iterator[Segment]:

@@ -1,0 +1,90 @@
+"""A write through a view costs no copy of the whole: `weft.counters.copies`, in compiled functions and lazy steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from weft import lazy
+
+WRITES = {
+    "slice of a view": lambda x: x.view(-1)[2:5].add_(1),
+    "select": lambda x: x[1].mul_(2),
+    "column": lambda x: x[:, 1].add_(1),
+    "select of a transpose": lambda x: x.t()[0].add_(1),
+    "transpose": lambda x: x.t().add_(1),
+    "permute": lambda x: x.unsqueeze(0).permute(2, 0, 1)[1].zero_(),
+    "diagonal": lambda x: x.diagonal().fill_(3),
+    "split": lambda x: x.split(2)[1].add_(1),
+    "unbind": lambda x: x.unbind(0)[1].add_(1),
+    "chunk": lambda x: x.chunk(2, 1)[1].add_(1),
+    "as_strided": lambda x: x.as_strided((2, 2), (3, 1), 1).add_(1),
+    "item": lambda x: x.__setitem__((0, 1), 5.0),
+    "mask": lambda x: x.__setitem__(x > 0, 5.0),
+    "row from a row": lambda x: x[0].copy_(x[1]),
+    "shifted": lambda x: x[1:].copy_(x[:-1].clone()),
+    "windows": lambda x: x.unfold(0, 2, 2).add_(1),
+    "views of views": lambda x: x.t()[1:].t()[:, 0].add_(1),
+    "two parts": lambda x: (x[0].add_(1), x[1].mul_(2)),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_to_a_part_copies_nothing_else(name, rng):
+    write = WRITES[name]
+    array = rng.standard_normal((6, 6)).astype(np.float32)
+    wanted, given = weft.tensor(array), weft.tensor(array)
+    for _ in range(2):
+        write(wanted)
+
+    @weft.compile
+    def step(x):
+        write(x)
+
+    step(given)
+    weft.counters.reset()
+    step(given)
+    assert weft.counters.native_calls == 1
+    assert weft.counters.copies == 0
+    np.testing.assert_allclose(given.numpy(), wanted.numpy(), rtol=1e-6)
+
+    x = weft.tensor(array, device="lazy")
+    for _ in range(2):
+        lazy.mark_step(wait=True)
+        weft.counters.reset()
+        write(x)
+    address = x.data_ptr()
+    assert weft.counters.native_calls == 1
+    assert weft.counters.copies == 0
+    np.testing.assert_allclose(x.cpu().numpy(), wanted.numpy(), rtol=1e-6)
+    assert x.data_ptr() == address
+
+
+def test_a_copy_that_is_needed_is_counted(rng):
+    """Somebody reads the old value."""
+    array = rng.standard_normal((6, 6)).astype(np.float32)
+    x = weft.tensor(array, device="lazy")
+    old = x.clone()
+    lazy.mark_step(wait=True)
+    weft.counters.reset()
+    x[0].zero_()
+    lazy.mark_step(wait=True)
+    assert weft.counters.copies == 1
+    np.testing.assert_array_equal(old.cpu().numpy(), array)
+
+
+def test_an_update_of_a_part_and_a_sum_need_no_memory(rng):
+    """The arena has room for the part, not for the whole."""
+
+    @weft.compile
+    def step(x):
+        x.view(-1)[2:5].add_(1)
+        return x.sum()
+
+    x = weft.tensor(rng.standard_normal((64, 64)))
+    step(x)
+    assert "scatter" not in str(step.stages(x)["optimized"]).replace("as_strided_scatter", "")
+    weft.counters.reset()
+    np.testing.assert_allclose(step(x).item(), x.numpy().sum())
+    assert weft.counters.copies == 0

@@ -1,0 +1,151 @@
+"""join_scatters: a write through a chain of views becomes one write to a part of the memory, and what is overwritten
+whole is not copied first.
+
+`x.t()[0].add_(1)` is recorded as `transpose_scatter(x, select_scatter(transpose(x), new, 0, 0))`, which costs two
+copies of x. The steps of the chain, joined, say where the new elements lie in x: `as_strided_scatter(x, new, ...)`, which
+a kernel does in place where nobody reads the old x. `view_scatter(x, new)` is `view(new)`: nothing of x is left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from weft.ir.builder import Builder
+from weft.ir.graph import Graph, Node, Operand, Value
+from weft.ops.geometry import Geometry, contiguous
+from weft.ops.op import Op
+from weft.ops.packet import aten
+from weft.passes.alias import ProvingEnv, dims_of, dtype_of, view_geometries
+from weft.passes.rebuild import rebuild, same_objects
+from weft.types import shape_env
+
+_INTO_MEMORY, _VIEW, _PERMUTE = aten.as_strided_scatter.default.op, aten.view.default.op, aten.permute.default.op
+
+
+def join_scatters(graph: Graph) -> Graph:
+    """The graph with chains of scatters joined, and scatters of all elements written as views of their source."""
+    uses = Counter(v for n in graph.walk() for v in n.inputs())
+    uses.update(v for r in graph.results if type(r) is Value for v in (r,))
+    laid_out = _laid_out(graph)
+    inner = {id(n.args[1].node) for n in graph.walk() if _inside(n) is not None and uses[n.args[1]] == 1}
+
+    def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+        base, source = args[:2]
+        if id(node) in inner or type(base) is not Value or type(source) is not Value:
+            return None
+        if dtype_of(base) is not dtype_of(source):
+            return None
+        with shape_env.using(ProvingEnv(graph.env)):
+            if uses[node.args[1]] == 1 and _inside(node) is not None:
+                found = _joined(builder, node, args)
+                if found is not None:
+                    return found
+            return None if node.outputs[0] in laid_out else _whole(builder, node, args)
+
+    return rebuild(graph, rewrite, lambda n: n.op.scatters is not None)
+
+
+def _laid_out(graph: Graph) -> set[Value]:
+    """Values whose bytes a view with strides of its own speaks of: these must lie row-major in memory of their own."""
+    found: set[Value] = set()
+    for node in reversed(list(graph.walk())):
+        if node.op.view is not None and (node.op.view.is_free or any(v in found for v in node.outputs)):
+            found.add(node.args[0])
+    return found
+
+
+# ---- chains
+def _inside(node: Node) -> Node | None:
+    """The scatter that makes the source of this one, into what this one's view shows of the same base."""
+    if node.op.scatters is None or type(node.args[1]) is not Value:
+        return None
+    made = node.args[1].node
+    if made is None or made.op.scatters is None or type(made.args[0]) is not Value:
+        return None
+    view, rest, index = _view_of(node)
+    shown = made.args[0].node
+    if shown is None or shown.op is not view or shown.outputs[index] is not made.args[0]:
+        return None
+    same = shown.args[0] is node.args[0] and _equal(shown.args[1:], rest)
+    return made if same and dtype_of(made.args[1]) is dtype_of(node.args[0]) else None
+
+
+def _view_of(node: Node) -> tuple[Op, tuple[Operand, ...], int]:
+    """The view that a scatter inverts, its arguments behind the first, and which of its results."""
+    view = node.op.scatters
+    assert view is not None
+    if view.schema.returns_list:
+        return view, node.args[3:], node.args[2]
+    return view, node.args[2:], 0
+
+
+def _equal(a: tuple[Operand, ...], b: tuple[Operand, ...]) -> bool:
+    return same_objects(a, b) or all(x is y if type(x) is Value else x == y for x, y in zip(a, b, strict=True))
+
+
+def _chain(node: Node) -> Iterator[Node]:
+    """A scatter, the one inside it, and so on."""
+    at: Node | None = node
+    while at is not None:
+        yield at
+        at = _inside(at)
+
+
+def _joined(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+    """One write of the innermost source to where the whole chain looks. (The scatters inside have been emitted as they
+    are.)
+    """
+    base, made = args[0], args[1].node
+    place: Geometry | None = _geometry(node, contiguous(dims_of(base)))
+    source: Operand = args[1]
+    while made is not None and place is not None:
+        place, source = _geometry(made, place), made.args[1]
+        made = _inside(made)
+    if place is None or place.ndim != len(dims_of(source)) or any(type(s) is int and s == 0 for s in place.strides):
+        return None
+    written = (base, source, place.dims, place.strides, place.offset)
+    return _seen(builder, node, _INTO_MEMORY, written)
+
+
+def _geometry(node: Node, source: Geometry) -> Geometry | None:
+    """Where a scatter's view looks, of memory that lies so. What names strides of its own speaks of a row-major value.
+    """
+    view, rest, index = _view_of(node)
+    if view.view is None or (view.view.is_free and source != contiguous(source.dims)):
+        return None
+    found = view_geometries(view, source, rest)
+    return None if found is None else found[index]
+
+
+# ---- all elements
+def _whole(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+    """The source, seen from the other side, where the scatter's view shows every element once."""
+    base, source = args[:2]
+    view, rest, _ = _view_of(node)
+    if view.view is None or view.schema.returns_list:
+        return None
+    if view.view.keeps_order:
+        return _seen(builder, node, _VIEW, (source, dims_of(base)))
+    lies = contiguous(dims_of(base))
+    shown = _geometry(node, lies)
+    order = None if shown is None else _order(lies, shown)
+    return None if order is None else _seen(builder, node, _PERMUTE, (source, order))
+
+
+def _seen(builder: Builder, node: Node, view: Op, args: tuple[Operand, ...]) -> tuple[Operand, ...]:
+    return builder.emit_raw(view, args, (node.outputs[0].type,), (), node.where).outputs
+
+
+def _order(lies: Geometry, shown: Geometry) -> tuple[int, ...] | None:
+    """For each dim the one of what is shown that walks along it; None where these are not the same dims."""
+    if lies.ndim != shown.ndim or shown.offset != 0:
+        return None
+    left = list(zip(shown.dims, shown.strides, strict=True))
+    order = []
+    for pair in zip(lies.dims, lies.strides, strict=True):
+        if pair not in left:
+            return None
+        order.append(left.index(pair))
+        left[order[-1]] = None  # type: ignore[call-overload]
+    return tuple(order)
