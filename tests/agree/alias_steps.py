@@ -428,7 +428,8 @@ _plain("where", "$.copy_(weft.where($ > 0, $, 1 - $))", "np.where($ > 0, $, 1 - 
 _plain("out", "weft.add($, #, out=$)", "$ + #", _real)
 _plain("flipped", "$.copy_($.flip(0))", "np.flip($, 0)", lambda a: a.ndim > 0)
 _plain("tril", "$.tril_()", "np.tril($)", lambda a: a.ndim == 2)
-_plain("cumsum", "$.cumsum_(0)", "np.cumsum($, 0, np.float64)", lambda a: a.ndim > 0 and _real(a) and abs(a).max() < 1e3)
+_plain("cumsum", "$.cumsum_(0)", "np.cumsum($, 0, np.float64)",
+       lambda a: a.ndim > 0 and _real(a) and abs(a).max() < 1e3)
 _plain("row", "$[0] = #", "np.where(at($, 0), #, $)", lambda a: a.ndim > 0)
 _plain("rows", "$[1:] += #", "np.where(~at($, 0), $ + #, $)", lambda a: a.ndim > 0)
 _plain("index_fill", "$.index_fill_(0, weft.tensor([0]), #)", "np.where(at($, 0), #, $)", lambda a: a.ndim > 0)

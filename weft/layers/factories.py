@@ -16,27 +16,30 @@ from weft.ops.packet import aten
 from weft.ops.route import default_route
 from weft.support.errors import Unsupported
 from weft.tensor.backend import backend_at
-from weft.tensor.device import usable
+from weft.tensor.device import chosen, usable
 from weft.tensor.tensor import Tensor
 
 NAMES = (
     "zeros", "ones", "full", "empty", "arange", "linspace", "logspace", "eye", "empty_strided", "tril_indices",
     "triu_indices", "rand", "randn", "randint", "randperm", "normal", "scalar_tensor", "hann_window", "hamming_window",
-    "blackman_window", "bartlett_window", "kaiser_window",
+    "blackman_window", "bartlett_window", "kaiser_window", "empty_permuted",
 )
 LIKE_NAMES = ("zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "randint_like")
-NEW_NAMES = ("new_zeros", "new_ones", "new_full", "new_empty")
+NEW_NAMES = ("new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided")
 _LAYOUTS = (None, "weft.strided")
 Make = Callable[..., Tensor]
 
 
 def on_device(device: Any) -> AbstractContextManager[None]:
-    """Within the block, factories make tensors on this device."""
-    backend = DENSE if device is None else backend_at(usable(device))
+    """Within the block, factories make tensors on this device; None: on the one that was chosen for all of them."""
+    where = chosen.device if device is None else usable(device)
+    backend = DENSE if where is None else backend_at(where)
     return nullcontext() if backend is DENSE else default_route(backend.run)
 
 
-def _factory(name: str) -> Make:
+def factory(name: str) -> Make:
+    """A factory by its operator, as users call it."""
+
     def function(
         *args: Any, requires_grad: bool = False, device: Any = None, layout: Any = None, pin_memory: bool = False,
         memory_format: Any = None, out: Any = None, **kwargs: Any,
@@ -132,7 +135,7 @@ def _laid_out_like(made: Tensor, source: Any) -> Tensor:
 
 
 FACTORIES: dict[str, Make] = (
-    {name: _factory(name) for name in NAMES} | {name: _like_factory(name) for name in LIKE_NAMES}
+    {name: factory(name) for name in NAMES} | {name: _like_factory(name) for name in LIKE_NAMES}
 )
 
 

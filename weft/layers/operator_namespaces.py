@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from weft.layers.factories import factory
 from weft.layers.variants import with_out
 from weft.ops.op import PACKETS
 from weft.ops.packet import aten
@@ -35,7 +36,9 @@ class OperatorNamespace:
         operator = self.operators().get(name)
         if operator is None:
             refuse(f"module 'weft.{self.name}'", name)
-        found = self.scope[name] = with_out(getattr(aten, operator))
+        packet = getattr(aten, operator)
+        is_factory = any(a.name == "device" for op in packet.overloads for a in op.schema.arguments)
+        found = self.scope[name] = factory(operator) if is_factory else with_out(packet)
         return found
 
     def names(self) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.support.errors import ArgumentError, Unsupported, ValueProblem
-from weft.tensor.device import Device, usable
+from weft.support.errors import ArgumentError, ValueProblem
+from weft.tensor.device import Device, chosen, usable
 from weft.tensor.legacy import dtype_of_name
 from weft.tensor.tensor import Tensor
 from weft.types.dtype import set_default
@@ -26,16 +26,15 @@ def detach(input: Tensor) -> Tensor:
 
 
 def get_default_device() -> Device:
-    """The device that factories use: the CPU."""
-    return Device("cpu")
+    """The device that factories use where they are given none: the CPU unless another one was set."""
+    return chosen.device or Device("cpu")
 
 
 def set_default_device(device: Any) -> None:
-    """Accepted for the CPU, which it is. Raises for other devices."""
-    if device is not None and usable(device).type != "cpu":
-        raise Unsupported(
-            f"set_default_device: factories make tensors on the cpu; pass device='{device}' to those that should not"
-        )
+    """Let factories (and `weft.tensor`) of this thread make tensors on a device where they are given none; None: on the
+    CPU. Raises NoSuchDevice for one that weft has not.
+    """
+    chosen.device = None if device is None else usable(device)
 
 
 def set_default_tensor_type(t: Any) -> None:

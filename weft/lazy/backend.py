@@ -74,7 +74,19 @@ class Lazy(Backend):
         return tuple([fresh(where, v, orders[i] if orders else None) for i, v in enumerate(out)])
 
     def _operands(self, op: Op, args: Args) -> Args:
-        return tuple([self._operand(op, a) for a in args])
+        operands = []
+        for a, declared in zip(args, op.schema.arguments, strict=True):
+            if declared.element_optional and a is not None:
+                operands.append(tuple([self._index(op, v) for v in a]))
+            else:
+                operands.append(self._operand(op, a))
+        return tuple(operands)
+
+    def _index(self, op: Op, value: Any) -> Any:
+        """One of several indices, which may also be a plain tensor."""
+        if isinstance(value, Tensor) and type(value._data) is ndarray:
+            return computed(self.where.trace, np.array(value._data, order="C"))
+        return self._operand(op, value)
 
     def _operand(self, op: Op, value: Any) -> Any:
         """An argument as the trace takes it. A plain tensor is one of a single number, or goes where it is copied."""
@@ -203,7 +215,7 @@ class Lazy(Backend):
 
     def show(self, tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> None:
         """Show another storage."""
-        other_memory.show(tensor, source, offset, size, stride)
+        other_memory.show(self.where, tensor, source, offset, size, stride)
 
 
 @cache

@@ -54,9 +54,11 @@ class Job:
             results = [error for _ in self.outputs]
         for cell, result in zip(self.outputs, results, strict=True):
             if isinstance(result, BaseException):
-                cell.error = error if type(result) is type(error) else result
+                cell.error = result
             else:
                 cell.array = result
+        # (computed alone, an operator says what it met: which index, and of which size)
+        self.error = next((r for r in results if isinstance(r, BaseException)), error)
 
 
 class Executor:

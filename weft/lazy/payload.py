@@ -77,7 +77,7 @@ class LazyStorage(Storage[Deferred]):
         return known(payload.geometry().offset)
 
     def is_waiting(self) -> bool:
-        """Whether no program has been asked for the base. (Once one has, the base before the latest write is let go.)"""
+        """Whether no program has been asked for the base. Once one has, the base before the latest write is let go."""
         if self.value.cell is None:
             return True
         self.update = None

@@ -38,8 +38,8 @@ class KernelCall:
                   is read before and only where it is written
     nodes         what the kernel computes; `raises` are indices into it: bounds check k belongs to nodes[raises[k]]
     text          the nest as readable loops
-    copies        (output index, buffer index of an input): the output begins as a copy of the input, unless it lies in its
-                  memory
+    copies        (output index, buffer index of an input): the output begins as a copy of the input, unless it lies in
+                  its memory
     """
 
     function: str

@@ -168,7 +168,7 @@ def view(op: Op, x: Array, rest: tuple[Any, ...]) -> Any:
 def _shows(op: Op, x: Array, rest: tuple[Any, ...]) -> Function:
     of = op.view
     assert of is not None
-    made = None if of.numpy is None else of.numpy(x, *rest)
+    made = None if of.numpy is None or not x.size else of.numpy(x, *rest)  # (NumPy forgets strides of no elements)
     if made is not None:
         if of.keeps_order and x.flags.c_contiguous:
             return _reshaping(made.shape)
@@ -248,8 +248,15 @@ def _evaluate_view(op: Op, args: tuple[Any, ...]) -> Any:
 
 def geometry_of(x: Array) -> Geometry:
     """Dims and element strides of an array; offset 0 is its first element."""
+    return Geometry(x.shape, element_strides(x), 0)
+
+
+def element_strides(x: Array) -> tuple[int, ...]:
+    """The strides of an array in elements. Where NumPy made one without elements it has none: row-major ones are."""
+    if not x.size and not any(x.strides):
+        return contiguous_strides(x.shape)  # type: ignore[return-value]
     size = x.dtype.itemsize
-    return Geometry(x.shape, tuple(s // size for s in x.strides), 0)
+    return tuple([s // size for s in x.strides])
 
 
 def strided(x: Array, g: Geometry) -> Array:
@@ -261,9 +268,7 @@ def strided(x: Array, g: Geometry) -> Array:
     strides = tuple(int(s) * size for s in known.strides)
     dims = tuple(map(int, known.dims))
     if 0 in dims:
-        if not root.nbytes:
-            return np.empty(dims, x.dtype)
-        start = min(start, root.nbytes)
+        start = max(0, min(start, root.nbytes))
     elif not root.nbytes:  # NumPy lets a buffer of no bytes pass for any
         raise outside_storage(Geometry(dims, known.strides, start // size), 0)
     try:

@@ -2,8 +2,8 @@
 whole is not copied first.
 
 `x.t()[0].add_(1)` is recorded as `transpose_scatter(x, select_scatter(transpose(x), new, 0, 0))`, which costs two
-copies of x. The steps of the chain, joined, say where the new elements lie in x: `as_strided_scatter(x, new, ...)`, which
-a kernel does in place where nobody reads the old x. `view_scatter(x, new)` is `view(new)`: nothing of x is left.
+copies of x. The steps of the chain, joined, say where the new elements lie in x: `as_strided_scatter(x, new, ...)`,
+which a kernel does in place where nobody reads the old x. `view_scatter(x, new)` is `view(new)`: nothing of x is left.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _geometry(node: Node, source: Geometry) -> Geometry | None:
 def _whole(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
     """The source, seen from the other side, where the scatter's view shows every element once."""
     base, source = args[:2]
-    view, rest, _ = _view_of(node)
+    view = _view_of(node)[0]
     if view.view is None or view.schema.returns_list:
         return None
     if view.view.keeps_order:

@@ -83,7 +83,8 @@ class Storage:
         """Element offset of a view into this storage."""
         if view is self.array:
             return 0
-        return (address_of(view) - self.address) // int(view.dtype.itemsize)
+        found = (address_of(view) - self.address) // int(view.dtype.itemsize)
+        return found if view.size or 0 <= found <= self.nbytes // view.dtype.itemsize else 0
 
     def view(self, dims: tuple[int, ...], strides: tuple[int, ...], offset: int, dtype: np.dtype[Any]) -> Array:
         """An array over the same memory; strides and offset in elements of `dtype`."""
@@ -115,6 +116,11 @@ class UntypedStorage:
         self.storage: Storage = Storage(source) if isinstance(source, np.ndarray) else source
         self._begin = begin
         self._size = self.storage.nbytes if size is None else size
+
+    @property
+    def begin(self) -> int:
+        """The first byte of the memory that belongs to it."""
+        return self._begin
 
     def data_ptr(self) -> int:
         """Address of the first byte."""

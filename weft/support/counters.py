@@ -16,8 +16,8 @@ class Counters:
     native_calls    entries into native code
     foreign_segments  segments run by NumPy or Python between native ones
     allocations     buffers allocated by compiled programs, outputs that escape included
-    copies          full-size copies made by programs that no operator of the user's asked for: of what a write to a part
-                    leaves alone, and of what state is at the end
+    copies          full-size copies made by programs that no operator of the user's asked for: of what a write to a
+                    part leaves alone, and of what state is at the end
     vmap_loops      operators that vmap ran example by example, for want of a batch rule
     eager_programs  native programs made for eager mode on large arrays;
                     neither their compilation nor their runs count elsewhere

@@ -13,7 +13,7 @@ from weft.ops.rules import check_fits
 from weft.support.errors import ArgumentError, DTypeError, StateError, ValueProblem
 from weft.tensor.backend import backend_at
 from weft.tensor.dense import lend
-from weft.tensor.device import usable
+from weft.tensor.device import Device, chosen, device_named, usable
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -32,7 +32,7 @@ def tensor(
     """
     if dtype is not None:
         dtype = dt.as_dtype(dtype)
-    where = usable(device or "cpu")
+    where = _where(data, device)
     if modes.capture is not None and _has_symbols(data):
         return _recorded(data, dtype).requires_grad_(requires_grad)
     out = Tensor(_copied(data, dtype))
@@ -43,6 +43,13 @@ def tensor(
     for level in modes.special or ():
         out = level.lift(out)
     return out.requires_grad_() if requires_grad else out
+
+
+def _where(data: Any, device: Any) -> Device:
+    """Where a tensor of some data goes: to the device given, to that of a tensor, else to the chosen one."""
+    if device is not None:
+        return usable(device)
+    return data.device if isinstance(data, Tensor) else chosen.device or device_named("cpu")
 
 
 def _has_symbols(data: Any) -> bool:
@@ -156,7 +163,8 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
         dtype = dt.as_dtype(dtype)
     if isinstance(data, Tensor):
         return data.to(device=device, dtype=dtype)
-    if isinstance(data, np.ndarray) and device in (None, "cpu") and (dtype is None or dtype.numpy == data.dtype):
+    is_there = isinstance(data, np.ndarray) and _where(data, device).type == "cpu"
+    if is_there and (dtype is None or dtype.numpy == data.dtype):
         return from_numpy(data)
     return tensor(data, dtype=dtype, device=device)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.ops.compute import element_strides
 from weft.ops.geometry import Geometry
 from weft.runtime.storage import InferenceStorage, Storage
 from weft.support.errors import StateError
@@ -56,9 +57,7 @@ class DensePayload(Payload):
 
     def geometry(self) -> Geometry:
         array, storage = self.array, self.storage
-        size = array.dtype.itemsize
-        strides = tuple([s // size for s in array.strides])
-        return Geometry(array.shape, strides, 0 if storage is None else storage.offset_of(array))
+        return Geometry(array.shape, element_strides(array), 0 if storage is None else storage.offset_of(array))
 
     def offset(self) -> int:
         storage: Storage = Storage(self.array) if self.storage is None else self.storage

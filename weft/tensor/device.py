@@ -3,6 +3,7 @@ others are refused where they are used."""
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,10 @@ KNOWN = (
 
 class Device(str):
     """A device. `weft.device("cpu")`; compares equal to its text. A device that this machine lacks is a value too:
-    tensors cannot be put there."""
+    tensors cannot be put there.
+
+    Within `with weft.device("lazy"):` factories make tensors there, unless they are told otherwise.
+    """
 
     __slots__ = ()
 
@@ -51,6 +55,26 @@ class Device(str):
 
     def __repr__(self) -> str:
         return f"device(type='{self.type}'" + (f", index={self.index})" if self.index is not None else ")")
+
+    def __enter__(self) -> Device:
+        chosen.before = (*chosen.before, chosen.device)
+        chosen.device = usable(self)
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        *before, chosen.device = chosen.before
+        chosen.before = tuple(before)
+
+
+class _Chosen(threading.local):
+    """The device that a thread's factories use where they are given none (None: the CPU), and those that it had outside
+    of the blocks that it is in."""
+
+    device: Device | None = None
+    before: tuple[Device | None, ...] = ()
+
+
+chosen = _Chosen()
 
 
 def _checked(text: str, index: int | None) -> str:

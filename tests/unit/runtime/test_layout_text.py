@@ -27,7 +27,7 @@ def _layout(*values):
         (tensor, seg.NumberSlot(30, "float")), results, segments, 5, 99, ((1, -(2**63)), (2, 2**63 - 1)), ("s0", "u0"),
         1, 13, "plan", (0,),
         (seg.Commit(1, 0),), (seg.Constant(2, "float32", (2,), "00ff00ff00ff00ff"),), (seg.Check("aten::gather", 7),),
-        12, True, ("a", "b"))
+        12, True, 3, ("a", "b"))
 
 
 def test_round_trip():

@@ -278,6 +278,30 @@ define(
     public=("weft",),
 )
 
+define(
+    f"aten::new_empty_strided(Tensor self, int[] size, int[] stride, *, {OPTIONS}) -> Tensor",
+    "A tensor of the given size and strides and the type of self, its elements not to be relied on.",
+    decompose=lambda self, size, stride, dtype, device: aten.empty_strided(size, stride, dtype=dtype or self.dtype),
+    vjp=NOT_DIFFERENTIABLE,
+)
+
+
+def _empty_permuted(size: Sequence[Dim], order: Sequence[int], dtype: DType | None) -> Any:
+    if sorted(order) != list(range(len(size))):
+        raise ShapeError(f"empty_permuted: physical_layout {list(order)} is no order of {len(size)} dims")
+    made = aten.empty(tuple(size[i] for i in order), dtype=dtype)
+    return aten.permute(made, tuple(order.index(i) for i in range(len(size))))
+
+
+define(
+    f"aten::empty_permuted(int[] size, int[] physical_layout, *, {OPTIONS}) -> Tensor",
+    "A dense tensor of the given size, its elements not to be relied on; `physical_layout` names its dims from the "
+    "outermost in memory inwards.",
+    decompose=lambda size, physical_layout, dtype, device: _empty_permuted(size, tuple(physical_layout), dtype),
+    vjp=NOT_DIFFERENTIABLE,
+    public=("weft",),
+)
+
 
 def _eye(rows: Dim, columns: Dim, dtype: DType | None) -> Any:
     on_diagonal = aten.eq(aten.unsqueeze(aten._iota(rows), 1), aten._iota(columns))

@@ -29,6 +29,7 @@ from weft.compile.program.state_guards import StateGuards
 from weft.guards.values import MISSING, same
 from weft.support import pytree
 from weft.tensor.dense import dense_array, is_dense
+from weft.tensor.device import chosen
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -47,6 +48,7 @@ class CallGuards:
         self.facts, self.spec, self.python, self.state, self.bound = facts, spec, python, state, bound
         self.constants = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         self.grad_mode, self.default_dtype, self.saving = modes.grad, dt.get_default(), captured_hooks()
+        self.device = chosen.device
         self.random, self.number_guards, self.env = random, capture.python_state.number_guards, capture.env
         self.numbers = capture.python_state.numbers
         self.shape_check, self.shape_names = shape_check(capture.env)
@@ -71,6 +73,8 @@ class CallGuards:
             return Miss(f"grad mode was {self.grad_mode}, is now {modes.grad}", 1)
         if dt.get_default() is not self.default_dtype:
             return Miss(f"the default dtype was {self.default_dtype}, is now {dt.get_default()}", 1)
+        if chosen.device is not self.device and chosen.device != self.device:
+            return Miss(f"the default device was {self.device or 'cpu'}, is now {chosen.device or 'cpu'}", 1)
         if default_hooks.stack != self.saving and captured_hooks() != self.saving:
             return Miss(
                 f"{len(self.saving)} saved_tensors_hooks were in force, are now {len(captured_hooks())} (or others)",
