@@ -176,10 +176,10 @@ def run_weft(program: Program, calls: Sequence[Call], mode: str, check_stages: b
     state = {n: weft.tensor(x).requires_grad_(n.startswith("w")) for n, x in draw_state(program).items()}
     function = make_function(program, "weft", {"weft": weft, **state})
     if mode != "eager":
-        function = weft.compile(function, backend=mode)
+        function = weft.compile(function, backend=mode.removeprefix("split "), split=mode.startswith("split"))
     seen = []
     for call in calls:
-        tensors = _tensors(call.arrays())
+        tensors = _tensors(call.arrays(), mode.startswith("split") and program.seed % 4 > 0)
         outputs = function(*tensors)
         here = Seen({f"result {i}": np.array(o.detach().numpy()) for i, o in enumerate(outputs)})
         here.values |= {f"argument {i}": np.array(x.detach().numpy()) for i, x in enumerate(tensors)}
@@ -195,10 +195,18 @@ def run_weft(program: Program, calls: Sequence[Call], mode: str, check_stages: b
     return seen
 
 
-def _tensors(arrays: list[Array]) -> list[Any]:
-    """A tensor for each array, over its memory; the same tensor for the same array."""
+def _tensors(arrays: list[Array], own: bool = False) -> list[Any]:
+    """A tensor for each array, over its memory (own: over memory that only tensors have, and that lies alike); the same
+    tensor for the same array."""
     made: dict[int, Any] = {}
-    return [made.setdefault(id(x), weft.from_numpy(x)) for x in arrays]
+    return [made.setdefault(id(x), _owned(x) if own else weft.from_numpy(x)) for x in arrays]
+
+
+def _owned(array: Array) -> Any:
+    root = array if array.base is None else array.base
+    assert isinstance(root, np.ndarray)
+    memory = weft.tensor(root.ravel(order="K"))
+    return memory.as_strided(array.shape, tuple(s // array.itemsize for s in array.strides), 0)
 
 
 class CheckedStages:

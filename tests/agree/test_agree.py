@@ -17,8 +17,8 @@ from tests.agree.generate import Program, draw_program
 from tests.agree.running import Skip, check, shrink
 
 TIMES = int(os.environ.get("WEFT_AGREE", "1"))
-INTERPRETED = ("eager", "interpret")
-NATIVE = ("eager", "numpy", "llvm")
+INTERPRETED = ("eager", "interpret", "split interpret")
+NATIVE = ("eager", "numpy", "llvm", "split llvm")
 
 
 def agree(program: Program, modes: Sequence[str]) -> bool:

@@ -49,11 +49,11 @@ def entry_of(op: Op, args: tuple[Any, ...]) -> Entry | None:
     plans = table(op, kinds)
     if not plans.can_plan:
         return None
-    gate = ["if local.special is not None or local.capture is not None: return walk(op, args)"]
-    gate += [
+    gate = [
         f"for x in x{i}:\n            if type(x) not in plain_kinds and x is not None: return call(op, args)"
         for i in lists
     ]
+    gate += ["if local.special is not None or local.capture is not None: return walk(op, args)"]
     if tensors or lists:
         gate.append(f"if local.grad and ({_wants(tensors, lists)}): return recorded(op, args)")
     else:

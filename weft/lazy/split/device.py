@@ -5,7 +5,8 @@ happens at a cut. Programs run at once: whoever cuts needs what they give.
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from weakref import ref
 
@@ -21,6 +22,7 @@ from weft.lazy.split.payload import Family, SplitPayload
 from weft.lazy.values import Array, Deferred
 from weft.ops.layout import ordered
 from weft.ops.op import Op
+from weft.ops.route import defaults
 from weft.runtime.storage import root_of
 from weft.support.knobs import knobs
 from weft.support.locations import user_location
@@ -93,7 +95,7 @@ class SplitDevice(LazyDevice):
 
     def cut(self, count: bool = True) -> None:
         """Compute everything that somebody holds; all tensors are plain ones then. Raises what a program raised."""
-        with self.trace.lock:
+        with self.trace.lock, _by_itself():
             try:
                 self._run()
                 problem = self._settle()
@@ -163,12 +165,19 @@ class SplitDevice(LazyDevice):
             return ()
         if not is_permuted(args, None):
             return ()
-        state = (modes.grad, modes.special, modes.capture)
-        modes.grad, modes.special, modes.capture = False, None, None
-        try:
+        with _by_itself():
             return result_orders(op, args, None)
-        finally:
-            modes.grad, modes.special, modes.capture = state
+
+
+@contextmanager
+def _by_itself() -> Iterator[None]:
+    """Within the block operators are computed as they come, whatever holds for the user's."""
+    state = (modes.grad, modes.special, modes.capture, defaults.stack)
+    modes.grad, modes.special, modes.capture, defaults.stack = False, None, None, ()
+    try:
+        yield
+    finally:
+        modes.grad, modes.special, modes.capture, defaults.stack = state
 
 
 def _own(family: Family, taken: set[int]) -> BaseException | None:
