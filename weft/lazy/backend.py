@@ -28,6 +28,7 @@ from weft.ops.route import default_route
 from weft.support.errors import StateError
 from weft.support.locations import user_mark
 from weft.tensor.backend import DEFERRED_RANK, Args, Backend, register
+from weft.tensor.dense import payload_of
 from weft.tensor.device import Device
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -94,10 +95,9 @@ class Lazy(Backend):
             data = value._data
             if type(data) is LazyPayload and data.storage.device is self.where:
                 return data.read()
-            if type(data) is ndarray and (not data.ndim or op.crosses_devices):
-                return computed(self.where.trace, np.array(data, order="C"))
-            if op.crosses_devices:
-                return computed(self.where.trace, np.array(data.materialize("copy_()"), order="C"))
+            if op.crosses_devices or (not value.ndim and value.device.type == "cpu"):
+                array = payload_of(value).materialize(f"{op.base} with a lazy tensor")
+                return computed(self.where.trace, np.array(array, order="C"))
             raise StateError(
                 f"{op.base}: Expected all tensors to be on the same device, but found at least two devices, "
                 f"{self.where.name} and {value.device}! Move them with .to({self.where.name!r})"

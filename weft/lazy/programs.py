@@ -134,13 +134,14 @@ class Specialized:
 class Plan:
     """What is wanted of a trace in a certain state, but for sizes and numbers, and the programs that give it.
 
-    inputs: the values of the trace that its calls read, by turn; wanted: the results.
+    inputs: the values of the trace that its calls read, by turn; wanted: the results; also: values that are computed
+    and not given.
     """
 
-    def __init__(self, trace: Trace, wanted: Sequence[Deferred]) -> None:
+    def __init__(self, trace: Trace, wanted: Sequence[Deferred], also: Sequence[Deferred] = ()) -> None:
         plain = Opened(trace)
         wanted = [plain.value(v) for v in wanted]
-        needed = needed_for(plain.nodes, wanted)
+        needed = needed_for(plain.nodes, [*wanted, *map(plain.value, also)])
         self._turns = trace.turns
         self._numbers_from = [plain.sources[i] for i in needed if plain.nodes[i].numbers]
         self._calls_of = {position: i for i, position in enumerate(needed)}

@@ -334,10 +334,71 @@ def test_what_fails_leaves_what_was_computed_before(rng):
     assert w.tolist() == [122, 122, 122]
 
 
-def test_what_a_program_raises_names_the_line():
+def test_what_a_program_raises_names_the_line_and_leaves_what_was_before(rng):
+    w, v = drawn(rng, 3), weft.zeros(4)
+    before = w.tolist()
+    row = w[1:]
+
+    @weft.compile(split=True)
+    def step(index):
+        row.mul_(2)
+        v.add_(1)
+        picked = w[index]  # nobody reads it
+        w.add_(100)
+        v.add_(picked.sum() * 0 + 1)
+        return w * 1
+
     with pytest.raises(IndexError, match=r"test_split.py:\d+: index 5 is out of bounds"):
-        weft.compile(lambda: weft.ones(3)[weft.tensor([5])], split=True)()
+        step(weft.tensor([1, 5]))
+    np.testing.assert_allclose(w.tolist(), [before[0], 2 * before[1], 2 * before[2]], rtol=1e-6)
+    assert v.tolist() == [1] * 4
+    step(weft.tensor([1, 2]))
+    assert v.tolist() == [3] * 4
     assert weft.ones(2).sum() == 2
+
+    def drops(index):
+        w[index]  # nobody has it
+
+    with pytest.raises(IndexError, match="out of bounds"):
+        weft.compile(drops, split=True)(weft.tensor([7]))
+
+
+def test_what_the_user_catches_is_raised_where_it_is_caught(rng):
+    v = weft.zeros(4)
+    caught = []
+
+    def pick(index):
+        v.add_(1)
+        found = v[index]
+        v.add_(1)
+        return found
+
+    @weft.compile(split=True)
+    def step(index):
+        try:
+            return pick(index)
+        except IndexError as error:
+            caught.append(str(error))
+            v.add_(10)
+        finally:
+            v.add_(100)
+        return v + 0
+
+    assert step(weft.tensor([2])).tolist() == [1] and v.tolist() == [102] * 4
+    assert step(weft.tensor([9])).tolist() == [213] * 4 and len(caught) == 1
+    assert set(reads(step)) == {"index within try"}
+
+    @weft.compile(split=True)
+    def after(index):
+        try:
+            v.zero_()
+        except ValueError:
+            caught.append("")
+        with weft.no_grad():
+            return v[index]
+
+    after(weft.tensor([1]))
+    assert not after.cuts
 
 
 def test_generators_run_deferred():

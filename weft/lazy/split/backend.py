@@ -17,6 +17,7 @@ from weft.layers.walk import inplace_untransformed, walk_untransformed
 from weft.lazy.backend import Lazy, has_value
 from weft.lazy.draws import drawn_numbers
 from weft.lazy.split.device import SplitDevice
+from weft.lazy.split.handlers import is_watched
 from weft.lazy.split.memory import order_in
 from weft.lazy.split.payload import SplitPayload, let_wait
 from weft.lazy.trace import LONGEST, NoValue
@@ -95,6 +96,8 @@ class Split(Lazy):
             return self._view(op, args)
         if (config.forced and config.is_forced(op)) or not has_value(op):
             return self.at_once(op, args)
+        if op.effect == "raises" and is_watched():
+            return self.at_once(op, args, "within try")
         if op.decompose is not None and (op.type is None or op.effect == "random"):
             with drawn_numbers() if op.effect == "random" else nullcontext():
                 return self.open(op, args)
@@ -102,6 +105,8 @@ class Split(Lazy):
             out = where.trace.record(op, self._operands(op, args))
         except NoValue:
             return self.at_once(op, args)
+        if op.effect == "raises":
+            where.note_failing()
         orders = where.orders_of(op, args)
         if len(out) == 1 and not op.schema.returns_list:
             return where.fresh(out[0], orders[0] if orders else None)
@@ -125,9 +130,9 @@ class Split(Lazy):
         """Tensors that a rule makes go down the layers like any others."""
         return nullcontext()
 
-    def at_once(self, op: Op, args: Args) -> Any:
+    def at_once(self, op: Op, args: Args, why: str = "") -> Any:
         """The operator on the bytes of its operands, now."""
-        self.where.cut_for(op.base)
+        self.where.cut_for(f"{op.base} {why}".rstrip())
         _plain(args, op.base)
         return DENSE.run(op, args)
 
@@ -183,6 +188,7 @@ class Split(Lazy):
         data = target._data
         payload = self.where.home_of(target).view(data) if type(data) is ndarray else data
         self.put(target, payload, self._operand(op, made), op.is_splat)
+        self.where.note_write(payload.storage)
         if type(storage) is Storage:
             let_wait(storage, payload.storage)
 

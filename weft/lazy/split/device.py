@@ -12,18 +12,21 @@ from weakref import ref
 
 import numpy as np
 
+import weft.lazy.metrics as metrics
 from weft.functionalizer.memory_format import is_permuted, result_orders
 from weft.functionalizer.storage import Order
 from weft.lazy.device import LazyDevice
-from weft.lazy.executor import Executor, Job
-from weft.lazy.payload import LazyStorage
+from weft.lazy.programs import Plan, Specialized
+from weft.lazy.split.failures import Repeated, Written
 from weft.lazy.split.memory import Home, is_lent
 from weft.lazy.split.payload import Family, SplitPayload
-from weft.lazy.values import Array, Deferred
+from weft.lazy.trace import INDEX_BITS
+from weft.lazy.values import Array, Cell, Deferred, Node, computed
 from weft.ops.layout import ordered
 from weft.ops.op import Op
 from weft.ops.route import defaults
 from weft.runtime.storage import root_of
+from weft.support.errors import WeftError
 from weft.support.knobs import knobs
 from weft.support.locations import user_location
 from weft.tensor.modes import modes
@@ -38,17 +41,40 @@ class Cuts:
     def __init__(self) -> None:
         self.found: Counter[str] = Counter()
 
-    def note(self, what: str) -> None:
+    def note(self, what: str) -> str:
         """One more cut, by the user's line that is running."""
-        where = user_location(2)
-        self.found[what if where is None else f"{where}: {what}"] += 1
+        cause = _cause(what)
+        self.found[cause] += 1
+        return cause
 
 
-class AtOnce(Executor):
-    """Runs every job where it is asked for."""
+class ProgramRun:
+    """A program with what it is run on. nodes: the calls that it was made of; places: of the values wanted of it."""
 
-    def submit(self, job: Job) -> None:
-        job.run()
+    def __init__(
+        self, program: Specialized, arrays: list[Array], numbers: list[Any], wanted: list[Deferred], nodes: list[Node]
+    ) -> None:
+        self.program, self.arrays, self.numbers, self.wanted, self.nodes = program, arrays, numbers, wanted, nodes
+        self.places = {id(value): position(value) for value in wanted}
+        for value in wanted:
+            value.cell, value.node = Cell(), None
+
+    def run(self) -> None:
+        """Compute what is wanted. Raises what the program raises."""
+        for value, result in zip(self.wanted, self.program.run(self.arrays, self.numbers), strict=True):
+            assert value.cell is not None
+            value.cell.array = result
+
+
+def position(value: Deferred) -> int:
+    """The place of a value in its trace."""
+    assert value.node is not None
+    return value.node.position << INDEX_BITS | value.index
+
+
+def _cause(what: str) -> str:
+    where = user_location(3)
+    return what if where is None else f"{where}: {what}"
 
 
 class SplitDevice(LazyDevice):
@@ -57,11 +83,12 @@ class SplitDevice(LazyDevice):
     def __init__(self, cuts: Cuts, native: str | None = None) -> None:
         super().__init__("cpu")
         self.native = native  # what programs are compiled by; None: as the knob says
-        self.executor = AtOnce()
         self.cuts = cuts
         self.homes: dict[int, Home] = {}
         self.families: list[ref[Family]] = []
         self.made: list[ref[Tensor]] = []
+        self.failing: list[int] = []  # calls that may refuse their values
+        self.writes: dict[int, list[Written]] = {}  # by the identity of the family
 
     # ---- tensors
     def fresh(self, value: Deferred, order: Order | None = None) -> Tensor:
@@ -86,33 +113,40 @@ class SplitDevice(LazyDevice):
             home = self.homes[id(root)] = Home(self, root, lent or root.base is not None or not root.flags.forc)
         return home
 
+    # ---- what may fail
+    def note_failing(self) -> None:
+        """The call that was traced last may refuse its values when it runs: it runs whoever wants its results."""
+        node = self.trace.nodes[-1]
+        if not self.failing or self.failing[-1] is not node.position:
+            self.failing.append(node.position)
+
+    def note_write(self, family: Family) -> None:
+        """A family was given another value."""
+        value = family.value
+        place = value if value.node is None else position(value)
+        self.writes.setdefault(id(family), []).append((len(self.trace.nodes), place))
+
     # ---- cuts
     def cut_for(self, what: str) -> None:
         """Cut the trace, since somebody asks for a value."""
         if self.trace.nodes or self.homes or self.families:
-            self.cuts.note(what)
+            metrics.synced(self.cuts.note(what), len(self.trace.storages))
             self.cut()
 
     def cut(self, count: bool = True) -> None:
         """Compute everything that somebody holds; all tensors are plain ones then. Raises what a program raised."""
         with self.trace.lock, _by_itself():
             try:
-                self._run()
-                problem = self._settle()
+                problem = self._run()
+                problem = self._settle() or problem
             finally:
-                self.homes, self.families, self.made = {}, [], []
+                self.homes, self.families, self.made, self.failing, self.writes = {}, [], [], [], {}
         if problem is not None:
             raise problem
 
-    def _run(self) -> None:
+    def _run(self) -> BaseException | None:
+        """Run the program; what it raised."""
         homes = [h for h in self.homes.values() if h.is_written]
-        holders: dict[int, LazyStorage] = {}  # whose memory may be overwritten: nothing else reads it
-        for home in homes:
-            assert home.family is not None
-            home.family.update = None
-            home.views.clear()
-            if not home.parts:
-                holders.setdefault(id(home.family.value), home.family)
         for made in self.made:
             tensor = made()
             if tensor is not None and type(tensor._data) is SplitPayload:
@@ -120,31 +154,90 @@ class SplitDevice(LazyDevice):
         waiting: list[Any] = self.trace.waiting()
         wanted = list({id(s.value): s.value for s in waiting}.values())
         waiting.clear()
+        if not wanted and not self.failing:
+            self.trace.restart()
+            return None
         try:
-            if wanted:
-                with nullcontext() if self.native is None else knobs(backend=self.native):
-                    self._compute(wanted, holders)
-            else:
-                self.trace.restart()
+            with nullcontext() if self.native is None else knobs(backend=self.native):
+                run = self._prepared(wanted, homes)
+                try:
+                    run.run()
+                except BaseException as error:
+                    return self._recover(run, homes, error)
         except BaseException as error:
             for found in self.families:
                 family = found()
                 if family is not None:
                     family.error = error
             raise
+        return None
+
+    def _prepared(self, wanted: list[Deferred], homes: list[Home]) -> ProgramRun:
+        trace = self.trace
+        for value in wanted:
+            trace.bring(value)
+        wanted.sort(key=position)
+        key = (tuple(map(position, wanted)), tuple(self.failing))
+        plan: Plan | None = trace.state.programs.get(key)
+        if plan is None:
+            if self.plans.is_full:
+                self.forget()
+            also = [Deferred(trace, node.types[0], node) for node in map(trace.nodes.__getitem__, self.failing)]
+            plan = trace.state.programs[key] = self.plans.shared(Plan(trace, wanted, also))
+        numbers = [d for turn in plan.inputs for d in trace.inputs[turn].dims] + plan.numbers(trace)
+        arrays = [trace.inputs[turn].read() for turn in plan.inputs]
+        writes = self._overwritten(plan, wanted, homes)
+        program = plan.program(numbers, writes, lambda: _cause(f"a step of {len(plan.calls)} calls"))
+        run = ProgramRun(program, arrays, numbers, wanted, trace.nodes)
+        trace.restart()
+        return run
+
+    def _overwritten(self, plan: Plan, wanted: list[Deferred], homes: list[Home]) -> tuple[tuple[int, int], ...]:
+        """Results that are put where an input lies: memory that nothing else shows as it was before."""
+        families = [family for family in (found() for found in self.families) if family is not None]
+        kept = {id(family.value) for family in families}
+        turns = self.trace.turns
+        inputs = {
+            id(h.family.value): turns.get(id(h.first)) for h in homes
+            if h.family is not None and not h.parts and id(h.first) not in kept
+        }
+        found = []
+        for i, value in enumerate(wanted):
+            turn = inputs.pop(id(value), None)
+            if turn in plan.inputs and self.trace.inputs[turn].type_ is value.type_:
+                found.append((i, plan.inputs.index(turn)))
+        return tuple(found)
+
+    def _recover(self, run: ProgramRun, homes: list[Home], error: BaseException) -> BaseException:
+        """Have every family show what it showed before the call that failed. The error, as eager mode has it."""
+        before = Repeated(run.nodes, run.places, INDEX_BITS)
+        for home in homes:
+            family = home.family
+            assert family is not None
+            found = before.latest(self.writes[id(family)])
+            family.value = computed(self.trace, home.base if found is None else np.array(found, order="C"))
+        for weak in self.families:
+            family = weak()
+            if family is not None and id(family.value) in run.places:
+                found = before.value(run.places[id(family.value)])
+                if found is None:
+                    found = before.latest(self.writes.get(id(family), ()))
+                if found is None:
+                    family.error = error
+                else:
+                    family.value = computed(self.trace, np.array(found, order="C"))
+        return before.error if isinstance(before.error, WeftError) else error
 
     def _settle(self) -> BaseException | None:
+        """Give every family its bytes, and make plain tensors; what cannot be read."""
         problem: BaseException | None = None
         taken = set(self.homes)
         for found in self.families:
             family = found()
-            if family is not None and family.memory is None:
+            if family is not None and family.memory is None and family.error is None:
                 problem = _own(family, taken) or problem
         for home in self.homes.values():
-            try:
-                home.settle()
-            except BaseException as error:
-                problem = error
+            home.settle()
         for made in self.made:
             tensor = made()
             if tensor is not None and type(tensor._data) is SplitPayload and tensor._data.storage.error is None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from weft.lazy.split.backend import Split
 from weft.lazy.split.device import Cuts, SplitDevice
+from weft.lazy.split.handlers import outermost
 from weft.support.knobs import knobs
 from weft.tensor.modes import floor, modes
 
@@ -109,3 +110,6 @@ class SplitFunction:
 
     def __repr__(self) -> str:
         return f"<split {self.name}>"
+
+
+outermost.update((SplitFunction.__call__.__code__, SplitFunction._stepwise.__code__))

@@ -41,16 +41,18 @@ class Home:
     """Memory that plain tensors show, as a trace sees it. root: the array that owns it.
 
     is_lent: others may write it, and see what is written: it is read as it is now, and written at once. family: the
-    memory as a value, once a tensor shows all of it or writes to it; base: its bytes, as the dims of the family.
+    memory as a value, once a tensor shows all of it or writes to it; base: its bytes, as the dims of the family; first:
+    the value of these.
     parts: values of tensors that show a part, read before anything was written.
     """
 
-    __slots__ = ("base", "device", "family", "is_lent", "parts", "root", "views")
+    __slots__ = ("base", "device", "family", "first", "is_lent", "parts", "root", "views")
 
     def __init__(self, device: SplitDevice, root: Array, is_lent: bool) -> None:
         self.device, self.root, self.is_lent = device, root, is_lent
         self.family: Family | None = None
         self.base = root
+        self.first: Deferred | None = None
         self.views: dict[Any, SplitPayload] = {}
         self.parts: dict[Any, Deferred] = {}
 
@@ -94,7 +96,8 @@ class Home:
         if not base.flags.c_contiguous:
             base = base.ravel(order="K")
         self.base = base
-        self.family = Family(self.device, computed(self.device.trace, base))
+        self.first = computed(self.device.trace, base)
+        self.family = Family(self.device, self.first)
         self.family.place = base
         return self.family
 
@@ -110,15 +113,12 @@ class Home:
         return path
 
     def settle(self) -> None:
-        """Put what was written where it belongs. Raises what its computation raised."""
+        """Put what was written where it belongs."""
         family = self.family
-        if family is None:
-            return
-        try:
+        if family is not None:
             now = family.value.read()
             if now is not self.base:
                 np.copyto(self.base, now)
-        finally:
             family.settle(self.base)
 
 
