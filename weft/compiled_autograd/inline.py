@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from weft.compile.program.inlining import Body
+from weft.compile.program.inlining import Body, Whole
 from weft.compile.program.tensor_program import ProgramBackward
-from weft.compiled_autograd.steps import FLOAT, INLINE, Ref
+from weft.compiled_autograd.steps import FLOAT, INLINE, MAKE_SUBCLASS, Ref
 from weft.compiled_autograd.writer import Writer
 from weft.ir.backward_calls import PROGRAM_PROLOGUE, SIZE_OF
 from weft.ir.builder import Builder
@@ -33,11 +33,19 @@ class Known(NamedTuple):
     taken: tuple[Ref | float, ...]
     numbers: list[int]
     tangents: tuple[int, ...]
-    edges: tuple[int, ...]
+    edges: dict[int, int | Whole]
 
 
-def inline(writer: Writer, node: ProgramBackward, grads: Refs, needs: tuple[bool, ...]) -> Refs | None:
-    """Write down the run of a compiled backward as a body to copy; None where it cannot be copied."""
+class Written(NamedTuple):
+    """What was written down: the gradients of the edges, and for which of them Python makes it."""
+
+    gradients: Refs
+    wholes: frozenset[int]
+
+
+def inline(writer: Writer, node: ProgramBackward, grads: Refs, needs: tuple[bool, ...]) -> Written | None:
+    """Write down the run of a compiled backward as a body to copy, and calls that put wrappers together; None where it
+    cannot be copied."""
     asked = (tuple([g is not None for g in grads]), needs)
     known = next(iter(writer.out.known.get(node, ())), None)
     if known is None or known.asked != asked:
@@ -55,9 +63,17 @@ def inline(writer: Writer, node: ProgramBackward, grads: Refs, needs: tuple[bool
         (writer.out.sizes if is_size(symbol) else writer.out.numbers).append(number)
     first = writer.count
     refs = tuple([FLOAT if type(x) is float else x for x in known.taken])
-    writer.emit((INLINE, known.body, refs, tuple([grads[i] for i in known.tangents])), len(known.edges))
-    places = {edge: first + i for i, edge in enumerate(known.edges)}
-    return tuple([places.get(i) for i in range(len(node.edges))])
+    writer.emit((INLINE, known.body, refs, tuple([grads[i] for i in known.tangents])), len(known.body.graph.results))
+    given = {edge: _given(writer, part, first) for edge, part in known.edges.items()}
+    wholes = frozenset(edge for edge, part in known.edges.items() if type(part) is Whole)
+    return Written(tuple([given.get(i) for i in range(len(node.edges))]), wholes)
+
+
+def _given(writer: Writer, part: int | Whole, first: Ref) -> Ref | None:
+    if type(part) is not Whole:
+        return first + part  # type: ignore[operator]
+    inner = tuple([_given(writer, p, first) for p in part.parts])
+    return writer.python((MAKE_SUBCLASS, inner), (part.node,), (True,))[0]
 
 
 def is_size(symbol: str) -> bool:

@@ -80,7 +80,7 @@ class Scheduler(Writer):
         self.seeds: list[Ref] = []
         self.cut: list[int] = []
         self.ticket = 0
-        self.inlined: set[Node] = set()
+        self.inlined: dict[Node, frozenset[int]] = {}  # with the edges whose gradients Python makes
         self.leaves: list[tuple[int, Any]] = []  # steps that accumulate, and the gradients that are there
         self.dependencies: dict[Node, int] = {}
         self.buffers: dict[Node, list[Ref | None]] = {}
@@ -172,19 +172,22 @@ class Scheduler(Writer):
         metadata = target.metadata_of_inputs[index] if index < len(target.metadata_of_inputs) else None
         if gradient is None or metadata is None or isinstance(node, PartBackward):  # (it gives what it was given)
             return gradient
-        if self._is_typed(node):
+        if self._is_typed(node, i):
             return self._validate(gradient, metadata)
         self.out.objects.append(node)
         self.out.ints.append(i)
         self.out.sizes.extend(metadata.dims)
         return self.emit((CHECK, gradient, len(metadata.dims), metadata.dtype))
 
-    def _is_typed(self, node: Node) -> bool:
-        """Whether formulas gave a node's gradients, which fit up to broadcasting; what Python gave may be anything."""
+    def _is_typed(self, node: Node, i: int) -> bool:
+        """Whether formulas gave a node's gradient number i, so that it fits up to broadcasting; what Python gave may be
+        anything."""
         if node.post_hooks:
             return False
-        if isinstance(node, OpNode) or node in self.inlined:
+        if isinstance(node, OpNode):
             return True
+        if node in self.inlined:
+            return i not in self.inlined[node]
         return type(node) is CopySlices and isinstance(node.inner, OpNode)
 
     def _validate(self, gradient: Ref, metadata: InputMetadata) -> Ref:
@@ -233,8 +236,8 @@ class Scheduler(Writer):
         if isinstance(node, ProgramBackward):
             inlined = inline(self, node, grads, needs)
             if inlined is not None:
-                self.inlined.add(node)
-                return inlined
+                self.inlined[node] = inlined.wholes
+                return inlined.gradients
         if isinstance(node, PartBackward):
             return grads
         if isinstance(node, UnwrapBackward):

@@ -4,6 +4,7 @@ code of the classes at capture."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -181,3 +182,33 @@ def test_a_compiled_forward_has_one_construction_for_each_wrapper(rng):
         same([parts(g) for g in grad(nested_compiled(x, w), [x, w])], [parts(g) for g in want])
     names = [node.op.base for node in ca.last_graph().graph.nodes]
     assert names.count("make_subclass") >= 3  # inside out: two pairs, and the pair of them
+
+
+def test_a_plain_parameter_of_a_compiled_forward_gets_a_wrapper(rng):
+    """Every part of such a forward's backward is copied: no call of a whole backward is left. Second gradients of
+    wrappers are those of eager mode; one of the plain tensor would be of inner tensors alone, and is refused."""
+    w = plain(rng, 2, 3)
+    held = pair(rng, 2, False)
+    for f in (lambda x, w: (x * w).sin(), lambda x, w: (held * w).exp() * x):
+        compiled = weft.compile(f)
+        for _ in range(2):
+            x = pair(rng, 2)
+
+            def orders(f: Any, x: Any = x) -> list[Any]:
+                first = grad((f(x, w) * f(x, w * 2)).sum(), [x, w], create_graph=True)
+                return [parts(g) for g in (*first, *grad(sum((g * g).sum() for g in first), x))]
+
+            want = orders(f)
+            for is_captured in (False, True):
+                with ca.enable() if is_captured else nullcontext():
+                    found = orders(compiled)
+                    same(found, want)
+                    first = grad(compiled(x, w).sum(), [x, w], create_graph=True)
+                    with pytest.raises(RuntimeError, match="compile the whole step"):
+                        grad(sum((g * g).sum() for g in first), [x, w])
+            with ca.enable():
+                compiled(x, w).sum().backward()
+            names = [node.op.base for node in ca.last_graph().graph.nodes]
+            assert "call_backward" not in names and names.count("make_subclass") >= 2
+            assert type(w.grad) is Two
+            w.grad = None

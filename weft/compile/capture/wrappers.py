@@ -20,6 +20,7 @@ from weft.support import pytree
 from weft.support.errors import CaptureError
 from weft.tensor.flattening import inner_tensors, is_traceable_wrapper_subclass, put_together
 from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
 from weft.tensor.subclass import Overriding
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import WrapperPayload, is_wrapper
@@ -172,9 +173,12 @@ class WrapBackward(Node):
                 f"the gradient of a {self.kind.__name__} that a compiled function takes or gives is a "
                 f"{type(gradient).__name__}; its inner tensors' gradients are those of a gradient of its own class"
             )
-        return tuple(
-            [getattr(gradient, name) if e is not None else None for name, e in zip(self.names, self.edges, strict=True)]
-        )
+        inner = [getattr(gradient, name) for name in self.names]
+        edge = gradient_edge(gradient) if modes.grad else None
+        if edge is not None:  # to be differentiated again
+            names, context = inner_tensors(gradient)
+            inner = _aliases(inner, UnwrapBackward(edge, gradient, names, context, inner))
+        return tuple([t if e is not None else None for t, e in zip(inner, self.edges, strict=True)])
 
 
 class UnwrapBackward(Node):
@@ -190,9 +194,13 @@ class UnwrapBackward(Node):
         if all(g is None for g in grads):
             return (None,)
         whole = [_zeros(m) if g is None else g for g, m in zip(grads, self.metadata_of_inputs, strict=True)]
-        return (
-            put_together(self.kind, dict(zip(self.names, whole, strict=True)), self.context, self.size, self.stride),
-        )
+        edges = tuple([gradient_edge(t) for t in whole]) if modes.grad else ()
+        wants = any(e is not None for e in edges)
+        plain = {name: Tensor.detach(t) if wants else t for name, t in zip(self.names, whole, strict=True)}
+        made = put_together(self.kind, plain, self.context, self.size, self.stride)
+        if wants:  # to be differentiated again
+            made._autograd = AutogradState(False, WrapBackward(edges, self.names, made), 0)
+        return (made,)
 
 
 class PartBackward(Node):
@@ -221,14 +229,18 @@ def _parts(wrapper: Tensor, names: tuple[str, ...], context: Any, inner: list[Te
             )
     node = UnwrapBackward(edge, wrapper, names, context, inner)
     if not wrapper.is_leaf:
-        parts = [Tensor.detach(tensor) for tensor in inner]
-        for i, part in enumerate(parts):
-            part._autograd = AutogradState(False, node, i)
-        return parts
+        return _aliases(inner, node)
     made: dict[str, Tensor] = {}
     parts = [part_of(wrapper, name, tensor, made) for name, tensor in zip(names, inner, strict=True)]
     for i, part in enumerate(parts):
         part._state().accumulate = PartBackward(node, i, part)
+    return parts
+
+
+def _aliases(inner: list[Tensor], node: Node) -> list[Tensor]:
+    parts = [Tensor.detach(tensor) for tensor in inner]
+    for i, part in enumerate(parts):
+        part._autograd = AutogradState(False, node, i)
     return parts
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
+from weft.autograd.saved import SavedTensor
 from weft.ir.graph import Block, Graph, Value, values_in
 from weft.ir.printer import print_graph
 from weft.passes.dce import dce
@@ -40,6 +42,26 @@ class Body:
 
     def __repr__(self) -> str:
         return f"<body of {len(self.graph.nodes)} nodes>"
+
+
+class Whole(NamedTuple):
+    """A gradient that is put together: `node.apply` makes it of its parts, which are results of a body by number, or
+    wholes themselves."""
+
+    node: Any
+    parts: tuple[int | Whole, ...]
+
+
+class Inlined(NamedTuple):
+    """A run of a backward as nodes to copy: what they take of the forward (and where that was saved), the numbers that
+    their symbols are, which gradients of results they take, and for which edges they give one, in order: a result of
+    the body by number, or a whole of some."""
+
+    body: Body
+    taken: list[tuple[Any, SavedTensor | None]]
+    numbers: list[int]
+    tangents: tuple[int, ...]
+    edges: dict[int, int | Whole]
 
 
 _bodies: weakref.WeakValueDictionary[str, Body] = weakref.WeakValueDictionary()

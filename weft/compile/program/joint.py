@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 from weft.autograd import engine
@@ -17,13 +18,14 @@ from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.symbolic import SymbolicPayload
-from weft.compile.capture.wrappers import UnwrapBackward, desugar, resugar
+from weft.compile.capture.wrappers import Desugared, UnwrapBackward, desugar, resugar
 from weft.compile.program.arguments import leaf_of
 from weft.compile.program.executable import Compiled, Interpreted
 from weft.compile.program.higher_order import input_of, version_of
+from weft.compile.program.inlining import Whole
 from weft.compile.program.kept import save
 from weft.compile.program.program_io import ArgumentSource, StateSource
-from weft.compile.program.tensor_program import Gradients, Inlined, ProgramBackward, chosen
+from weft.compile.program.tensor_program import Gradients, ProgramBackward, chosen
 from weft.ir.graph import Graph
 from weft.passes.partition import Halves, partition
 from weft.runtime.storage import root_of
@@ -276,6 +278,44 @@ def _tensor_of(source: Any, leaves: list[Any]) -> Tensor | None:
     return source.slot.tensor if source.slot.leaf is None else leaves[source.slot.leaf]
 
 
+def _part(spec: pytree.TreeSpec, places: Iterator[int]) -> int | Whole:
+    """How a gradient of this structure is made of results: the next of `places`, nested wrappers inside out."""
+    if spec.kind is None:
+        return next(places)
+    return Whole(Rewrapped(spec.meta), tuple([_part(child, places) for child in spec.children]))
+
+
+class Rewrapped:
+    """Makes the gradient of a wrapper's class of the gradients of its inner tensors."""
+
+    def __init__(self, facts: tuple[Any, ...]) -> None:
+        self.facts = facts
+
+    def apply(self, inner: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        """The wrapper, in a tuple."""
+        return (resugar(Desugared(self.facts, list(inner))),)
+
+
+class PlainOfWrapper(Node):
+    """The history of a plain tensor whose gradient is a wrapper, as an input of gradients that are differentiated
+    again: the program knows the inner tensors alone, and has one second gradient where their class has one for each."""
+
+    @classmethod
+    def before(cls, tensor: Tensor) -> Tensor:
+        """The same tensor with this history."""
+        node = cls((gradient_edge(tensor),))
+        node.metadata_of_inputs.append(InputMetadata(tensor.dims, tensor.dtype))
+        out = tensor.detach()
+        out._autograd = AutogradState(False, node, 0)
+        return out
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        raise StateError(
+            "a second gradient, through a compiled forward, of a plain tensor whose gradient is a wrapper: compile the "
+            "whole step, the function that calls backward or autograd.grad, instead of the model alone"
+        )
+
+
 class SpentBackward(Node):
     """The history of a tensor through which the compiled function itself ran backward: that graph is freed."""
 
@@ -320,12 +360,20 @@ class CompiledFunctionBackward(ProgramBackward):
         reached = self.reached(grads)
         return tuple([g if i in reached else None for i, g in enumerate(gradients)])
 
-    def inlined(self, grads: Sequence[Any], needs: Sequence[bool]) -> Inlined | None:
-        return None if self.program.has_wrappers else super().inlined(grads, needs)
+    def gives(self, edges: Sequence[int]) -> tuple[dict[int, int | Whole], tuple[int, ...]]:
+        first = list(accumulate([0, *(c.size for c in self.program.record.spec.children)]))
+        wanted = [first[e] + i for e in edges for i in range(first[e + 1] - first[e])]
+        places = iter(range(len(wanted)))
+        return {e: _part(self.program.record.spec.children[e], places) for e in edges}, tuple(wanted)
 
     def primals(self) -> list[Any]:
         super().primals()  # asks for versions
-        return [input_of(source, self.leaves, self.symbols) for source in self.read]
+        found = [input_of(source, self.leaves, self.symbols) for source in self.read]
+        if not self.program.has_wrappers:
+            return found
+        children = self.program.record.spec.children
+        wrapped = {edge for edge, child in zip(self.edges, children, strict=True) if child.kind is not None}
+        return [PlainOfWrapper.before(x) if gradient_edge(x) in wrapped else x for x in found]
 
     def versions_now(self) -> list[int]:
         return [version_of(source, self.leaves) for source in self.read]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED, SavedTensor
 from weft.compile.blocks.differentiate import Joint, number_key, with_gradients
 from weft.compile.program.executable import Compiled, Interpreted, make_executable
-from weft.compile.program.inlining import Body, body_of
+from weft.compile.program.inlining import Body, Inlined, Whole, body_of
 from weft.compile.program.kept import array_of, has_bytes, is_hooked, owned, packed_of, save
 from weft.compile.program.on_tensors import run_on_tensors
 from weft.compile.program.shape_check import shape_check
@@ -41,17 +41,6 @@ from weft.types.tensor_type import FLOAT, TensorType
 
 Symbols = Mapping[str, Any]
 ndarray = np.ndarray
-
-
-class Inlined(NamedTuple):
-    """A run of a backward as nodes to copy: what they take of the forward (and where that was saved), the numbers that
-    their symbols are, which gradients of results they take, and for which edges they give one, in order."""
-
-    body: Body
-    taken: list[tuple[Any, SavedTensor | None]]
-    numbers: list[int]
-    tangents: tuple[int, ...]
-    edges: tuple[int, ...]
 
 
 # ---- gradients
@@ -185,14 +174,18 @@ class ProgramBackward(Node):
         """The run for gradients of some results (None for others) as nodes to copy; None where it is not.
         Raises StateError once it was freed."""
         reached = self.reached(grads)
-        wanted = tuple([i for i in range(len(self.edges)) if i in reached and needs[i]])
+        edges, wanted = self.gives([i for i in range(len(self.edges)) if i in reached and needs[i]])
         body = self.gradients.body(modes.grad, wanted) if wanted else None
         if body is None or modes.special is not None or any(is_hooked(s) for s in self.saved or ()):
             return None
         self.begin(grads)
         return Inlined(
-            body, self._taken(body), [int(self.symbols[name]) for name in body.symbols], self._tangents(body), wanted
+            body, self._taken(body), [int(self.symbols[name]) for name in body.symbols], self._tangents(body), edges
         )
+
+    def gives(self, edges: Sequence[int]) -> tuple[dict[int, int | Whole], tuple[int, ...]]:
+        """What a body gives for some edges, and which of all gradients those results are."""
+        return {edge: i for i, edge in enumerate(edges)}, tuple(edges)
 
     def _taken(self, body: Body) -> list[tuple[Any, SavedTensor | None]]:
         """What a body takes of the forward, and where it was saved."""
