@@ -794,17 +794,21 @@ def test_create_graph_through_a_compiled_model(rng: RNG) -> None:
     (slope,) = weft.autograd.grad((model(x) ** 2).sum(), model.bias, create_graph=True)
     (bend,) = weft.autograd.grad(slope.sum(), model.bias)
     np.testing.assert_allclose(bend.numpy(), np.full(2, 8.0))  # two times the rows
-    scale = weft.ones(2)
+    base = weft.ones(2, requires_grad=True)
+    left, right = base[:1], base[1:]
 
-    def read_and_written(y: weft.Tensor) -> weft.Tensor:
-        out = y * y * scale.clone()
-        scale.add_(1)
-        return out
+    def of_one_memory(y: weft.Tensor) -> weft.Tensor:
+        return y * y * left * right
 
     y = weft.ones(2, requires_grad=True)
     with pytest.raises(RuntimeError, match="compile the whole step"):
-        weft.autograd.grad(weft.compile(read_and_written)(y).sum(), y, create_graph=True)
-    assert weft.autograd.grad(read_and_written(y).sum(), y, create_graph=True)[0].requires_grad
+        weft.autograd.grad(weft.compile(of_one_memory)(y).sum(), y, create_graph=True)
+    assert weft.autograd.grad(of_one_memory(y).sum(), y, create_graph=True)[0].requires_grad
+    out = weft.compile(lambda y: (y * y).sin())(y)
+    with weft.no_grad():
+        y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        weft.autograd.grad(out.sum(), y, create_graph=True)
 
 
 def test_last_bits(rng: RNG) -> None:

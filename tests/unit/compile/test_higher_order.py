@@ -146,3 +146,75 @@ def test_a_part_of_a_tensors_memory_is_read(rng: Rng) -> None:
     """State that does not want a gradient, seen through a view with gaps."""
     table = weft.from_numpy(rng.standard_normal((4, 6)))[:, 1::2]
     assert gradgradcheck(weft.compile(lambda x: (x * table).sin().sum(0) * x), (leaf(rng, 4, 3),))
+
+
+def _reads_a_slice(x: weft.Tensor, w: weft.Tensor, s: weft.Tensor) -> Any:
+    return (lambda y: y.sin() * 2), (x[:, ::2],)
+
+
+def _reads_part_of_state(x: weft.Tensor, w: weft.Tensor, s: weft.Tensor) -> Any:
+    return (lambda y: y.sin() * w[1:4] * s[:3]), (x[:, 1:4],)
+
+
+def _reads_a_view_alone(x: weft.Tensor, w: weft.Tensor, s: weft.Tensor) -> Any:
+    part = w[1:4]
+    return (lambda y: (y * part * part).sin()), (x[:, 1:4],)
+
+
+def _writes_state_that_it_read(x: weft.Tensor, w: weft.Tensor, s: weft.Tensor) -> Any:
+    def f(y: weft.Tensor) -> weft.Tensor:
+        out = y.sin() * s.clone() * w.clone().exp()
+        s.mul_(0.5)
+        with weft.no_grad():
+            w.mul_(0.9)
+        return out * out
+
+    return f, (x,)
+
+
+def _writes_an_argument_that_it_read(x: weft.Tensor, w: weft.Tensor, s: weft.Tensor) -> Any:
+    def f(y: weft.Tensor, into: weft.Tensor) -> weft.Tensor:
+        out = (y * into.clone() * w).sin()
+        into.mul_(2)
+        return out * y
+
+    return f, (x, (x * 1).t().detach().t())
+
+
+def _writes_an_argument_with_a_history(x: weft.Tensor, w: weft.Tensor, s: weft.Tensor) -> Any:
+    def f(y: weft.Tensor) -> weft.Tensor:
+        out = y.clone() ** 3 * w[0]
+        with weft.no_grad():
+            y.mul_(0.5)
+        return out
+
+    return f, (x,)
+
+
+@pytest.mark.parametrize("case", [
+    _reads_a_slice, _reads_part_of_state, _reads_a_view_alone, _writes_state_that_it_read,
+    _writes_an_argument_that_it_read, _writes_an_argument_with_a_history,
+], ids=lambda f: f.__name__[1:])
+def test_parts_of_memory_and_what_the_forward_writes(rng: Rng, case: Any) -> None:
+    values = rng.standard_normal((int(rng.integers(2, 5)), 6)), rng.standard_normal(6), rng.standard_normal(6)
+    found: list[list[Any]] = []
+    for wrap in (lambda f: f, weft.compile):
+        x, w, s = (weft.from_numpy(v.copy()) for v in values)
+        x.requires_grad_(), w.requires_grad_()
+        f, given = case(x, w, s)
+        first = weft.autograd.grad(wrap(f)(*given).square().sum(), (x, w), create_graph=True, allow_unused=True)
+        second = weft.autograd.grad(sum(g.sin().sum() for g in first if g is not None), (x, w), allow_unused=True)
+        found.append([*first, *second, *given, w, s])
+    for compiled, eager in zip(*reversed(found), strict=True):
+        assert (compiled is None) == (eager is None)
+        if eager is not None:
+            np.testing.assert_allclose(compiled.detach().numpy(), eager.detach().numpy(), rtol=1e-9, atol=1e-11)
+
+
+def test_memory_of_several_tensors_that_require_grad_is_refused(rng: Rng) -> None:
+    w = leaf(rng, 6)
+    left, right = w[:3], w[3:]
+    x = leaf(rng, 3)
+    out = weft.compile(lambda x: x * x * left * right)(x)
+    with pytest.raises(RuntimeError, match="compile the whole step"):
+        weft.autograd.grad(out.sum(), x, create_graph=True)

@@ -4,7 +4,7 @@ the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,16 +53,17 @@ class Entry:
         """Run the program on a call that fits."""
         inputs, grads = self.inputs.gather(leaves, symbols)
         interrupt: Interrupted | None = None
+        before = self.outputs.remembered(inputs)
         try:
             results = self.executable.run(inputs, symbols)
         except Interrupted as stop:
             results, interrupt = stop.results, stop
         kept_up: list[ObjectWrite] = []
         try:
-            made = self._finish(leaves, inputs, results, symbols, grads, kept_up)
+            made = self._finish(leaves, inputs, results, symbols, grads, kept_up, before)
         # the program has written its state: what belongs to that follows, and the step has been made
         except KeyboardInterrupt:
-            to_the_end(lambda: self._finish(leaves, inputs, results, symbols, grads, kept_up))
+            to_the_end(lambda: self._finish(leaves, inputs, results, symbols, grads, kept_up, before))
             raise
         if interrupt is not None:
             raise interrupt
@@ -70,14 +71,14 @@ class Entry:
 
     def _finish(
         self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: Grads,
-        kept_up: list[ObjectWrite],
+        kept_up: list[ObjectWrite], before: Mapping[int, Any],
     ) -> Any:
         """Everything behind the program's run. It may be done twice, but for the assignments that are `kept_up`
         already.
         """
         self.outputs.settle(results, inputs, symbols)
         self.effects.apply(leaves, inputs, results, symbols, grads)
-        return self.outputs.make(leaves, inputs, results, symbols, kept_up)
+        return self.outputs.make(leaves, inputs, results, symbols, kept_up, before)
 
     def stages(self) -> dict[str, Any]:
         """Every stage by name."""

@@ -4,7 +4,7 @@ program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +13,7 @@ from typing import Any
 
 from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad, accumulator_of
-from weft.autograd.node import InputMetadata, Node, OpNode
+from weft.autograd.node import Edge, InputMetadata, Node, OpNode
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED
 from weft.compile.capture.capture import Capture
@@ -220,9 +220,10 @@ class JointProgram:
 
     def attach(
         self, capture: Capture, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any],
-        symbols: dict[str, int], made: list[Any],
+        symbols: dict[str, int], made: list[Any], before: Mapping[int, Any],
     ) -> None:
-        """Give the returned tensors (some of what the call made) their common node."""
+        """Give the returned tensors (some of what the call made) their common node. before: what the program's inputs
+        that it wrote held when it began, where that is known."""
         if not modes.grad:
             return
         edges = [
@@ -230,7 +231,7 @@ class JointProgram:
         ]
         sizes = {name: symbols[found] for name, found in self.halves.sizes.items()}
         saved = self._saved(sources, leaves, inputs, results, made)
-        node = CompiledFunctionBackward(tuple(edges), self, saved, {**symbols, **sizes}, sources, leaves)
+        node = CompiledFunctionBackward(tuple(edges), self, saved, {**symbols, **sizes}, sources, leaves, before)
         node.attach([made[at] for at in self.outputs])
 
     def _receiver(self, i: int, capture: Capture, sources: list[Any], leaves: list[Any], made: list[Any]) -> Tensor:
@@ -335,10 +336,10 @@ class CompiledFunctionBackward(ProgramBackward):
 
     def __init__(
         self, edges: tuple[Any, ...], program: JointProgram, saved: list[Any], symbols: dict[str, int],
-        sources: list[Any], leaves: list[Any],
+        sources: list[Any], leaves: list[Any], before: Mapping[int, Any],
     ) -> None:
         self.program, self.sources, self.leaves = program, sources, leaves
-        self.read = [sources[i] for i in program.gradients.read if i < len(sources)]
+        self.read = [(sources[i], before.get(i)) for i in program.gradients.read if i < len(sources)]
         super().__init__(edges, program.gradients, saved, symbols, ())
         self.freed: frozenset[int] = frozenset()  # outputs through which eager mode would refuse to go (again)
         self.last: list[int] = []  # the outputs whose gradients came in the latest run
@@ -368,15 +369,20 @@ class CompiledFunctionBackward(ProgramBackward):
 
     def primals(self) -> list[Any]:
         super().primals()  # asks for versions
-        found = [input_of(source, self.leaves, self.symbols) for source in self.read]
+        found = [input_of(source, self.leaves, self.symbols, was, self._flow) for source, was in self.read]
         if not self.program.has_wrappers:
             return found
         children = self.program.record.spec.children
         wrapped = {edge for edge, child in zip(self.edges, children, strict=True) if child.kind is not None}
         return [PlainOfWrapper.before(x) if gradient_edge(x) in wrapped else x for x in found]
 
+    def _flow(self, leaf: int) -> Edge | None:
+        """Where the gradient of an argument goes, by its place."""
+        places = self.program.record.places
+        return self.edges[places.index(leaf)] if leaf in places else None
+
     def versions_now(self) -> list[int]:
-        return [version_of(source, self.leaves) for source in self.read]
+        return [0 if was is not None else version_of(source, self.leaves) for source, was in self.read]
 
     def release(self) -> None:
         """Free what was saved, unless outputs are left whose graph no run has freed."""
@@ -384,4 +390,4 @@ class CompiledFunctionBackward(ProgramBackward):
         self.freed = self.freed.union(*(freed_with[i] for i in self.last))
         if all(i in self.freed for i in range(len(freed_with))):
             super().release()
-            self.leaves = []
+            self.leaves, self.read = [], []

@@ -4,7 +4,7 @@ assigned to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from weft.autograd.views import follow
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.wrappers import resugar
 from weft.compile.program.call_plan import Symbols, number_of, target_of
+from weft.compile.program.higher_order import is_written
 from weft.compile.program.joint import JointProgram, SpentBackward
 from weft.compile.program.program_io import (
     Return,
@@ -64,6 +65,9 @@ class Outputs:
         fresh = [
             r.position for r, _ in self.returns if type(r) is ReturnFresh and r.shown is None and r.position is not None
         ]
+        read = () if self.joint is None else self.joint.gradients.read
+        # what gradients that are differentiated again read of inputs that the program writes
+        self.overwritten = [i for i in read if i < len(self.sources) and is_written(self.sources[i])]
         self.all_fresh = fresh if len(set(fresh)) == len(self.returns) else None
 
     def names(self, tensors: Container[int]) -> bool:
@@ -77,10 +81,16 @@ class Outputs:
         for name, position in self.late:
             symbols[name] = int(results[position])
 
+    def remembered(self, inputs: list[Any]) -> Mapping[int, Any]:
+        """Copies of inputs that the program is about to write and whose values a second gradient would ask for."""
+        return {i: inputs[i].copy() for i in self.overwritten} if self.overwritten and modes.grad else {}
+
     def make(
-        self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, kept_up: list[ObjectWrite]
+        self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, kept_up: list[ObjectWrite],
+        before: Mapping[int, Any],
     ) -> Any:
-        """The call's result. Assignments are made too, but for those that are `kept_up` already."""
+        """The call's result. Assignments are made too, but for those that are `kept_up` already. before: what was
+        `remembered`."""
         fresh = self.all_fresh
         made = self._rebuild(leaves, results, symbols) if fresh is None else [Tensor(results[i]) for i in fresh]
         for settle in self.settings:
@@ -88,7 +98,7 @@ class Outputs:
         for i in self.made_leaves:
             made[i]._state().requires_grad = True
         if self.joint is not None:
-            self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, made)
+            self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, made, before)
         if self.views:
             self._follow(made, symbols)
         if not self.assigned:
