@@ -6,7 +6,7 @@ whose gradients have histories, at the price of computing the forward again. Wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.autograd.node import Edge
@@ -41,11 +41,9 @@ def version_of(source: Any, leaves: Sequence[Any]) -> int:
     return 0 if storage is None else int(storage.version)
 
 
-def input_of(
-    source: Any, leaves: Sequence[Any], symbols: Mapping[str, Any], was: Any, flow: Callable[[int], Edge | None]
-) -> Any:
-    """What the graph takes of one source, as a tensor with its history. was: its bytes before the program wrote them;
-    flow: where the gradient of an argument goes. Raises StateError for memory that tensors with histories share."""
+def input_of(source: Any, leaves: Sequence[Any], symbols: Mapping[str, Any], was: Any) -> Any:
+    """What the graph takes of one source, as a tensor with its history. was: its bytes before the program wrote them,
+    if it did. Raises StateError for memory that tensors with histories share."""
     if type(source) is NumberSource:
         return float(symbols[source.number.key])
     if type(source) is not ArgumentSource:
@@ -53,7 +51,7 @@ def input_of(
     if was is None:
         return _as_taken(leaves[source.leaf], source)
     given = Tensor(was) if source.permutation is None else Tensor(was).permute(source.permutation)
-    return _as_taken(_flowing(given, flow(source.leaf)), source)
+    return _as_taken(_flowing(given, gradient_edge(leaves[source.leaf])), source)
 
 
 def _as_taken(tensor: Tensor, source: ArgumentSource) -> Tensor:

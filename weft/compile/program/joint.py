@@ -13,7 +13,7 @@ from typing import Any
 
 from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad, accumulator_of
-from weft.autograd.node import Edge, InputMetadata, Node, OpNode
+from weft.autograd.node import InputMetadata, Node, OpNode
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED
 from weft.compile.capture.capture import Capture
@@ -369,17 +369,12 @@ class CompiledFunctionBackward(ProgramBackward):
 
     def primals(self) -> list[Any]:
         super().primals()  # asks for versions
-        found = [input_of(source, self.leaves, self.symbols, was, self._flow) for source, was in self.read]
+        found = [input_of(source, self.leaves, self.symbols, was) for source, was in self.read]
         if not self.program.has_wrappers:
             return found
         children = self.program.record.spec.children
         wrapped = {edge for edge, child in zip(self.edges, children, strict=True) if child.kind is not None}
         return [PlainOfWrapper.before(x) if gradient_edge(x) in wrapped else x for x in found]
-
-    def _flow(self, leaf: int) -> Edge | None:
-        """Where the gradient of an argument goes, by its place."""
-        places = self.program.record.places
-        return self.edges[places.index(leaf)] if leaf in places else None
 
     def versions_now(self) -> list[int]:
         return [0 if was is not None else version_of(source, self.leaves) for source, was in self.read]
