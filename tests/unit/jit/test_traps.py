@@ -1,4 +1,4 @@
-"""The traps of graph compilers (T-JIT) that scripted programs reach so far, one test each."""
+"""The traps of graph compilers (T-JIT), at least one test each."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 import weft
 import weft.jit
 from weft import Tensor
+from weft.jit.hot import compiled_after
 
 RNG = np.random.default_rng(5)
 
@@ -147,12 +148,73 @@ def test_t_jit_6_integers_have_64_bits() -> None:
     assert f(5) == (int(n), int(n) // 7, -int(n) % 5)
 
 
+def test_t_jit_7_what_is_inferred_holds_in_every_run(rng) -> None:
+    def f(x, n: int):
+        y = x[:, :1] * 2
+        for i in range(n):
+            y = weft.cat([y, (x * i).tanh()], 1)
+            if i > 1:
+                y = y.narrow(1, 1, i)
+        return y, x.reshape(x.shape[0] * x.shape[1])
+
+    scripted = weft.jit.script(f)
+    typed = weft.jit.shape_analysis(scripted.graph, (weft.ones(3, 2), 2))
+    (loop,) = typed.findAllNodes("prim::Loop")
+    assert str(loop.outputs()[0].type()) == "f32[3, *]"  # it grows: its size is told nowhere
+    traced = weft.jit.trace(lambda x: x.view(x.size(1), -1) + x.shape[0], (weft.ones(2, 4),))
+    with compiled_after(0, 0):
+        for n, rows in ((2, 3), (0, 5), (3, 2), (5, 4), (2, 7)):
+            x = weft.tensor(rng.standard_normal((rows, 2)))
+            for a, b in zip(scripted(x, n), f(x, n), strict=True):
+                assert a.shape == b.shape and weft.allclose(a, b)
+            assert weft.equal(traced(x), x.view(2, -1) + rows)
+    again = str(scripted.graph)
+    weft.jit.shape_analysis(scripted.graph, (weft.ones(5, 2), 1))
+    assert str(scripted.graph) == again
+
+
+def test_t_jit_8_diamonds_compile_in_linear_time() -> None:
+    depth = 200
+    lines = "".join(f"    a{i + 1} = a{i} * 0.5 + a{i} * 0.5\n" for i in range(depth))
+    f = weft.jit.CompilationUnit(f"def f(a0):\n{lines}    return a{depth}\n").f
+    x = weft.ones(3, requires_grad=True)
+    with compiled_after(0, 0):
+        for _ in range(2):
+            (g,) = weft.autograd.grad(f(x).sum(), [x])
+    assert weft.allclose(g, weft.ones(3)) and len(f.graph.copy().nodes()) == 3 * depth
+
+
 def test_t_jit_8_long_programs_compile_in_linear_time() -> None:
     count = 2500
     text = "def f(x):\n" + "    x = x * 0.5 + 1\n" * count + "    return x\n"
     graph = weft.jit.CompilationUnit(text).f.graph
     assert len(graph.nodes()) == 2 * count
     assert weft.allclose(weft.jit.CompilationUnit(text).f(weft.zeros(1)), weft.full((1,), 2.0))
+
+
+def test_t_jit_9_sizes_are_looked_at_when_the_program_runs(rng) -> None:
+    def f(x, y, z):
+        a = (x * y).tanh() + x
+        b = (x + z).sigmoid() * z - 1
+        return a, b, weft.cat([a, b], 0)
+
+    scripted = weft.jit.script(f)
+    shapes = (((4, 3), (4, 3), (4, 3)), ((4, 3), (4, 1), (1, 3)), ((2, 1), (2, 3), (1, 3)), ((0, 2), (0, 2), (2,)),
+              ((3, 1), (1, 2), (3, 2)), ((1, 1), (), (1,)))
+    with compiled_after(0, 0):
+        for _ in range(2):
+            for shape in shapes:
+                args = [weft.tensor(rng.standard_normal(s)) for s in shape]
+                try:
+                    expected = f(*args)
+                except Exception as error:
+                    with pytest.raises(type(error)):
+                        scripted(*args)
+                    continue
+                for a, b in zip(scripted(*args), expected, strict=True):
+                    assert a.shape == b.shape and weft.allclose(a, b)
+        with pytest.raises(Exception, match=r"broadcast|cat"):
+            scripted(weft.ones(3, 3), weft.ones(3, 3), weft.ones(2))
 
 
 def test_t_jit_10_dropout_draws_anew_and_obeys_the_seed() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.compile.capture.backend import active_capture
 from weft.ir.graph import Node
 from weft.ir.structure import IF, LOOP
 from weft.jit.interpreter import Code
@@ -13,6 +14,7 @@ from weft.jit.recording.control import choose_when_run, repeat_when_run
 from weft.jit.recording.operators import recorded, refuse_in_block
 from weft.jit.recording.values import UNSET, Asked, NotRecorded, RunTime, is_open
 from weft.ops.op import OPS
+from weft.support.locations import Location
 from weft.tensor.tensor import Tensor
 from weft.types.sym import SymInt
 
@@ -43,7 +45,7 @@ class RecordingCode(Code):
         return step
 
     def _call(self, node: Node, function: Callable[..., Any]) -> Step:
-        return super()._call(node, recorded(node.op, function))
+        return _at_its_line(super()._call(node, recorded(node.op, function)), node.where)
 
     def _branch(self, node: Node) -> Step:
         asked = self._read(node.args[0])
@@ -127,6 +129,21 @@ def _values(reads: list[Any]) -> Callable[[Registers], tuple[Any, Any, list[Any]
     return lambda registers: (
         value(registers, reads[0]), value(registers, reads[1]), list(value(registers, reads[2]))
     )
+
+
+def _at_its_line(step: Step, where: Location | None) -> Step:
+    """Nodes that the step records come from the program's line."""
+    if where is None:
+        return step
+
+    def run(registers: Registers) -> None:
+        capture = active_capture()
+        if capture is None:
+            return step(registers)
+        with capture.recorder.at_line(where):
+            return step(registers)
+
+    return run
 
 
 def _once(step: Step, name: str) -> Step:
