@@ -179,9 +179,12 @@ class _Verifier:
         if not node.op.host and (_has_no_rule(node) or any(map(_is_vague, node.inputs()))):
             return _at_most(declared, node)
         try:
-            return self.builder.infer(node.op, node.args)
+            found = self.builder.infer(node.op, node.args)
         except WeftError as error:
             raise _Broken(f"{node.op.name} refuses its arguments: {error}", node) from None
+        if not any(a.kind == "Object" for a in node.op.schema.arguments) or len(found) != len(node.outputs):
+            return found
+        return tuple([_with_sizes_of(f, v.type) for f, v in zip(found, node.outputs, strict=True)])
 
     def agree(self, declared: Type, found: Type) -> bool:
         """Whether a value that is `found` may be declared so: equal, or declared with less knowledge."""
@@ -317,6 +320,13 @@ def _check_truth(node: Node, operand: Operand) -> None:
     kind = type_of_immediate(operand)
     if kind is not BOOL and not (isinstance(kind, TensorType) and kind.dims == ()):
         raise _Broken(f"{node.op.name}: a condition is {kind}, should be bool or a 0-dim tensor", node)
+
+
+def _with_sizes_of(found: Type, declared: Type) -> Type:
+    """What a rule gives that does not see into its arguments (an index of slices): the graph may know more of sizes."""
+    if not isinstance(found, TensorType) or not isinstance(declared, TensorType) or found.dims is not None:
+        return found
+    return declared if declared.dtype is found.dtype else found
 
 
 def _at_most(declared: tuple[Type, ...], node: Node) -> tuple[Type, ...]:

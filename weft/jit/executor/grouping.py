@@ -241,7 +241,10 @@ def _built(
 ) -> Block:
     """The block with a node for each group; inner blocks of what is in no group are grouped by themselves."""
     groups = {id(g): g for g in order if isinstance(g, _Group) and work(g.nodes) >= least}
-    sequence = [n for item in order for n in ([item] if id(item) in groups or isinstance(item, Node) else item.nodes)]
+    sequence: list[_Group | Node] = []
+    for item in order:  # a node of a group that came to nothing may stand in front of the slices that it reads
+        is_one = isinstance(item, Node) or id(item) in groups
+        sequence += [item] if is_one else _with_slices(item.nodes)  # type: ignore[union-attr]
     read: set[Value] = set()
     for item in sequence:
         if isinstance(item, _Group):
@@ -255,18 +258,23 @@ def _built(
     for item in sequence:
         if isinstance(item, _Group):
             _add_group(item, read, op, values, nodes)
-        elif item.op is not _SLICE or item.output in read:
+        elif item.op is not _SLICE or (item.output in read and item.output not in values):
             nodes.append(_copied(item, values, lambda b: _grouped(b, op, fits, least, values)))
     return Block(params, tuple(nodes), tuple([map_operand(r, values) for r in block.results]))
 
 
+def _with_slices(nodes: Sequence[Node]) -> list[Node]:
+    """Nodes with the slices that they read in front of them."""
+    found: dict[Node, None] = {}
+    for node in nodes:
+        found.update((v.node, None) for v in node.needs() if _is_slice(v) and v.node is not None)
+        found[node] = None
+    return list(found)
+
+
 def _add_group(group: _Group, read: set[Value], op: Op, values: dict[Value, Operand], nodes: list[Node]) -> None:
     inside = dict(values)
-    whole: dict[Node, None] = {}
-    for node in group.nodes:
-        whole.update((v.node, None) for v in node.needs() if _is_slice(v) and v.node is not None)
-        whole[node] = None
-    body = [_copied(n, inside, lambda b: plain_copy(b, inside)) for n in whole]
+    body = [_copied(n, inside, lambda b: plain_copy(b, inside)) for n in _with_slices(group.nodes)]
     results = [v for n in group.nodes for v in n.outputs if v in read]
     made = Node(
         op, (), tuple([v.type for v in results]), (Block((), tuple(body), tuple([inside[v] for v in results])),),

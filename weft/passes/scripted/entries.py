@@ -12,4 +12,4 @@ LIST, LIST_UNPACK = OPS["prim::ListConstruct"], OPS["prim::ListUnpack"]
 NEW_LISTS = frozenset(OPS[f"prim::{name}"] for name in ("slice", "add", "mul", "copy"))  # of old elements
 TUPLE, TUPLE_INDEX, TUPLE_UNPACK = (OPS[f"prim::Tuple{name}"] for name in ("Construct", "Index", "Unpack"))
 BLANK: Op = OPS["prim::Uninitialized"]  # stands where no value will be read
-PRINT, TENSOR_SETITEM = OPS["prim::Print"], OPS["prim::tensor_setitem"]
+PRINT, TENSOR_GETITEM, TENSOR_SETITEM = (OPS[f"prim::{n}"] for n in ("Print", "tensor_getitem", "tensor_setitem"))

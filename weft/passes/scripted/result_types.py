@@ -11,6 +11,8 @@ from typing import Any
 from weft.ir.builder import Builder, NumberStandIn, result_type
 from weft.ir.graph import Node, Operand, Value
 from weft.ir.kinds import type_of_immediate
+from weft.passes.scripted.entries import TENSOR_GETITEM
+from weft.passes.scripted.index_types import indexed_type
 from weft.support.errors import CaptureError
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -51,6 +53,8 @@ def result_types(node: Node, known: Known, numbers: dict[Value, int]) -> tuple[T
     declared = tuple(v.type for v in node.outputs)
     if node.op.type is None and node.op.view is None and node.op.decompose is None:
         return tuple(map(forgotten, declared))
+    if node.op is TENSOR_GETITEM:
+        return (_indexed(node, known, numbers),)
     if node.op.host:
         return _of_host(node, known, declared)
     args = tuple(_shown(a, known, numbers) for a in node.args)
@@ -105,6 +109,15 @@ def _of_host(node: Node, known: Known, declared: tuple[Type, ...]) -> tuple[Type
     return tuple(
         f if f.is_subtype_of(forgotten(d)) else forgotten(d) for f, d in zip(found, declared, strict=True)
     )
+
+
+def _indexed(node: Node, known: Known, numbers: dict[Value, int]) -> Type:
+    """What `x[...]` is."""
+    source, index = node.args
+    kind = known.get(source, source.type)
+    if not isinstance(kind, TensorType):
+        return TENSOR
+    return indexed_type(kind, index, lambda v: known.get(v, v.type), numbers)
 
 
 def _retyped(operand: Operand, known: Known) -> Operand:
