@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +13,7 @@ from weft.autograd.node import GradientEdge, Node
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import save_on_cpu, saved_tensors_hooks
 from weft.ops.packet import aten
-from weft.support.errors import StateError
+from weft.support.errors import NestingError, StateError
 from weft.tensor.tensor import Tensor
 
 __all__ = [
@@ -50,9 +51,33 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
         hooks.disabled = previous
 
 
+class _Allowed(threading.local):
+    block: object | None = None  # in which saved tensors may be written
+
+
+_allowed = _Allowed()
+
+
 @contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[None]:
     """Within the block, tensors that were saved may be written: backward sees the values that were saved
-    (a copy of each is kept)."""
-    with saved_tensors_hooks(lambda t: aten.clone(t.detach()), lambda t: t):
-        yield
+    (a copy of each is kept). Raises StateError within another such block, and NestingError where backward needs what
+    was saved in the block after its end."""
+    if _allowed.block is not None:
+        raise StateError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    block = object()
+
+    def unpack(saved: Tensor) -> Tensor:
+        if _allowed.block is not block:
+            raise NestingError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was "
+                "originally recorded."
+            )
+        return saved
+
+    _allowed.block = block
+    try:
+        with saved_tensors_hooks(lambda t: aten.clone(t.detach()), unpack):
+            yield
+    finally:
+        _allowed.block = None

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from weft.autograd.engine import run_by
+from weft.autograd.engine import Runner, current_runner, run_by
 from weft.compiled_autograd.cache import Compiler, cache, run, trap
 from weft.compiled_autograd.captured import CapturedGraph
 from weft.compiled_autograd.program import Program
 from weft.ir.graph import Graph
-from weft.support.errors import ArgumentError, StateError
+from weft.support.errors import ArgumentError, NestingError, StateError
 from weft.support.knobs import knobs
 
 
@@ -36,7 +36,8 @@ def enable(compiler: Callable[..., Any] | None = None) -> Iterator[None]:
     compiler: takes the captured graph and returns a callable of its inputs. Default: native code; `weft.compile`
     is the same, `interpret` runs node by node. Blocks nest, and what was in force before is in force again after each,
     exceptions included. With WEFT_DEBUG=backwards, or `weft.knobs(debug="backwards")` when the block begins, captures
-    are printed with their reasons. Raises ArgumentError for what cannot be called.
+    are printed with their reasons. Raises ArgumentError for what cannot be called, NestingError (an AssertionError)
+    where a block is left before one that was entered within it.
     """
     if compiler is not None and not callable(compiler):
         raise ArgumentError(
@@ -44,8 +45,11 @@ def enable(compiler: Callable[..., Any] | None = None) -> Iterator[None]:
         )
     chosen: Compiler = native if compiler is None else compiler
     is_verbose = "backwards" in knobs.debug
-    with run_by(lambda walk: run(walk, chosen, is_verbose)):
+    runner: Runner = lambda walk: run(walk, chosen, is_verbose)  # noqa: E731
+    with run_by(runner):
         yield
+        if current_runner() is not runner:
+            raise NestingError("Nested Compiled Autograd Contexts must return before their parent context")
 
 
 @contextmanager

@@ -68,6 +68,10 @@ class NoSuchDevice(StateError, AssertionError):
     """A tensor or an answer that only an accelerator could give. (PyTorch without CUDA raises AssertionError.)"""
 
 
+class NestingError(StateError, AssertionError):
+    """A block is left before one within it, or something of it is used outside."""
+
+
 class VersionError(StateError):
     """A tensor saved for backward was modified in place afterwards."""
 

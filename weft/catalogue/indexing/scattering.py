@@ -210,20 +210,23 @@ def _reduce_two_back(
 
 
 def _prod_back(g: Any, self: Any, dim: int, index: Any, src: Any, result: Any) -> tuple[Any, Any]:
-    """Products without one factor, right also where factors are zero (zeros are counted and left out)."""
+    """Products without one factor. What has zeros among its factors is written so that its gradient is right too: of
+    one zero the others are a product without zeros, of two the other zero stands beside it."""
     zero_self, zero_src = self == 0, src == 0
     zeros = aten.scatter_add(aten.to(zero_self, g.dtype), dim, index, aten.to(zero_src, g.dtype))
     safe_self, safe_src = aten.masked_fill(self, zero_self, 1), aten.masked_fill(src, zero_src, 1)
     rest = aten.scatter_reduce(safe_self, dim, index, safe_src, "prod", include_self=True)
+    nothings = aten.scatter_add(aten.where(zero_self, self, 0), dim, index, aten.where(zero_src, src, 0))
 
-    def without(factor: Any, is_zero: Any, product: Any, count: Any) -> Any:
-        others = count - aten.to(is_zero, g.dtype)
-        return aten.where(others == 0, product / factor, 0)
+    def without(factor: Any, is_zero: Any, safe: Any, of_group: tuple[Any, ...]) -> Any:
+        whole, product, count, zeros_sum = of_group
+        of_zero = aten.where(count == 1, product, aten.where(count == 2, product * (zeros_sum - factor), 0))
+        return aten.where(is_zero, of_zero, whole / safe)
 
-    grad_self = g * without(safe_self, zero_self, rest, zeros)
-    at = aten.gather(g, dim, index)
-    grad_src = at * without(safe_src, zero_src, aten.gather(rest, dim, index), aten.gather(zeros, dim, index))
-    return grad_self, grad_src
+    groups = (result, rest, zeros, nothings)
+    grad_self = g * without(self, zero_self, safe_self, groups)
+    at, *gathered = (aten.gather(t, dim, index) for t in (g, *groups))
+    return grad_self, at * without(src, zero_src, safe_src, tuple(gathered))
 
 
 define(
