@@ -260,7 +260,7 @@ def _node_class(function: type[Function]) -> type[FunctionNode]:
     return found
 
 
-class _DelayedError(Node):
+class Error(Node):
     """The history of a gradient that must not be differentiated again."""
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
@@ -282,14 +282,14 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
         if not previous or not any(isinstance(a, Tensor) and a.requires_grad for a in args):
             return outputs
         many = outputs if isinstance(outputs, tuple) else (outputs,)
-        node = _DelayedError(tuple([gradient_edge(a) for a in args if isinstance(a, Tensor)]))
+        node = Error(tuple([gradient_edge(a) for a in args if isinstance(a, Tensor)]))
         guarded = tuple([o if o is None else _guarded(o, node) for o in many])
         return guarded if isinstance(outputs, tuple) else guarded[0]
 
     return wrapper
 
 
-def _guarded(output: Tensor, node: _DelayedError) -> Tensor:
+def _guarded(output: Tensor, node: Error) -> Tensor:
     out = output.detach()
     out._autograd = AutogradState(False, node, len(node.metadata_of_inputs))
     out._autograd.version = out._version
