@@ -69,16 +69,19 @@ class AccumulateGrad(Node):
 
     def _add(self, gradient: Any, is_owned: bool) -> tuple[Any, ...]:
         variable = self._variable()
-        if gradient is not None and variable is not None:
-            capture = modes.capture
-            if capture is not None:
-                capture.gradients.accumulate(variable, gradient)
-            elif override_classes:  # adding up is no public call
-                with OverrideLevel(DISABLED):
-                    accumulate(variable, gradient, is_owned)
-            else:
+        if variable is None:
+            return ()
+        capture = modes.capture
+        if gradient is None:
+            pass  # hooks hear all the same that the leaf's turn came
+        elif capture is not None:
+            capture.gradients.accumulate(variable, gradient)
+        elif override_classes:  # adding up is no public call
+            with OverrideLevel(DISABLED):
                 accumulate(variable, gradient, is_owned)
-            self._after(variable)
+        else:
+            accumulate(variable, gradient, is_owned)
+        self._after(variable)
         return ()
 
     def _after(self, variable: Tensor) -> None:

@@ -20,7 +20,7 @@ from weft.autograd.dependencies import count_dependencies, reaching, runs_on_not
 from weft.autograd.node import Edge, InputMetadata, Node
 from weft.autograd.ownership import is_owned, nobody_else_has
 from weft.autograd.record import gradient_edge
-from weft.autograd.run_hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
+from weft.autograd.run_hooks import run_on_nothing, run_post_hooks, run_pre_hooks, run_tensor_hooks
 from weft.autograd.seeds import input_edge, retain_inputs, seeds_of
 from weft.autograd.validate import validate, wrong_count
 from weft.ops import overrides
@@ -335,7 +335,7 @@ class Walk:
         if grads[0] is None and all([g is None for g in grads]) and not runs_on_nothing(node):
             if not self.keep:
                 node.release()
-            return None
+            return run_on_nothing(node, grads)
         if type(node) is AccumulateGrad and self.is_plain:
             if node in self.owned and not node.has_hooks:
                 return node.take(grads[0])

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.node import Node
 from weft.support.errors import StateError
 from weft.tensor.tensor import Tensor
 
 
 def run_tensor_hooks(node: Node, grads: list[Any]) -> None:
-    """Hooks of the tensors that a node made; then retained gradients are kept. Changes `grads`."""
-    hooks = node.tensor_hooks
-    if hooks and any(g is not None for g in grads):
-        for index, registered in hooks.items():
+    """Hooks of the tensors that a node made, which also hear (by a None) that nothing flows into them; then retained
+    gradients are kept. Changes `grads`."""
+    if node.tensor_hooks:
+        for index, registered in node.tensor_hooks.items():
             for hook in list(registered.values()):
-                if index < len(grads):  # a hook on one of several results also hears that nothing flows into it
+                if index < len(grads):
                     grads[index] = call_tensor_hook(hook, grads[index])
     if node.retain_hooks:
         for index, retain in node.retain_hooks.items():
@@ -92,3 +93,10 @@ def call_post_hook(hook: Any, out: tuple[Any, ...], grads: tuple[Any, ...]) -> t
     """What a node gave for its edges, or what a hook puts in its place."""
     result = hook(out, grads)
     return out if result is None else _replaced_all(hook, result, out)
+
+
+def run_on_nothing(node: Node, grads: list[Any]) -> tuple[Any, ...] | None:
+    """What is left of a node's step where nothing flows into it: hooks behind it hear that. None if there are none."""
+    if isinstance(node, AccumulateGrad):
+        node.apply((None,), ())
+    return run_post_hooks(node, (None,) * len(node.edges), tuple(grads)) if node.post_hooks else None

@@ -127,7 +127,7 @@ def _last_reads(graph: Graph) -> tuple[set[Node], dict[Node, list[Value]]]:
     behind.update(v for r in graph.results for v in values_in(r))
     leaves = {
         node for node in graph.nodes
-        if node.op is ACCUMULATE_LEAF and last[cast(Value, node.args[1])] is node and node.args[1] not in behind
+        if node.op is ACCUMULATE_LEAF and isinstance(v := node.args[1], Value) and last[v] is node and v not in behind
     }
     read_later = {v for node in graph.nodes if node.op is POST_HOOK_CALL for v in node.inputs()} | behind
     ends: dict[Node, list[Value]] = {}

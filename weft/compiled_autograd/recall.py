@@ -137,6 +137,8 @@ def _kind(node: Node, visit: Visit, last: int, scheduler: Scheduler) -> tuple[in
         return anew
     first = scheduler.steps[visit.first] if last > visit.first else None
     if type(node) is AccumulateGrad:
+        if visit.grads[0] is None and calls_hooks(node):
+            return anew
         return (PASSED, (), ()) if first is None else (LEAF, ((SAME, 0, calls_hooks(node)),), ())
     if not isinstance(node, OpNode):
         return anew
@@ -199,6 +201,8 @@ class _Match:
                 if node.sequence >= latest:
                     raise Mismatch
                 latest = node.sequence
+            elif kind == PASSED and calls_hooks(node):
+                raise Mismatch
             if kind == FORMULA:
                 self._formula(node, record)
             elif kind == ANEW:

@@ -207,18 +207,31 @@ class Scheduler(Writer):
             for hook in list(node.pre_hooks.values()):
                 grads = self.python((PRE_HOOK, tuple(grads)), (hook,), tuple([g is not None for g in grads]))
         if grads.count(None) == len(grads) and not getattr(node, "runs_on_nothing", False):
-            self._end(node)
-            return None
+            return self._on_nothing(node, tuple(grads))
         if walk.needed is None:
             needs = tuple([e is not None for e in node.edges])
         else:
             needs = tuple([e is not None and walk.leads_on(e) for e in node.edges])
         given = tuple(grads)
         out = self._gradients(node, given, needs)
-        if node.post_hooks:
-            for hook in list(node.post_hooks.values()):
-                out = tuple(self.python((POST_HOOK, out, given), (hook,), tuple([g is not None for g in out])))
+        out = self._post_hooks(node, out, given)
         self._end(node)
+        return out
+
+    def _on_nothing(self, node: Node, grads: tuple[Ref | None, ...]) -> tuple[Ref | None, ...] | None:
+        """What is left of a node's step where nothing flows into it: hooks behind it."""
+        if type(node) is AccumulateGrad and calls_hooks(node):
+            self.out.objects.append(node)
+            self.emit((ACCUMULATE, None, True), 0)
+        out = self._post_hooks(node, (None,) * len(node.edges), grads) if node.post_hooks else None
+        self._end(node)
+        return out
+
+    def _post_hooks(
+        self, node: Node, out: tuple[Ref | None, ...], grads: tuple[Ref | None, ...]
+    ) -> tuple[Ref | None, ...]:
+        for hook in list((node.post_hooks or {}).values()):
+            out = tuple(self.python((POST_HOOK, out, grads), (hook,), tuple([g is not None for g in out])))
         return out
 
     def _end(self, node: Node) -> None:
@@ -292,7 +305,7 @@ class Scheduler(Writer):
 
     # ---- Python
     def _tensor_hooks(self, node: Node, grads: list[Ref | None]) -> None:
-        if node.tensor_hooks and any(g is not None for g in grads):
+        if node.tensor_hooks:
             for index, registered in node.tensor_hooks.items():
                 for hook in list(registered.values()):
                     if index < len(grads):
