@@ -9,6 +9,8 @@ from typing import Any
 from weft.jit.differentiation import differentiate
 from weft.jit.errors import CompileError, Error
 from weft.jit.executor.plans import last_executed_plan
+from weft.jit.files.loading import load
+from weft.jit.files.saving import save
 from weft.jit.freezing import freeze
 from weft.jit.from_text import create_function_from_graph, parse_ir
 from weft.jit.functions import CompilationUnit, ScriptFunction
@@ -20,7 +22,6 @@ from weft.jit.marks import unwrap_optional as _unwrap_optional  # noqa: F401  (T
 from weft.jit.matching import OperatorSet, schemas
 from weft.jit.module import RecursiveScriptModule, ScriptMethod, ScriptModule, script_method
 from weft.jit.script import script
-from weft.jit.serialization import load, save
 from weft.jit.shape_analysis import shape_analysis
 from weft.jit.symbol import Symbol
 from weft.jit.tracing.trace import trace

@@ -124,7 +124,10 @@ def enumeration_type(cls: type[enum.Enum]) -> Type:
 
 
 def class_type(cls: type) -> Type:
-    """The type of the objects of a class."""
+    """The type of the objects of a class; one that was read from a file knows its own."""
+    stored = vars(cls).get("__weft_type__")
+    if stored is not None:
+        return class_of(stored)
     path = f"{cls.__module__}.{cls.__qualname__}".replace(".<locals>", "")
     return class_of(_unique_name(CLASSES, ".".join(map(_identifier, path.split("."))), cls))
 

@@ -9,14 +9,13 @@ from typing import Any
 
 from weft.jit.code import code_of_graph
 from weft.jit.errors import Error
-from weft.jit.executor.plans import run_program
 from weft.jit.frontend.compile import Linker, compile_python, names_in
 from weft.jit.frontend.definitions import compile_definition
 from weft.jit.graph import Graph
 from weft.jit.program import Program
 from weft.jit.recorders import recording
+from weft.jit.running import run
 from weft.jit.source import text_source
-from weft.tensor.modes import modes
 
 
 class Scripted:
@@ -67,11 +66,17 @@ class ScriptFunction(Scripted):
             return recorder.scripted(self.__weft_program__, args, kwargs, self)
         return run(self.__weft_program__, args, kwargs)
 
-    def save(self, f: Any) -> None:
+    def save(self, f: Any, _extra_files: Any = None) -> None:
         """Write the function to a file that `weft.jit.load` reads without its source."""
-        from weft.jit.serialization import save  # files know functions
+        from weft.jit.files.saving import save  # files know functions
 
-        save(self, f)
+        save(self, f, _extra_files)
+
+    def save_to_buffer(self, _extra_files: Any = None) -> bytes:
+        """The bytes that `save` would write."""
+        from weft.jit.files.saving import save_to_buffer  # files know what they hold
+
+        return save_to_buffer(self, _extra_files)
 
     @property
     def schema(self) -> str:
@@ -80,18 +85,6 @@ class ScriptFunction(Scripted):
 
     def __repr__(self) -> str:
         return f"<weft.jit.ScriptFunction {self.schema}>"
-
-
-def run(program: Program, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Call a program. Raises Error, which also is the exception that Python would raise."""
-    bound = program.bind(args, kwargs)
-    del args
-    before = modes.grad
-    try:
-        return run_program(program, bound)
-    except BaseException:
-        modes.grad = before  # what was raised has left `with no_grad()`
-        raise
 
 
 def script_function(function: Callable[..., Any]) -> ScriptFunction:

@@ -9,10 +9,11 @@ from typing import Any
 
 import weft.nn
 from weft.jit.errors import CompileError
+from weft.jit.frontend.attributes import is_weft_own
+from weft.jit.frontend.classes.script_classes import SETTER
 from weft.jit.frontend.compile import compile_python, names_in, names_of
 from weft.jit.frontend.definitions import compile_definition
-from weft.jit.frontend.objects import OBJECTS, ModuleLinker, compile_call_of, compile_method, is_weft_own
-from weft.jit.frontend.script_classes import SETTER
+from weft.jit.frontend.objects import OBJECTS, ModuleLinker, compile_call_of, compile_method
 from weft.jit.functions import Scripted, run
 from weft.jit.graph import Graph
 from weft.jit.program import Program
@@ -151,11 +152,17 @@ class ScriptModule(Module, metaclass=_Compiling):
         """The name of the class of the Module that was scripted."""
         return self._original_class().__name__
 
-    def save(self, f: Any) -> None:
+    def save(self, f: Any, _extra_files: Any = None) -> None:
         """Write the Module to a file that `weft.jit.load` reads without its source."""
-        from weft.jit.serialization import save  # files know Modules
+        from weft.jit.files.saving import save  # files know Modules
 
-        save(self, f)
+        save(self, f, _extra_files)
+
+    def save_to_buffer(self, _extra_files: Any = None) -> bytes:
+        """The bytes that `save` would write."""
+        from weft.jit.files.saving import save_to_buffer  # files know what they hold
+
+        return save_to_buffer(self, _extra_files)
 
 
 class RecursiveScriptModule(ScriptModule):

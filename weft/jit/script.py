@@ -8,8 +8,8 @@ from typing import Any
 
 from weft.jit.annotations import is_plain_class
 from weft.jit.errors import CompileError
+from weft.jit.frontend.classes.script_classes import description_of
 from weft.jit.frontend.compile import method_of_class
-from weft.jit.frontend.script_classes import description_of
 from weft.jit.functions import CompilationUnit, ScriptFunction, script_function
 from weft.jit.module import script_module
 from weft.nn.modules.module import Module

@@ -8,12 +8,12 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
+from weft.jit.frontend.classes.script_classes import magic
 from weft.jit.frontend.conditions import TYPES_OF, condition, has_attribute
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.functions import Builtin, Entry, ExceptionClass, TypedBuiltin
 from weft.jit.frontend.iterables import Iterable, enumerated, iterated, range_of, zipped
 from weft.jit.frontend.matching import call_operator
-from weft.jit.frontend.script_classes import magic
 from weft.jit.frontend.sorting import sorted_list
 from weft.jit.frontend.types import annotated_type, python_value
 from weft.jit.frontend.values import NOTHING, ListValue, Simple, SugaredValue, TupleValue, constant

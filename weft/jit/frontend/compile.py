@@ -15,7 +15,14 @@ from weakref import WeakKeyDictionary
 from weft.jit.annotations import ENUMERATIONS, is_named_tuple, type_of_named_tuple
 from weft.jit.errors import CompileError
 from weft.jit.frontend.builtins import ANNOTATE, builtin
-from weft.jit.frontend.classes import Member, class_of_python
+from weft.jit.frontend.classes.from_python import Member, class_of_python
+from weft.jit.frontend.classes.script_classes import (
+    SETTER,
+    Description,
+    description_of_value,
+    object_member,
+    set_object_member,
+)
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.definitions import compile_definition, parameters_of
 from weft.jit.frontend.functions import (
@@ -31,13 +38,6 @@ from weft.jit.frontend.functions import (
 )
 from weft.jit.frontend.outside import path_of, python_constant
 from weft.jit.frontend.scope import Scope
-from weft.jit.frontend.script_classes import (
-    SETTER,
-    Description,
-    description_of_value,
-    object_member,
-    set_object_member,
-)
 from weft.jit.frontend.types import annotated_type
 from weft.jit.frontend.values import Simple, SugaredValue, TupleValue
 from weft.jit.program import Program

@@ -11,8 +11,8 @@ from typing import Any
 
 from weft.ir.graph import Value
 from weft.jit.errors import CompileError
+from weft.jit.frontend.classes.script_classes import magic
 from weft.jit.frontend.context import Context
-from weft.jit.frontend.script_classes import magic
 from weft.jit.frontend.values import Simple, SugaredValue, TupleValue, constant
 from weft.types.tensor_type import (
     ANY,

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
+from weft.jit.frontend.classes.script_classes import description_of_value
 from weft.jit.frontend.context import TABLES, Context
 from weft.jit.frontend.functions import Builtin, Entry, Operators, overloads
 from weft.jit.frontend.matching import call_operator
-from weft.jit.frontend.script_classes import description_of_value
 from weft.jit.frontend.sorting import sort
 from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.ops.op import OPS

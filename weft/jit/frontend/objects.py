@@ -3,62 +3,30 @@
 from __future__ import annotations
 
 import ast
-import enum
 import inspect
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 from weakref import WeakValueDictionary
 
 from weft.ir.builder import Builder
-from weft.jit.annotations import CLASSES, ENUMERATIONS, UnknownType, enumeration_type, type_of_annotation
+from weft.jit.annotations import CLASSES, ENUMERATIONS, UnknownType, type_of_annotation
 from weft.jit.errors import CompileError
+from weft.jit.frontend.attributes import is_constant, is_weft_own, type_of_attribute
+from weft.jit.frontend.classes.script_classes import SETTER
 from weft.jit.frontend.compile import UNDERWAY, Linker, compile_python, names_of
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.definitions import compile_definition
 from weft.jit.frontend.functions import Builtin, PythonFunction, bound_operands, spread
-from weft.jit.frontend.script_classes import SETTER, description_of, is_described
 from weft.jit.frontend.values import NOTHING, Simple, SugaredValue, TupleValue, constant
 from weft.jit.program import Parameter, Program
 from weft.jit.source import function_source
 from weft.ops.op import OPS
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
-from weft.types.tensor_type import ClassType, Type, class_of, dict_of, list_of, tuple_of, unify
+from weft.types.tensor_type import ClassType, Type, class_of, tuple_of
 
 OBJECTS: WeakValueDictionary[str, Any] = WeakValueDictionary()  # scripted Modules by the names of their types
-
-
-def type_of_object(value: Any) -> Type | None:
-    """The type of a Python object as an attribute, or None for one that programs cannot hold."""
-    plain: dict[type, Type] = {bool: tt.BOOL, int: tt.INT, float: tt.FLOAT, complex: tt.COMPLEX, str: tt.STR}
-    if isinstance(value, Tensor):
-        return tt.TENSOR
-    if type(value) in plain:
-        return plain[type(value)]
-    if is_described(type(value)):
-        return description_of(type(value)).type
-    if isinstance(value, enum.Enum):
-        return enumeration_type(type(value))
-    if isinstance(value, tuple):
-        parts = [type_of_object(v) for v in value]
-        return None if None in parts else tuple_of(*(p for p in parts if p is not None))
-    if isinstance(value, list):
-        kind = _common([type_of_object(v) for v in value])
-        return None if kind is None else list_of(kind)
-    if isinstance(value, dict):
-        key, inner = _common([type_of_object(k) for k in value]), _common([type_of_object(v) for v in value.values()])
-        return None if key is None or inner is None else dict_of(tt.STR if not value else key, inner)
-    return None
-
-
-def _common(types: Sequence[Type | None]) -> Type | None:
-    found: Type | None = None if types else tt.TENSOR
-    for kind in types:
-        if kind is None:
-            return None
-        found = kind if found is None else unify(found, kind)
-    return None if found is tt.ANY else found
 
 
 class ModuleLinker(Linker):
@@ -256,38 +224,6 @@ def _why(owner: Any, name: str) -> str:
     return ""
 
 
-_PLAIN = (int, float, bool, str, tuple, type(None))
-
-
-def is_constant(owner: Any, name: str) -> bool:
-    """Whether an attribute is listed in `__constants__`, or annotated as Final."""
-    cls = owner._original_class()
-    if is_weft_own(cls) and name != "training" and type(owner.__dict__.get(name)) in _PLAIN:
-        return True
-    written = _hints(cls).get(name)
-    return name in getattr(cls, "__constants__", ()) or written is Final or typing.get_origin(written) is Final
-
-
-def type_of_attribute(owner: Any, name: str) -> Type | None:
-    """The type of an attribute: the annotation in the class, else that of its value; None if it has none."""
-    written = _hints(owner._original_class()).get(name)
-    if written is not None:
-        try:
-            return type_of_annotation(written)
-        except UnknownType:
-            pass
-    fields = owner.__dict__
-    held = fields.get(name, fields["_buffers"].get(name))
-    return type_of_object(held)
-
-
-def _hints(cls: type) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(cls)
-    except Exception:  # annotations of other tools, that mean nothing here
-        return {}
-
-
 class Method(SugaredValue):
     """A method of a Module, compiled when it is called."""
 
@@ -350,11 +286,6 @@ class Method(SugaredValue):
         if None in found or bound.kwargs:
             ctx.fail(node, f"{self.name}() cannot be called in this way; give its arguments by position")
         return found
-
-
-def is_weft_own(cls: type) -> bool:
-    """Whether a class of Modules is weft's."""
-    return cls.__module__.startswith("weft.nn.")
 
 
 def _promised(cls: type, name: str) -> Type | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 
 from weft.jit.frontend.branches import choose
+from weft.jit.frontend.classes.script_classes import description_of_value, magic, magic_or_refuse
 from weft.jit.frontend.conditions import Condition, condition, identity, is_question, truth
 from weft.jit.frontend.context import Context, translates
 from weft.jit.frontend.matching import call_operator
-from weft.jit.frontend.script_classes import description_of_value, magic, magic_or_refuse
 from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.types.tensor_type import BOOL, FLOAT, INT, DictType, ListType, TensorType, TupleType
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import ast
 
+from weft.jit.frontend.classes.script_classes import description_of_value, magic_or_refuse
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.functions import Scripted
 from weft.jit.frontend.iterables import iterated, loop_over
-from weft.jit.frontend.script_classes import description_of_value, magic_or_refuse
 from weft.jit.frontend.values import NOTHING, Simple, SugaredValue
 from weft.types.tensor_type import INT, ClassType, ListType, list_of
 

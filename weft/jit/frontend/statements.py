@@ -12,10 +12,10 @@ from weft.ir.graph import Value
 from weft.jit.annotations import written
 from weft.jit.frontend.assignments import assign_target
 from weft.jit.frontend.branches import BREAKS, EXIT, RESULT, RETURNS, STAYS, branch, join
+from weft.jit.frontend.classes.script_classes import description_of_value, magic_or_refuse
 from weft.jit.frontend.conditions import condition, refine
 from weft.jit.frontend.context import STATEMENTS, Context, executes
 from weft.jit.frontend.exits import always_leaves, may_leave
-from weft.jit.frontend.script_classes import description_of_value, magic_or_refuse
 from weft.jit.frontend.values import NOTHING, Simple, constant
 from weft.types.tensor_type import BOOL, INT, STR
 

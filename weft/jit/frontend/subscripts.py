@@ -6,8 +6,8 @@ import ast
 from typing import Any
 
 from weft.ir.graph import Operand
+from weft.jit.frontend.classes.script_classes import description_of_value, magic, magic_or_refuse
 from weft.jit.frontend.context import TABLES, Context, translates
-from weft.jit.frontend.script_classes import description_of_value, magic, magic_or_refuse
 from weft.jit.frontend.values import NOTHING, ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.types.tensor_type import (
     ANY,

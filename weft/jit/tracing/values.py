@@ -9,7 +9,7 @@ from typing import Any
 
 import weft
 from weft.jit.errors import CompileError
-from weft.jit.frontend.objects import type_of_object
+from weft.jit.frontend.attributes import type_of_object
 from weft.jit.frontend.values import Simple, constant
 from weft.jit.recorders import recording
 from weft.nn.modules.module import Module

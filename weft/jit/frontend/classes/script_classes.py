@@ -16,8 +16,8 @@ from weakref import WeakKeyDictionary
 
 from weft.jit.annotations import CLASSES, UnknownType, class_type, type_of_annotation
 from weft.jit.errors import CompileError
+from weft.jit.frontend.classes.dataclass_methods import is_generated, text_of_method
 from weft.jit.frontend.context import Context
-from weft.jit.frontend.dataclass_methods import is_generated, text_of_method
 from weft.jit.frontend.functions import PythonFunction, Scripted
 from weft.jit.frontend.values import Simple, SugaredValue
 from weft.jit.program import Program
@@ -101,6 +101,13 @@ def description_of(cls: type) -> Description:
     found = _DESCRIPTIONS.get(cls)
     if found is None:
         found = _DESCRIPTIONS[cls] = Description(cls)
+    return found
+
+
+def describe(cls: type, attributes: Mapping[str, Type]) -> Description:
+    """Say what programs know of a class that has no source."""
+    found = _DESCRIPTIONS[cls] = Description(cls)
+    found.attributes.update(attributes)
     return found
 
 

@@ -8,9 +8,9 @@ import inspect
 from collections.abc import Sequence
 
 from weft.jit.annotations import enumeration_type, is_plain_class
+from weft.jit.frontend.classes.script_classes import description_of, make_object
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.functions import PythonFunction
-from weft.jit.frontend.script_classes import description_of, make_object
 from weft.jit.frontend.values import Simple, SugaredValue, constant
 from weft.types.tensor_type import STR, Type
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -42,12 +43,18 @@ def _function(program: Program, node: Node, members: Members) -> None:
 def _member(program: Program, node: Node, members: Members) -> None:
     owner, name = node.args[:2]
     if owner is None:
-        if not isinstance(program.captured.get(name), Tensor):
+        if not isinstance(program.captured.get(name), (Tensor, enum.Enum)):
             _refuse(program, f"uses the tensor {name!r}")
         return
     kind = owner.type if isinstance(owner, Value) else None
     if not isinstance(kind, ClassType) or name not in members.get(kind.name, ()):
         _refuse(program, f"uses the member {name!r} of {kind}")
+
+
+def _object(program: Program, node: Node, members: Members) -> None:
+    cls, kind = program.captured.get(node.args[0]), parse_type(node.args[1])
+    if not isinstance(cls, type) or not isinstance(kind, ClassType) or kind.name not in members:
+        _refuse(program, f"makes an object of the class {node.args[0]!r}")
 
 
 def _method(program: Program, node: Node, members: Members) -> None:
@@ -86,6 +93,6 @@ def _python(program: Program, node: Node, members: Members) -> None:
 
 _CHECKS: dict[Any, Callable[[Program, Node, Members], None]] = {
     OPS["prim::CallFunction"]: _function, OPS["prim::GetAttr"]: _member, OPS["prim::SetAttr"]: _member,
-    OPS["prim::CallMethod"]: _method,
+    OPS["prim::CallMethod"]: _method, OPS["prim::CreateObject"]: _object,
     OPS["prim::CallBuiltin"]: _builtin, OPS["prim::PythonOp"]: _python,
 }  # fmt: skip

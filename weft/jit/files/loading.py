@@ -1,0 +1,141 @@
+"""weft.jit.load. Nothing of a file is run while it is read, and every graph is checked before anything is given out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.interop import files
+from weft.ir.parser import parse_graph
+from weft.ir.verifier import verify
+from weft.jit.files.classes import ClassReader
+from weft.jit.files.names import check_names
+from weft.jit.files.saving import KEY, VERSION
+from weft.jit.functions import ScriptFunction
+from weft.jit.module import ScriptModule, loaded_module, restore_own
+from weft.jit.program import MISSING, Parameter, Program, accepted
+from weft.nn.parameter import Parameter as Weight
+from weft.support.errors import ParseError, Unsupported, VerifyError, WeftError
+from weft.types.parse import parse_type
+from weft.types.tensor_type import ClassType, Type
+
+
+def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None = None) -> Any:
+    """The function or Module that `save` wrote. No code is run. Raises ParseError for a damaged file, Unsupported for a
+    newer version.
+
+    _extra_files: a dict whose names are filled with the bytes that were stored under them.
+    """
+    content = files.load(f, map_location)
+    if not isinstance(content, dict) or KEY not in content:
+        raise ParseError("weft.jit.load: the file holds no program of weft.jit (weft.load reads tensors)")
+    version = content[KEY]
+    if type(version) is not int or version > VERSION:
+        raise Unsupported(
+            f"weft.jit.load: the file has version {version!r}, this weft reads up to {VERSION}; install a newer weft"
+        )
+    try:
+        found = _Reader(content).root()
+        for name in _extra_files or ():
+            assert _extra_files is not None
+            _extra_files[name] = bytes(content.get("extra", {}).get(name, b""))
+        return found
+    except (ParseError, VerifyError) as problem:
+        raise ParseError(f"weft.jit.load: {problem}") from None
+    except (LookupError, TypeError, ValueError, AttributeError, AssertionError, RecursionError, WeftError) as problem:
+        raise ParseError(
+            f"weft.jit.load: the file's parts do not fit: {type(problem).__name__}: {str(problem)[:200]}"
+        ) from None
+
+
+class _Reader:
+    """Makes programs and Modules again. Every graph is checked before anything is given out."""
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        self.content = content
+        self.tensors = [
+            Weight(t, requires_grad=flag) if is_weight else t.requires_grad_(flag)
+            for t, is_weight, flag in content["tensors"]
+        ]
+        self.programs: dict[int, Program] = {}
+        self.modules: dict[int, ScriptModule] = {}
+        self.types: dict[str, set[str]] = {}  # what the Modules and objects of each type have
+        self.classes = ClassReader(content.get("classes", []), self.program)
+
+    def root(self) -> Any:
+        root = self.content["root"]
+        self.types.update(self.classes.members())
+        for i in range(len(self.content["modules"])):
+            self._members(self.content["modules"][i])
+        for i in range(len(self.content["programs"])):
+            self.program(i)
+        if "function" in root:
+            return ScriptFunction(self.programs[root["function"]])
+        return self.module(root["module"])
+
+    def _members(self, stored: dict[str, Any]) -> None:
+        tables = ("parameters", "buffers", "attributes", "objects", "modules", "methods")
+        own = ("forward()",) if stored["own"] is not None else ()  # one of weft's modules has its own methods too
+        self.types[stored["type"]] = {"training", *own, *(name for table in tables for name in stored.get(table, ()))}
+
+    def program(self, number: int) -> Program:
+        """A program by its number."""
+        found = self.programs.get(number)
+        if found is not None:
+            return found
+        stored = self.content["programs"][number]
+        graph = verify(parse_graph(stored["graph"]))
+        parameters = tuple(_parameter(*p) for p in stored["parameters"])
+        program = Program(stored["name"], parameters, parse_type(stored["returns"]), graph, document=stored["document"])
+        if [p.type for p in parameters] != [p.type for p in graph.params] or len(graph.results) != 1:
+            raise ParseError(f"the graph of {program.name} has other parameters than its signature")
+        self.programs[number] = program
+        program.captured = dict(stored["captured"])
+        program.captured.update({n: self.classes.named(v) for n, v in stored.get("objects", {}).items()})
+        program.functions = {name: self.program(callee) for name, callee in stored["functions"].items()}
+        check_names(program, self.types)
+        return program
+
+    def module(self, number: int) -> ScriptModule:
+        """A Module by its number."""
+        found = self.modules.get(number)
+        if found is not None:
+            return found
+        stored = self.content["modules"][number]
+        module = self.modules[number] = loaded_module(stored["type"], stored["class"])
+        fields = module.__dict__
+        fields["training"] = bool(stored["training"])
+        for name, held in stored["parameters"].items():
+            module.register_parameter(name, None if held is None else self.tensors[held])
+        for name, held in stored["buffers"].items():
+            tensor = None if held is None else self.tensors[held]
+            module.register_buffer(name, tensor, persistent=name not in stored["transient"])
+        for name, (kind, value) in stored["attributes"].items():
+            fields[name] = _typed(name, value, parse_type(kind))
+        for name, (kind, value) in stored.get("objects", {}).items():
+            fields[name] = _typed(name, self.classes.value(value), parse_type(kind))
+        for name, inner in stored["modules"].items():
+            fields["_modules"][name] = None if inner is None else self.module(inner)
+        for name, method in stored["methods"].items():
+            self._method(module, name, self.program(method))
+        if stored["own"] is not None:
+            restore_own(module, *stored["own"])
+        return module
+
+    @staticmethod
+    def _method(module: ScriptModule, name: str, program: Program) -> None:
+        kind: Type = program.parameters[0].type
+        if not isinstance(kind, ClassType) or kind.name != module.__dict__["_script_name"]:
+            raise ParseError(f"method {name!r} of {module.original_name} belongs to {kind}")
+        module._add(name, program)
+
+
+def _parameter(name: str, kind: str, default: list[Any], keyword_only: bool) -> Parameter:
+    type = parse_type(kind)
+    return Parameter(name, type, _typed(name, default[0], type) if default else MISSING, bool(keyword_only))
+
+
+def _typed(name: str, value: Any, kind: Type) -> Any:
+    found = accepted(value, kind)
+    if found is MISSING:
+        raise ParseError(f"{name} should be of type {kind}, is {value!r}"[:200])
+    return found
