@@ -20,11 +20,12 @@ from weft.jit.marks import Final, annotate, export, ignore, is_scripting, is_tra
 from weft.jit.marks import isinstance_of as isinstance
 from weft.jit.marks import unwrap_optional as _unwrap_optional  # noqa: F401  (TorchScript's name)
 from weft.jit.matching import OperatorSet, schemas
-from weft.jit.module import RecursiveScriptModule, ScriptMethod, ScriptModule, script_method
+from weft.jit.module import RecursiveScriptModule, ScriptMethod, ScriptModule, TopLevelTracedModule, script_method
 from weft.jit.script import script
 from weft.jit.shape_analysis import shape_analysis
 from weft.jit.symbol import Symbol
-from weft.jit.tracing.trace import trace
+from weft.jit.tracing.checking import TracingCheckError
+from weft.jit.tracing.trace import script_if_tracing, trace, trace_module
 from weft.jit.tracing.values import TracerWarning
 from weft.support.absent import refuse
 
@@ -40,7 +41,9 @@ __all__ = [
     "ScriptMethod",
     "ScriptModule",
     "Symbol",
+    "TopLevelTracedModule",
     "TracerWarning",
+    "TracingCheckError",
     "annotate",
     "create_function_from_graph",
     "differentiate",
@@ -57,9 +60,11 @@ __all__ = [
     "save",
     "schemas",
     "script",
+    "script_if_tracing",
     "script_method",
     "shape_analysis",
     "trace",
+    "trace_module",
     "unused",
 ]
 

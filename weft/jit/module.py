@@ -17,6 +17,7 @@ from weft.jit.frontend.objects import OBJECTS, ModuleLinker, compile_call_of, co
 from weft.jit.functions import Scripted, run
 from weft.jit.graph import Graph
 from weft.jit.program import Program
+from weft.jit.recorders import recording
 from weft.jit.source import text_source
 from weft.nn.modules.module import Module
 from weft.support.errors import ParseError
@@ -32,6 +33,9 @@ class ScriptMethod(Scripted):
         self.__doc__ = program.document
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        recorder = recording()
+        if recorder is not None:
+            return recorder.scripted_method(self, args, kwargs)
         return run(self.__weft_program__, (self.owner, *args), kwargs)
 
     @property
@@ -188,6 +192,10 @@ class RecursiveScriptModule(ScriptModule):
         return f"original_name={self.original_name}"
 
 
+class TopLevelTracedModule(RecursiveScriptModule):
+    """What `weft.jit.trace` makes of a Module."""
+
+
 class LoadedModule(ScriptModule):
     """A Module that was read from a file. It needs no source: its methods are graphs."""
 
@@ -267,7 +275,7 @@ def script_module(module: Module) -> ScriptModule:
 
 def wrapped_module(module: Module) -> ScriptModule:
     """A Module and its submodules as scripted ones, without any method compiled."""
-    return _wrapped(module, {})
+    return _wrapped(module, {}, TopLevelTracedModule)
 
 
 def _compile_forward(root: ScriptModule, module: Module) -> None:
@@ -284,12 +292,14 @@ def _exported(wrapper: ScriptModule) -> list[str]:
     return [n for n in dir(cls) if getattr(inspect.getattr_static(cls, n), "__weft_script__", None) == "export"]
 
 
-def _wrapped(module: Module, made: dict[int, ScriptModule]) -> ScriptModule:
+def _wrapped(
+    module: Module, made: dict[int, ScriptModule], cls: type[RecursiveScriptModule] = RecursiveScriptModule
+) -> ScriptModule:
     if isinstance(module, ScriptModule):
         return module
     found = made.get(id(module))
     if found is None:
-        found = made[id(module)] = RecursiveScriptModule(module)
+        found = made[id(module)] = cls(module)
         inner = {n: None if m is None else _wrapped(m, made) for n, m in module._modules.items()}
         found.__dict__["_modules"] = inner
     return found

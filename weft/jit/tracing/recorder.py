@@ -23,6 +23,7 @@ from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue
 from weft.jit.module import ScriptModule
 from weft.jit.program import Parameter, Program
 from weft.jit.recorders import RECORDING
+from weft.jit.running import run
 from weft.jit.source import Source
 from weft.jit.tracing.values import TracedNumber, TracedTensor, TracerWarning, plain
 from weft.nn.modules.module import Module
@@ -58,6 +59,7 @@ class Recorder(WeftFunctionMode):
         self.values: dict[int, tuple[Tensor, Simple]] = {}
         self.shown: dict[int, TracedTensor] = {}
         self.members: dict[int, tuple[str, ...]] = {}
+        self.modules: dict[int, tuple[str, ...]] = {}
         self.self_value: Simple | None = None
         if root is not None:
             kind = class_of(root._script_name)
@@ -67,6 +69,7 @@ class Recorder(WeftFunctionMode):
 
     def _note_members(self, module: ScriptModule, path: tuple[str, ...]) -> None:
         fields = module.__dict__
+        self.modules.setdefault(id(module), path)
         for table in ("_parameters", "_buffers"):
             for name, tensor in fields[table].items():
                 if tensor is not None:
@@ -118,7 +121,11 @@ class Recorder(WeftFunctionMode):
         path = self.members.get(id(held))
         if path is None or self.self_value is None:
             return self.ctx.program._tensor(self.ctx, held, "constant")  # type: ignore[no-any-return]
-        value = self.self_value
+        return self._at(path)  # type: ignore[no-any-return]
+
+    def _at(self, path: Sequence[str]) -> Any:
+        """What the traced Module has there."""
+        value: Any = self.self_value
         for name in path:
             value = self.ctx.program.member(self.ctx, _NOWHERE, value, name)
         return value
@@ -222,6 +229,20 @@ class Recorder(WeftFunctionMode):
         emitted = Scripted(program).call(self.ctx, _NOWHERE, given, {k: self.value_of(v) for k, v in kwargs.items()}, 1)
         return self.bound(emitted, result) if _holds_tensor(result) else self.number(result, emitted)
 
+    def scripted_method(self, method: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """A call of a scripted Module's method: a node that calls it where the Module belongs to what is traced."""
+        path = self.modules.get(id(method.owner))
+        program = method.__weft_program__
+        if path is None or self.self_value is None:
+            return run(program, (method.owner, *args), kwargs)
+        plain_args, plain_kwargs = _plain((tuple(args), dict(kwargs)))
+        with DisableWeftFunction(), self.ctx.pause():
+            result = run(program, (method.owner, *plain_args), plain_kwargs)
+        called = self.ctx.program.member(self.ctx, _NOWHERE, self._at(path), method.__name__)
+        named = {k: self.value_of(v) for k, v in kwargs.items()}
+        emitted = called.call(self.ctx, _NOWHERE, [self.value_of(a) for a in args], named, 1)
+        return self.bound(emitted, result) if _holds_tensor(result) else self.number(result, emitted)
+
     def number(self, result: Any, emitted: SugaredValue) -> Any:
         """A number that the program computes, as the traced function sees it."""
         return TracedNumber.of(self, result, emitted.as_value(self.ctx, _NOWHERE))
@@ -231,6 +252,9 @@ class Recorder(WeftFunctionMode):
         """An input as the traced function sees it."""
         ctx, kind = self.ctx, value.type
         if isinstance(held, Tensor):
+            if id(held) in self.values:  # given twice: two inputs
+                with DisableWeftFunction(), self.ctx.pause():
+                    held = held.view_as(held)
             return self.tensor(held, value)
         if isinstance(held, (tuple, list)):
             parts = value.elements(ctx, _NOWHERE, len(held))

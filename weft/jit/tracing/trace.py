@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.jit.frontend.definitions import finished_graph
 from weft.jit.frontend.values import Simple
-from weft.jit.functions import ScriptFunction
+from weft.jit.functions import ScriptFunction, script_function
 from weft.jit.module import ScriptModule, wrapped_module
 from weft.jit.program import Parameter, Program
-from weft.jit.recorders import RECORDING
+from weft.jit.recorders import RECORDING, recording
+from weft.jit.tracing.checking import check_trace as check
 from weft.jit.tracing.recorder import Recorder
-from weft.jit.tracing.values import check_again, type_of_example
+from weft.jit.tracing.values import type_of_example
 from weft.nn.modules.module import Module
 from weft.ops.route import default_route
 from weft.support.errors import ArgumentError
@@ -43,27 +45,100 @@ def record(
     return recorder.program
 
 
-def trace(func: Any, example_inputs: Any, check_trace: bool = True, **options: Any) -> Any:
+def trace(
+    func: Any,
+    example_inputs: Any = None,
+    check_trace: bool = True,
+    check_inputs: Sequence[Any] | None = None,
+    check_tolerance: float = 1e-5,
+    strict: bool = True,
+    example_kwarg_inputs: Mapping[str, Any] | None = None,
+) -> Any:
     """The program of what a function or Module does with example inputs: a tensor, or a tuple of tensors, numbers,
-    lists and dicts of them.
+    lists and dicts of them; example_kwarg_inputs has them by name instead.
 
     Sizes that it reads stay values, so that other sizes give other results. Branches of Python's are not in it: a
-    warning (TracerWarning) says where a
-    tensor's value became Python's. check_trace: run both again, and warn where the results differ (random numbers,
-    say).
+    warning (TracerWarning) says where a tensor's value became Python's. check_trace: record again, with the example
+    and with each of check_inputs, raise TracingCheckError where the graph is another one, and warn where the results
+    differ (random numbers, say) by more than check_tolerance. strict is PyTorch's: lists and dicts may go out of a
+    trace either way.
     """
-    inputs = tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
     if isinstance(func, (ScriptFunction, ScriptModule)):
         return func
-    if isinstance(func, Module):
-        made: Any = _trace_module(func, inputs)
-    elif callable(func):
-        made = ScriptFunction(record(func, inputs, _name(func), _labels(func, len(inputs)), None), func)
-    else:
+    if not callable(func):
         raise ArgumentError(f"weft.jit.trace: a function or Module can be traced, not a {type(func).__name__}")
+    owner = getattr(func, "__self__", None)
+    if isinstance(owner, Module) and getattr(func, "__name__", "") == "forward":
+        func = owner
+    inputs, names = _by_position(func, example_inputs, example_kwarg_inputs)
+    if isinstance(func, Module):
+        made: Any = wrapped_module(func)
+        again = _recording(func, f"{made._script_name}.forward", names, made)
+        program = again(inputs)
+        made._add("forward", program)
+    else:
+        again = _recording(func, _name(func), names, None)
+        program = again(inputs)
+        made = ScriptFunction(program, func)
     if check_trace:
-        check_again(func, made, inputs)
+        for checked in [inputs, *map(_as_tuple, check_inputs or ())]:
+            check(func, again, made, program, checked, check_tolerance)
     return made
+
+
+def trace_module(
+    mod: Module,
+    inputs: Mapping[str, Any],
+    check_trace: bool = True,
+    check_inputs: Sequence[Mapping[str, Any]] | None = None,
+    check_tolerance: float = 1e-5,
+    strict: bool = True,
+    example_inputs_is_kwarg: bool = False,
+) -> ScriptModule:
+    """A Module of which several methods are traced: `inputs` has the example inputs of each by the method's name."""
+    made = wrapped_module(mod)
+    for name, example in inputs.items():
+        method = getattr(mod, name)
+        given = (None, example) if example_inputs_is_kwarg else (example, None)
+        positional, names = _by_position(method, *given)
+        again = _recording(mod if name == "forward" else method, f"{made._script_name}.{name}", names, made)
+        program = again(positional)
+        made._add(name, program)
+        if check_trace:
+            others = [_by_position(method, c[name], None)[0] for c in check_inputs or () if name in c]
+            for checked in [positional, *others]:
+                check(method, again, getattr(made, name), program, checked, check_tolerance)
+    return made
+
+
+def _recording(
+    func: Any, name: str, names: Sequence[str], root: ScriptModule | None
+) -> Callable[[Sequence[Any]], Program]:
+    return lambda inputs: record(func, inputs, name, names, root)
+
+
+def _as_tuple(example: Any) -> tuple[Any, ...]:
+    return tuple(example) if isinstance(example, (tuple, list)) and not hasattr(example, "_fields") else (example,)
+
+
+def _by_position(
+    func: Any, example: Any, by_name: Mapping[str, Any] | None
+) -> tuple[tuple[Any, ...], list[str]]:
+    """The example inputs in the order of the parameters, and their names."""
+    called = func.forward if isinstance(func, Module) else func
+    if by_name is None:
+        if example is None:
+            raise ArgumentError("weft.jit.trace: give example_inputs, or example_kwarg_inputs")
+        inputs = _as_tuple(example)
+        return inputs, _labels(called, len(inputs))
+    if example is not None:
+        raise ArgumentError("weft.jit.trace: give example_inputs or example_kwarg_inputs, not both")
+    try:
+        bound = inspect.signature(called).bind(**by_name)
+    except TypeError as problem:
+        raise ArgumentError(f"weft.jit.trace: example_kwarg_inputs do not fit: {problem}") from None
+    names = [n for n in bound.arguments if n in by_name]
+    return tuple(by_name[n] for n in names), names
 
 
 def _name(func: Any) -> str:
@@ -74,15 +149,20 @@ def _name(func: Any) -> str:
 
 
 def _labels(func: Any, count: int) -> list[str]:
-    code = getattr(inspect.unwrap(func) if callable(func) else func, "__code__", None)
+    code = getattr(inspect.unwrap(func), "__code__", None)
     names = list(code.co_varnames[: code.co_argcount]) if code is not None else []
     names = names[1:] if names[:1] == ["self"] else names
     return names[:count] if len(names) >= count else [f"x{i}" for i in range(count)]
 
 
-def _trace_module(module: Module, inputs: Sequence[Any]) -> ScriptModule:
-    root = wrapped_module(module)
-    name = f"{root._script_name}.forward"
-    program = record(module, inputs, name, _labels(type(module).forward, len(inputs)), root)
-    root._add("forward", program)
-    return root
+def script_if_tracing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: within a trace the function is compiled, so that its branches and loops stay; elsewhere it is
+    Python's.
+    """
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return script_function(function)(*args, **kwargs) if recording() is not None else function(*args, **kwargs)
+
+    called.__weft_original__ = function  # type: ignore[attr-defined]
+    return called

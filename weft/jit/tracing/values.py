@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
-import weft
 from weft.jit.errors import CompileError
 from weft.jit.frontend.attributes import type_of_object
 from weft.jit.frontend.values import Simple, constant
 from weft.jit.recorders import recording
-from weft.nn.modules.module import Module
 from weft.ops.op import Op
 from weft.ops.route import call
 from weft.support.locations import user_location
@@ -64,6 +61,7 @@ class TracedTensor(Tensor):
         return TracedNumber.of(recorder, self.plain.numel(), made)
 
     def __len__(self) -> int:
+        _warned("The length of a tensor is asked for: the trace keeps it as a constant; `x.shape[0]` stays open", 2)
         return int(self.plain.shape[0])
 
     @property
@@ -71,6 +69,7 @@ class TracedTensor(Tensor):
         return Tensor.permute(self, *reversed(range(self.plain.ndim)))
 
     def __iter__(self) -> Any:
+        _warned("A tensor is gone over: the trace keeps the number of its elements as a constant", 2)
         return iter(Tensor.unbind(self))
 
     def __bool__(self) -> bool:
@@ -102,12 +101,16 @@ def plain(held: Any) -> Any:
 
 
 def _told(tensor: TracedTensor, what: str) -> Tensor:
-    if recording() is not None:
-        where = user_location(2)
-        text = f"{where}: Converting a tensor to {what} of Python's: the trace keeps it as a constant, and may be "
-        "wrong for other inputs"
-        warnings.warn(text, TracerWarning, stacklevel=4)
+    _warned(
+        f"Converting a tensor to {what} of Python's: the trace keeps it as a constant, and may be wrong for other "
+        "inputs", 3
+    )
     return tensor.plain
+
+
+def _warned(text: str, depth: int) -> None:
+    if recording() is not None:
+        warnings.warn(f"{user_location(depth)}: {text}", TracerWarning, stacklevel=depth + 2)
 
 
 class TracedNumber:
@@ -184,35 +187,3 @@ class _Place:
 
 
 PLACE: Any = _Place()
-
-
-def check_again(func: Any, made: Any, inputs: Sequence[Any]) -> None:
-    """Warns where a trace gives another result than what was traced."""
-    copies = [
-        weft.utils.pytree.tree_map(lambda t: t.detach().clone() if isinstance(t, Tensor) else t, list(inputs))
-        for _ in range(2)
-    ]
-    state = {n: t.clone() for n, t in func.state_dict().items()} if isinstance(func, Module) else None
-    with weft.no_grad():
-        expected, found = func(*copies[0]), made(*copies[1])
-    if state is not None:
-        func.load_state_dict(state)
-    if not _close(expected, found):
-        warnings.warn(
-            "weft.jit.trace: the trace, run again on its example inputs, gives another result than the function. "
-            "Does it draw random numbers, or keep state?",
-            TracerWarning, stacklevel=3,
-        )  # fmt: skip
-
-
-def _close(a: Any, b: Any) -> bool:
-    if isinstance(a, Tensor):
-        return (
-            isinstance(b, Tensor)
-            and a.shape == b.shape
-            and a.dtype == b.dtype
-            and bool(weft.allclose(a, b, equal_nan=True) if a.is_floating_point() else weft.equal(a, b))
-        )
-    if isinstance(a, (tuple, list)):
-        return isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(_close, a, b))
-    return all(_close(a[k], b[k]) for k in a) if isinstance(a, dict) else bool(a == b)
