@@ -14,6 +14,7 @@ from weft.jit.files.saving import save
 from weft.jit.freezing import freeze
 from weft.jit.from_text import create_function_from_graph, parse_ir
 from weft.jit.functions import CompilationUnit, ScriptFunction
+from weft.jit.futures import Future, fork, wait
 from weft.jit.graph import Graph
 from weft.jit.hot import optimized_execution
 from weft.jit.marks import Final, annotate, export, ignore, is_scripting, is_tracing, unused
@@ -21,6 +22,7 @@ from weft.jit.marks import isinstance_of as isinstance
 from weft.jit.marks import unwrap_optional as _unwrap_optional  # noqa: F401  (TorchScript's name)
 from weft.jit.matching import OperatorSet, schemas
 from weft.jit.module import RecursiveScriptModule, ScriptMethod, ScriptModule, TopLevelTracedModule, script_method
+from weft.jit.overloads import overload as _overload  # noqa: F401  (TorchScript's name)
 from weft.jit.script import script
 from weft.jit.shape_analysis import shape_analysis
 from weft.jit.symbol import Symbol
@@ -34,6 +36,7 @@ __all__ = [
     "CompileError",
     "Error",
     "Final",
+    "Future",
     "Graph",
     "OperatorSet",
     "RecursiveScriptModule",
@@ -48,6 +51,7 @@ __all__ = [
     "create_function_from_graph",
     "differentiate",
     "export",
+    "fork",
     "freeze",
     "ignore",
     "is_scripting",
@@ -66,6 +70,7 @@ __all__ = [
     "trace",
     "trace_module",
     "unused",
+    "wait",
 ]
 
 

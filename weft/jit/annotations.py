@@ -8,6 +8,7 @@ import types
 import typing
 from typing import Any, Final, get_args, get_origin
 
+from weft.jit.futures import Future
 from weft.tensor.device import Device
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
@@ -94,6 +95,8 @@ def _compound(annotation: Any, origin: Any, arguments: tuple[Any, ...]) -> Type:
                 "a tuple has a fixed number of elements: Tuple[int, int]; a list has any number: List[int]"
             )
         return tuple_of(*(type_of_annotation(a) for a in arguments if a != ()))
+    if origin is Future:
+        return named_tuple_of("Future", {"value": type_of_annotation(arguments[0])})
     if origin in (typing.Union, types.UnionType):
         return union_of(*map(type_of_annotation, arguments))
     raise UnknownType(f"{annotation} is no type of a scripted program")

@@ -79,6 +79,11 @@ class ScriptFunction(Scripted):
         return save_to_buffer(self, _extra_files)
 
     @property
+    def qualified_name(self) -> str:
+        """The function's name with its module's."""
+        return self.__weft_program__.name
+
+    @property
     def schema(self) -> str:
         """`f(Tensor x, int n=3) -> Tensor`."""
         return self.__weft_program__.schema()

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import weft.nn
+from weft.jit.annotations import written
 from weft.jit.errors import CompileError
-from weft.jit.frontend.attributes import is_weft_own
+from weft.jit.frontend.attributes import is_weft_own, type_of_attribute
 from weft.jit.frontend.classes.script_classes import SETTER
 from weft.jit.frontend.compile import compile_python, names_in, names_of
 from weft.jit.frontend.definitions import compile_definition
+from weft.jit.frontend.module_hooks import has_hooks
 from weft.jit.frontend.objects import OBJECTS, ModuleLinker, compile_call_of, compile_method
 from weft.jit.functions import Scripted, run
 from weft.jit.graph import Graph
-from weft.jit.program import Program
+from weft.jit.program import MISSING, Program, accepted
 from weft.jit.recorders import recording
 from weft.jit.source import text_source
 from weft.nn.modules.module import Module
-from weft.support.errors import ParseError
+from weft.support.errors import ArgumentError, ParseError
 from weft.types.tensor_type import class_of
 
 
@@ -45,6 +48,10 @@ class ScriptMethod(Scripted):
 
     def __repr__(self) -> str:
         return f"<weft.jit.ScriptMethod {self.schema}>"
+
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ScriptMethod:
+        return ScriptMethod(copy.deepcopy(self.owner, memo), self.__weft_program__)
 
 
 class _Stub:
@@ -101,6 +108,8 @@ class ScriptModule(Module, metaclass=_Compiling):
     def _compiled(self, name: str) -> Program:
         """The program of a method, compiled if it is not yet. Raises CompileError."""
         found = self._programs.get(name)
+        if name == "__call__" and found is None:
+            found = compile_method(self, name, None)
         if found is None:
             raw = inspect.getattr_static(self._original_class(), name.removesuffix(SETTER))
             function: Any = raw.function if isinstance(raw, _Stub) else raw
@@ -118,6 +127,64 @@ class ScriptModule(Module, metaclass=_Compiling):
         self._programs[name] = program
         if not isinstance(inspect.getattr_static(self._original_class(), name, None), property):
             self.__dict__[name] = ScriptMethod(self, program)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with_hooks = self.__dict__.get("__call__")
+        return super().__call__(*args, **kwargs) if with_hooks is None else with_hooks(*args, **kwargs)
+
+    # ---- what the class of the Module offers besides methods
+    def __getattr__(self, name: str) -> Any:
+        held = self.__dict__.get("_script_name") is not None and name not in OWN
+        raw = inspect.getattr_static(self._original_class(), name, None) if held else None
+        if not isinstance(raw, property):
+            return super().__getattr__(name)
+        if getattr(raw.fget, "__weft_script__", None) in ("ignore", "unused"):
+            return raw.fget(self)  # type: ignore[misc]
+        return run(self._compiled(name), (self,), {})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "_script_name" not in self.__dict__ or name in OWN:
+            return super().__setattr__(name, value)
+        raw = inspect.getattr_static(self._original_class(), name, None)
+        if isinstance(raw, property) and raw.fset is not None:
+            run(self._compiled(f"{name}{SETTER}"), (self, value), {})
+            return None
+        kind = type_of_attribute(self, name) if name in self.__dict__ and not isinstance(value, Module) else None
+        found = value if kind is None else accepted(value, kind)
+        if found is MISSING:
+            raise ArgumentError(
+                f"attribute '{name}' of {self.original_name} is of type {written(kind)}, "  # type: ignore[arg-type]
+                f"{type(value).__name__} was given"
+            )
+        return super().__setattr__(name, found)
+
+    def _of_container(self, name: str) -> Callable[..., Any]:
+        method: Any = getattr(self._original_class(), name, None)
+        if method is None or issubclass(self._original_class(), ScriptModule):
+            raise TypeError(f"{self.original_name} is no container: it has no {name}")
+        return method  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        return int(self._of_container("__len__")(self))
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._of_container("__iter__")(self))
+
+    def __contains__(self, key: Any) -> bool:
+        return bool(self._of_container("__contains__")(self, key))
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return list(self)[index]
+        return self._of_container("__getitem__")(self, index)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        made = memo[id(self)] = type(self).__new__(type(self))
+        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return made
 
     def define(self, source: str) -> None:
         """Compile methods from text: functions whose first parameter is the Module."""
@@ -180,7 +247,7 @@ class RecursiveScriptModule(ScriptModule):
         fields = self.__dict__
         fields["_original"] = original
         for name, value in vars(original).items():
-            if name not in _OWN and not isinstance(value, Module):
+            if (name not in OWN or name == "training") and not isinstance(value, Module):
                 fields[name] = value
         for table in ("_parameters", "_buffers", "_non_persistent_buffers_set"):
             fields[table] = getattr(original, table)
@@ -243,7 +310,7 @@ def loaded_module(name: str, original_name: str) -> LoadedModule:
 
 
 STATE = frozenset(vars(Module())) | {"training"}
-_OWN = STATE - {"training"} | {"_programs", "_original", "_script_name"}
+OWN = STATE | {"_programs", "_original", "_script_name", "_class_name"}
 _COUNTS: dict[str, int] = {}
 
 
@@ -267,6 +334,8 @@ def script_module(module: Module) -> ScriptModule:
     root = _wrapped(module, made)
     if type(module).forward is not Module.forward or "forward" in vars(module):
         _compile_forward(root, module)
+        if has_hooks(root):
+            root._compiled("__call__")
     for wrapper in made.values():
         for name in _exported(wrapper):
             wrapper._compiled(name)

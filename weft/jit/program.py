@@ -60,6 +60,9 @@ class Program:
     last_plan: Any = None
     has_plans: bool | None = None
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Program:
+        return self  # copies of Modules and objects run the same programs
+
     def schema(self) -> str:
         """`f(Tensor x, int n=3) -> Tensor`."""
         return f"{self.name.rpartition('.')[2]}({', '.join(map(str, self.parameters))}) -> {self.returns}"

@@ -96,7 +96,7 @@ language(
 )
 language(
     "prim::contains", "self, item", "Whether there is such an element.", lambda self, item: item in self,
-    "T[], T -> bool", "Dict(K, V), K -> bool", "str, str -> bool",
+    "T[], T -> bool", "Dict(K, V), K -> bool", "str, str -> bool", "float[], int -> bool", "int[], float -> bool",
     rule=lambda items, item: BOOL if isinstance(type_of(items), TupleType) else None, effect=ORDERED, observes="pure",
 )
 language(
@@ -105,8 +105,9 @@ language(
     "str, str, int? -> int", effect=ORDERED, observes="raises",
 )
 language(
-    "prim::count", "self, item", "How often an element is there.", lambda self, item: self.count(item), "T[], T -> int",
-    "str, str -> int", effect=ORDERED, observes="pure",
+    "prim::count", "self, item, start=None, stop=None", "How often an element is there.",
+    lambda self, item, *places: self.count(item, *places) if isinstance(self, str) else self.count(item),
+    "T[], T, None, None -> int", "str, str, int?, int? -> int", effect=ORDERED, observes="pure",
 )
 language(
     "prim::copy", "self", "A new list or dict of the same elements.", copy.copy, "T[] -> T[]",

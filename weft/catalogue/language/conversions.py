@@ -75,6 +75,7 @@ language(
     "prim::format_value", 'value, spec="", conversion=""', "A value within an f-string, by its specification.",
     _format_value, "Any, str, str -> str", effect=ORDERED, observes="raises",
 )
+language("prim::hash", "a", "Python's hash.", hash, "int -> int", "float -> int", "str -> int", "Any -> int")
 language(
     "prim::list", "a", "A new list of the elements.", list, "T[] -> T[]", "str -> str[]", "Dict(K, V) -> K[]",
     rule=lambda a: _elements(type_of(a)), effect=ORDERED, observes="pure",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Callable
 from typing import Any
@@ -56,6 +57,18 @@ for _name in ("isfinite", "isinf", "isnan"):
         native=lambda s, x, name=_name[2:]: s.is_kind_of_float(name, x),
     )
 
+for _name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "log", "log10", "sin", "sinh",
+              "sqrt", "tan", "tanh"):
+    language(
+        f"cmath::{_name}", "z", f"cmath.{_name}. Raises ValueError outside of its domain.", getattr(cmath, _name),
+        "complex -> complex", effect="raises",
+    )
+language("cmath::phase", "z", "The angle of a complex number.", cmath.phase, "complex -> float")
+language("cmath::polar", "z", "Length and angle.", cmath.polar, "complex -> (float, float)")
+language("cmath::rect", "r, phi", "The number of a length and an angle.", cmath.rect, "float, float -> complex")
+language("prim::real", "z", "The real part.", lambda z: z.real, "complex -> float")
+language("prim::imag", "z", "The imaginary part.", lambda z: z.imag, "complex -> float")
+language("prim::conjugate", "z", "The conjugate.", lambda z: z.conjugate(), "complex -> complex")
 language(
     "math::log", "x, base=None",
     "The logarithm, natural or to a base. Raises ValueError for numbers that are not positive.",

@@ -13,6 +13,7 @@ from weft.types.tensor_type import (
     COMPLEX,
     FLOAT,
     INT,
+    LAYOUT,
     NUMBER,
     STR,
     DictType,
@@ -162,8 +163,8 @@ def _are_comparable(a: Type, b: Type) -> bool:
     numbers = (INT, FLOAT, BOOL, COMPLEX, NUMBER)
     loose = (OptionalType, ListType, TupleType, DictType)
     return (
-        a is b or ANY in (a, b) or (a in numbers and b in numbers) or isinstance(a, loose) or isinstance(b, loose)
-        or a.is_subtype_of(b) or b.is_subtype_of(a)
+        a is b or ANY in (a, b) or {a, b} == {LAYOUT, STR} or (a in numbers and b in numbers)
+        or isinstance(a, loose) or isinstance(b, loose) or a.is_subtype_of(b) or b.is_subtype_of(a)
     )
 
 

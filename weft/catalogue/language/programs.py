@@ -4,6 +4,7 @@ and Python."""
 from __future__ import annotations
 
 import builtins
+import warnings
 from typing import Any
 
 from weft.catalogue.language.entries import ORDERED, language
@@ -14,6 +15,11 @@ from weft.types.tensor_type import Type
 language(
     "prim::Print", 'values, sep=" ", end="\\n"', "Writes values to the standard output.",
     lambda values, sep, end: print(*values, sep=sep, end=end), "Any, str, str -> None", effect=ORDERED,
+)
+
+language(
+    "prim::warn", "message", "Warns, as warnings.warn does.",
+    lambda message: warnings.warn(message, stacklevel=2), "Any -> None", effect=ORDERED,
 )
 
 

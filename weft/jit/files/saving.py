@@ -12,7 +12,7 @@ from weft.ir.printer import print_graph
 from weft.jit.files.classes import ClassWriter
 from weft.jit.frontend.attributes import is_constant, type_of_attribute, type_of_object
 from weft.jit.functions import ScriptFunction
-from weft.jit.module import STATE, ScriptMethod, ScriptModule
+from weft.jit.module import OWN, STATE, ScriptMethod, ScriptModule
 from weft.jit.program import MISSING, Parameter, Program
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter as Weight
@@ -129,7 +129,7 @@ class _Writer:
         """Types and values of the attributes that hold objects of classes, or of those that hold none."""
         found: dict[str, Any] = {}
         for name, value in module.__dict__.items():
-            if name.startswith("_") or name == "training" or isinstance(value, (ScriptMethod, Module)):
+            if name in OWN or isinstance(value, (ScriptMethod, Module)):
                 continue
             kind = type_of_object(value) if is_constant(module, name) else type_of_attribute(module, name)
             if kind is not None and self.classes.holds_objects(value) is with_objects:

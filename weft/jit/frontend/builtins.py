@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import types
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from weft.jit.frontend.matching import call_operator
 from weft.jit.frontend.sorting import sorted_list
 from weft.jit.frontend.types import annotated_type, python_value
 from weft.jit.frontend.values import NOTHING, ListValue, Simple, SugaredValue, TupleValue, constant
+from weft.jit.futures import fork, wait
 from weft.jit.marks import is_scripting, is_tracing, isinstance_of, unwrap_optional
 from weft.ops.op import OPS
 from weft.tensor.device import Device
@@ -170,11 +172,15 @@ def _listed(ctx: Context, node: ast.AST, over: Iterable) -> SugaredValue:
 
 
 def _dict(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
+    if args and not kwargs and isinstance(args[0], TupleValue):
+        return _dict_of_pairs(ctx, node, [p.elements(ctx, node, 2) for p in args[0].items])
     if args:
         value = args[0].as_value(ctx, node)
         if not isinstance(value.type, DictType) or kwargs:
-            ctx.fail(node, "dict() takes a dict, or names with values")
+            ctx.fail(node, "dict() takes a dict, a list of pairs that is written out, or names with values")
         return ctx.prim("copy", node, value)
+    if not kwargs and isinstance(ctx.expected, DictType):
+        return ctx.emit(ctx.op("prim::DictConstruct"), ((), (), str(ctx.expected)), node)
     values = [v.as_value(ctx, node) for v in kwargs.values()]
     kind = dict_of(tt.STR, values[0].type if values else tt.TENSOR)
     return ctx.emit(
@@ -182,6 +188,12 @@ def _dict(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredVal
         (tuple(kwargs), tuple(v.operand for v in values), "" if values else str(kind)),
         node,
     )
+
+
+def _dict_of_pairs(ctx: Context, node: ast.AST, pairs: Sequence[Sequence[SugaredValue]]) -> SugaredValue:
+    keys = tuple(p[0].as_value(ctx, node).operand for p in pairs)
+    values = tuple(p[1].as_value(ctx, node).operand for p in pairs)
+    return ctx.emit(ctx.op("prim::DictConstruct"), (keys, values, ""), node)
 
 
 def _tuple(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
@@ -261,6 +273,32 @@ def _device(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredV
     return constant(str.__str__(Device(*parts)), tt.DEVICE)
 
 
+def _warn(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
+    """`warnings.warn(text)`; a category, or how many frames up, says nothing in a program."""
+    ctx.prim("warn", node, (args[0] if args else kwargs["message"]).as_value(ctx, node))
+    return NOTHING
+
+
+def _hash(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
+    (value,) = _exactly(ctx, node, "hash", args, 1)
+    found = magic(ctx, node, value, "__hash__")
+    return ctx.prim("hash", node, value.as_value(ctx, node)) if found is None else found
+
+
+def _fork(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
+    """`fork(f, *args)`: the call, whose result is handed out by `wait`."""
+    if not args:
+        ctx.fail(node, "fork takes a function and its arguments")
+    return TupleValue([args[0].call(ctx, node, args[1:], kwargs, 1)], "Future", ("value",)).as_value(ctx, node)
+
+
+def _wait(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
+    (value,) = _exactly(ctx, node, "wait", args, 1)
+    if not isinstance(value, Simple) or str(value.type)[:18] != "NamedTuple(Future)":
+        ctx.fail(node, "wait takes what fork gave")
+    return value.elements(ctx, node)[0]
+
+
 ANNOTATE = TypedBuiltin(_annotate)
 _PYTHON_TYPES: dict[Any, Any] = {
     int: tt.INT,
@@ -305,6 +343,7 @@ _COMPILED: dict[str, SugaredValue] = {
             "dict": _dict,
             "tuple": _tuple,
             "sorted": _sorted,
+            "hash": _hash,
         }.items()
     },
     **{name: _extremum(name) for name in ("min", "max")},
@@ -326,12 +365,15 @@ _OWN: dict[Any, SugaredValue] = {
     isinstance_of: TypedBuiltin(_instance),
     unwrap_optional: Builtin("_unwrap_optional", _unwrap),
     Device: Builtin("device", _device),
+    fork: Builtin("fork", _fork),
+    wait: Builtin("wait", _wait),
+    warnings.warn: Builtin("warn", _warn),
 }
 
 
 def builtin(value: Any) -> SugaredValue | None:
     """What one of Python's builtins, or a function of weft.jit's, means in a program, or None."""
-    if isinstance(value, (type, types.FunctionType)) and value in _OWN:
+    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)) and value in _OWN:
         return _OWN[value]
     name: str = getattr(value, "__name__", "")
     if name in _COMPILED and getattr(builtins, name, None) is value:

@@ -27,6 +27,7 @@ from weft.jit.frontend.context import Context
 from weft.jit.frontend.definitions import compile_definition, parameters_of
 from weft.jit.frontend.functions import (
     ConstantDict,
+    Entry,
     GradMode,
     NamedTupleClass,
     OperatorNamespace,
@@ -52,6 +53,7 @@ from weft.types.tensor_type import TupleType
 Names = Callable[[str], "tuple[Any] | None"]
 _COMPILED: WeakKeyDictionary[Any, Program] = WeakKeyDictionary()
 UNDERWAY: list[Any] = []
+_AS_DECLARED: dict[tuple[Any, Any], Program] = {}
 
 
 def names_of(function: Callable[..., Any]) -> Names:
@@ -150,10 +152,8 @@ class Linker:
         if value is no_grad or value is enable_grad:
             return GradMode(value is enable_grad)
         module, own = getattr(value, "__module__", "") or "", getattr(value, "__name__", "")
-        if module == "math" and f"math::{own}" in OPS:
-            from weft.jit.frontend.functions import Entry
-
-            return Entry(OPS[f"math::{own}"])
+        if module in ("math", "cmath") and f"{module}::{own}" in OPS:
+            return Entry(OPS[f"{module}::{own}"])
         path = path_of(value)
         if path is not None:
             space = path.partition(".")[2].rpartition(".")[0]
@@ -195,6 +195,19 @@ class Linker:
             raise CompileError(
                 f"{error}\n'{getattr(function, '__name__', function)}' is called here:\n{ctx.source.shown(node)}"
             ) from None
+
+    def compiled_as(self, ctx: Context, node: ast.AST, function: Any, signature: Any) -> Program:
+        """The program of a function with the types that another definition of it declares. Raises CompileError."""
+        key = (function, signature)
+        found = _AS_DECLARED.get(key)
+        if found is None:
+            definition, source = function_source(function)
+            declared, at = function_source(signature)
+            inner = Linker(Program(f"{function.__module__}.{function.__qualname__}"), names_of(function), self._compile)
+            types = Context(declared.name, at, lambda name, node: None, inner)
+            parameters = parameters_of(types, declared, signature)
+            found = _AS_DECLARED[key] = compile_definition(definition, source, inner, function, types=parameters)
+        return found
 
     def method_of_class(self, ctx: Context, node: ast.AST, owner: Description, name: str) -> Program:
         """The program of a method of a class. Raises CompileError that also shows the call."""
@@ -246,6 +259,10 @@ class Linker:
             if len(types_of) == 1 and None not in kinds:
                 return ctx.emit(ctx.op("prim::GetAttr"), (value.operand, name, str(types_of.pop())), node)
         ctx.fail(node, f"a value of type {value.type} has no attribute {name!r}")
+
+    def is_module_of(self, ctx: Context, value: Simple, kinds: ast.expr) -> bool | None:
+        """Whether a Module is of one of some classes; None for what is no Module."""
+        return None
 
     def elements(self, ctx: Context, node: ast.AST, value: Simple) -> list[SugaredValue]:
         """What an object is unpacked into: only containers of Modules are."""

@@ -149,6 +149,9 @@ def _of_instance(ctx: Context, node: ast.Call) -> Condition:
     if len(node.args) != 2:
         ctx.fail(node, "isinstance takes a value and a type")
     value = ctx.value(node.args[0])
+    known = ctx.program.is_module_of(ctx, value, node.args[1])
+    if known is not None:
+        return Condition(constant(known, BOOL))
     wanted = TYPES_OF[0](ctx, node.args[1])
     name = node.args[0].id if isinstance(node.args[0], ast.Name) else ""
     if value.type is ANY:

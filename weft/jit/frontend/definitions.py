@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -49,8 +50,10 @@ def compile_definition(
     function: Any = None,
     self_type: Type | None = None,
     loose: bool = False,
+    types: Sequence[Parameter] = (),
 ) -> Program:
     """Fill in the program of a definition. `function` has the default values, where there is a Python function.
+    types: of the parameters, where another definition declares them.
 
     loose: what is annotated as Any is a tensor, or is inferred.
     """
@@ -58,6 +61,9 @@ def compile_definition(
     ctx = Context(program.name.rpartition(".")[2], source, lambda name, node: linker.resolve(ctx, name, node), linker)
     program.text = source.text
     program.parameters = parameters_of(ctx, definition, function, self_type)
+    if types:
+        known = {p.name: p.type for p in types}
+        program.parameters = tuple(replace(p, type=known.get(p.name, p.type)) for p in program.parameters)
     ctx.return_type = _returned(ctx, definition)
     if loose:  # weft's own modules say Any where any of PyTorch's arguments will do
         program.parameters = tuple(_as_tensor(p) if p.type is tt.ANY else p for p in program.parameters)

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from weft.jit.frontend.classes.script_classes import description_of_value
 from weft.jit.frontend.context import TABLES, Context
 from weft.jit.frontend.functions import Builtin, Entry, Operators, overloads
 from weft.jit.frontend.matching import call_operator
@@ -45,6 +44,8 @@ def _tensor_member(ctx: Context, node: ast.AST, value: Simple, name: str) -> Sug
         return ctx.emit(ctx.op(_FACTS[name]), (value.operand,), node)
     if name in _VIEWS:
         return call_operator(ctx, node, _VIEWS[name], [value])
+    if name.startswith("is_") and isinstance(getattr(Tensor, name, None), bool):
+        return constant(getattr(Tensor, name), tt.BOOL)  # the same for every tensor of weft's: is_cuda, is_sparse
     if name == "tolist":
         return Bound(Builtin(name, _to_list), value)
     name = _SYNONYMS.get(name, name)
@@ -205,6 +206,8 @@ def _attribute(ctx: Context, node: ast.AST, value: Simple, name: str) -> Sugared
         return _tensor_member(ctx, node, value, name)
     if isinstance(kind, OptionalType):
         ctx.fail(node, f"{name!r} of a value of type {kind}; check first that it is not None: `assert x is not None`")
+    if isinstance(kind, TupleType) and kind.name == "Future" and name == "wait":
+        return Bound(Builtin(name, lambda c, n, args, kwargs: args[0].elements(c, n)[0]), value)
     if isinstance(kind, TupleType) and name in kind.fields:
         return ctx.emit(ctx.op("prim::TupleIndex"), (value.operand, kind.fields.index(name)), node)
     if isinstance(kind, ClassType):
@@ -227,6 +230,10 @@ def _attribute(ctx: Context, node: ast.AST, value: Simple, name: str) -> Sugared
         return Entry(OPS[f"prim::{name}"], value)
     if kind in (tt.INT, tt.FLOAT, tt.NUMBER) and name == "item":
         return Bound(Builtin(name, lambda c, n, args, kwargs: args[0]), value)
+    if kind is tt.COMPLEX and name in ("real", "imag"):
+        return ctx.prim(name, node, value)
+    if kind is tt.COMPLEX and name == "conjugate":
+        return Entry(OPS["prim::conjugate"], value)
     if kind is tt.DEVICE and name == "type":
         return ctx.emit(ctx.op("prim::device_type"), (value.operand,), node)
     ctx.fail(node, f"a value of type {kind} has no attribute {name!r}")
@@ -266,10 +273,8 @@ def _elements(ctx: Context, node: ast.AST, value: Simple, count: int | None) -> 
 def _call(
     ctx: Context, node: ast.AST, value: Simple, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue]
 ) -> SugaredValue:
-    if description_of_value(value) is not None:
-        return ctx.program.member(ctx, node, value, "__call__").call(ctx, node, args, kwargs, 1)  # type: ignore[no-any-return]
     if isinstance(value.type, ClassType):
-        return ctx.program.member(ctx, node, value, "forward").call(ctx, node, args, kwargs, 1)  # type: ignore[no-any-return]
+        return ctx.program.member(ctx, node, value, "__call__").call(ctx, node, args, kwargs, 1)  # type: ignore[no-any-return]
     value.refuse(ctx, node, "is not callable")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -18,9 +18,12 @@ from weft.jit.frontend.compile import UNDERWAY, Linker, compile_python, names_of
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.definitions import compile_definition
 from weft.jit.frontend.functions import Builtin, PythonFunction, bound_operands, spread
+from weft.jit.frontend.module_hooks import compile_call, has_hooks
+from weft.jit.frontend.types import python_value
 from weft.jit.frontend.values import NOTHING, Simple, SugaredValue, TupleValue, constant
 from weft.jit.program import Parameter, Program
 from weft.jit.source import function_source
+from weft.nn.modules.module import Module
 from weft.ops.op import OPS
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
@@ -36,6 +39,8 @@ class ModuleLinker(Linker):
         if not _is_module(value):
             return super().member(ctx, node, value, name)
         owner = self._object(ctx, node, value)
+        if name == "__call__":
+            name = "__call__" if has_hooks(owner) else "forward"
         found = self._stored(ctx, node, value, owner, name)
         if found is not None:
             return found
@@ -50,12 +55,22 @@ class ModuleLinker(Linker):
             return views
         if isinstance(raw, staticmethod):
             return PythonFunction(raw.__func__, name)
+        if name in _WALKS and getattr(Module, name, None) is getattr(cls, name, None):
+            return Builtin(name, lambda c, n, args, kwargs: _walked(c, value, owner, name))
         if raw is not None and (callable(raw) or hasattr(raw, "function")):
             return self._method(owner, value, name, raw)
         wrapped = None if raw is None else self.wrap(ctx, raw, name)
         if wrapped is None:
             ctx.fail(node, f"Module '{cls.__name__}' has no attribute '{name}'{_why(owner, name)}")
         return wrapped
+
+    def is_module_of(self, ctx: Context, value: Simple, kinds: ast.expr) -> bool | None:
+        if not _is_module(value):
+            return None
+        found = python_value(ctx, kinds)
+        classes = found if isinstance(found, tuple) else (found,)
+        cls = self._object(ctx, kinds, value)._original_class()
+        return any(isinstance(c, type) and issubclass(cls, c) for c in classes)
 
     def _object(self, ctx: Context, node: ast.AST, value: Simple) -> Any:
         assert isinstance(value.type, ClassType)
@@ -132,6 +147,11 @@ class ModuleLinker(Linker):
                 f"ModuleDict have elements",
             )
         inner = owner.__dict__["_modules"]
+        held = owner.__dict__["_parameters"]
+        if held and not inner:  # ParameterList, ParameterDict
+            return [constant(k, tt.STR) for k in held] if hasattr(cls, "keys") else [
+                _read(ctx, node, value, n, tt.TENSOR) for n in held
+            ]
         if hasattr(cls, "keys"):
             return [constant(k, tt.STR) for k in inner]
         return [Element(m, value, n) for n, m in inner.items()]
@@ -210,6 +230,28 @@ def view_of_modules(owner: Any, value: Simple, name: str) -> SugaredValue:
         return TupleValue(keys if name == "keys" else values)
 
     return Builtin(name, compile)
+
+
+_WALKS = (
+    "children", "named_children", "modules", "named_modules", "parameters", "named_parameters", "buffers",
+    "named_buffers",
+)
+
+
+def _walked(ctx: Context, value: Simple, owner: Any, name: str) -> SugaredValue:
+    """`self.children()` and the like: what a Module has is known while compiling."""
+    found = getattr(owner, name)()
+    if not name.startswith("named_"):
+        paths = [path for path, _ in getattr(owner, f"named_{name}")()]
+        return TupleValue([_at_path(ctx, value, path) for path in paths])
+    return TupleValue([TupleValue([constant(path, tt.STR), _at_path(ctx, value, path)]) for path, _ in found])
+
+
+def _at_path(ctx: Context, value: Simple, path: str) -> SugaredValue:
+    found: SugaredValue = value
+    for name in filter(None, path.split(".")):
+        found = found.attribute(ctx, ast.Pass(lineno=1, col_offset=0), name)
+    return found
 
 
 def _read(ctx: Context, node: ast.AST, value: Simple, name: str, kind: Type) -> Simple:
@@ -302,8 +344,12 @@ def _loosened(kind: Type) -> Type:
     return tt.TENSOR if kind is tt.ANY else kind
 
 
-def compile_method(owner: Any, name: str, function: Callable[..., Any]) -> Program:
+def compile_method(owner: Any, name: str, function: Any) -> Program:
     """The program of a method of a scripted Module. Raises CompileError."""
+    if name == "__call__":
+        program = compile_call(owner, ModuleLinker)
+        owner._add(name, program)
+        return program
     plain = inspect.unwrap(function)
     definition, source = function_source(plain)
     program = Program(f"{owner._script_name}.{name}", document=plain.__doc__ or "")

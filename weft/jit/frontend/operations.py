@@ -10,7 +10,7 @@ from weft.jit.frontend.conditions import Condition, condition, identity, is_ques
 from weft.jit.frontend.context import Context, translates
 from weft.jit.frontend.matching import call_operator
 from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
-from weft.types.tensor_type import BOOL, FLOAT, INT, DictType, ListType, TensorType, TupleType
+from weft.types.tensor_type import BOOL, FLOAT, INT, ClassType, DictType, ListType, TensorType, TupleType
 
 # Python's operator: the entry for numbers, and the one for tensors.
 BINARY: dict[type[ast.operator], tuple[str, str]] = {
@@ -211,11 +211,21 @@ def _is_operand(value: Simple) -> bool:
     )
 
 
+def _contained_name(ctx: Context, node: ast.AST, name: Simple, modules: Simple, positive: bool) -> Simple:
+    """`"name" in self.modules`, of a container of Modules."""
+    names = [n.operand for n in modules.elements(ctx, node) if isinstance(n, Simple) and n.is_constant]
+    if not name.is_constant:
+        ctx.fail(node, "whether a container of Modules has a name is asked of names that are written in the program")
+    return constant((name.operand in names) is positive, BOOL)
+
+
 def _contained(ctx: Context, node: ast.AST, item: SugaredValue, items: SugaredValue, positive: bool) -> Simple:
     asked = magic(ctx, node, items, "__contains__", [item])
     if asked is not None:
         held = truth(ctx, node, asked.as_value(ctx, node))
         return held if positive else ctx.prim("not_", node, held)
+    if isinstance(items, Simple) and isinstance(items.type, ClassType):
+        return _contained_name(ctx, node, item.as_value(ctx, node), items, positive)
     wanted, container = (
         item.as_value(ctx, node),
         (ListValue(items.items) if type(items) is TupleValue and items.items else items).as_value(ctx, node),

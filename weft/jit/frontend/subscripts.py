@@ -92,7 +92,7 @@ def _bounds(ctx: Context, node: ast.Slice) -> list[Simple]:
 
 def _sliced(ctx: Context, node: ast.AST, owner: SugaredValue, bounds: ast.Slice) -> SugaredValue:
     parts = _bounds(ctx, bounds)
-    if not isinstance(owner, Simple) or isinstance(owner.type, TupleType):
+    if not isinstance(owner, Simple) or isinstance(owner.type, (TupleType, ClassType)):
         items = owner.elements(ctx, node)
         if not all(p.is_constant for p in parts):
             ctx.fail(node, "the bounds of a tuple's slice must be integers that are written in the program")
