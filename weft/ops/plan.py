@@ -6,7 +6,7 @@ written out as one Python function.
 How it is made. The body of a pointwise operator is run on stand-ins, one element for each operand, by a tracer
 of the scalar protocol that notes every call (`trace_body`): for NumPy operands its path depends on their dtypes alone.
 A composite or a gradient's formula is run once on traced values, and every operator in it adds its
-calls (ops/tracing.py).
+calls (ops/tracing.py). Pointwise calls: ops/pointwise_plan.py.
 
 How it is kept and found: ops/planned.py. How it is run: it is a function; the code is written in `Calls.function`.
 """
@@ -19,14 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.ops.compute import is_default
-from weft.ops.op import Op
 from weft.ops.quiet import SILENT, reset, set_silent
-from weft.ops.rules import Pointwise
 from weft.ops.scalar_numpy import BLOCK, NUMPY, copied_order, run_body
-from weft.types import dtype as dt
 from weft.types.dtype import DType
-from weft.types.tensor_type import tensor_type
 
 ndarray = np.ndarray
 Function = Callable[..., Any]
@@ -92,7 +87,7 @@ class Calls:
             else self.add(body.finish, [place[body.out], *operands])
         )
 
-    def put(self, body: Body, operands: Sequence[int]) -> int:
+    def put_into_first(self, body: Body, operands: Sequence[int]) -> int:
         """What a body without calls hands on, one of the operands in these registers or a constant, goes into
         the first array."""
         assert body.calls is not None
@@ -101,8 +96,8 @@ class Calls:
             place[body.out] = self.constant(body.calls.constants[body.out])
         value = place[body.out]
         if body.dtype != body.result.numpy:
-            value = self.add(_cast_to(body.result), (value,))
-        return self.add(_put, (0, value))
+            value = self.add(cast_to(body.result), (value,))
+        return self.add(put, (0, value))
 
     def function(
         self, results: int | Sequence[int | None], large: Function | None = None, arrays: Sequence[int] = ()
@@ -279,14 +274,20 @@ def _copied(x: Any) -> Any:
     return x.copy(copied_order(x))
 
 
-def _put(data: Any, value: Any) -> Any:
+def put(data: Any, value: Any) -> Any:
+    """Write a value of the same dtype into an array, in whose dims it fits. Raises ValueError."""
     if value.ndim > data.ndim:  # NumPy would drop leading dims of size 1
         raise ValueError("the value has more dims than what it is put into")  # the type rule has the words
     data[...] = value
     return data
 
 
-_SILENT = frozenset((_copied, _put, np.where, np.asarray))  # NumPy raises no floating point exceptions in these
+_SILENT = frozenset((_copied, put, np.where, np.asarray))  # NumPy raises no floating point exceptions in these
+
+
+def cast_to(dtype: DType) -> Function:
+    """An array in another dtype."""
+    return lambda x: NUMPY.cast(x, dtype)
 
 
 def _stand_in(value: Any) -> Any:
@@ -300,126 +301,3 @@ def trace_body(scalar: Function, operands: Sequence[Any], result: DType) -> Body
         return Body(scalar, [_stand_in(o) for o in operands], result)
     finally:
         reset(token)
-
-
-def plan_pointwise(op: Op, args: Sequence[Any], large: Function | None = None, store: Function | None = None) -> Plan:
-    """The plan of a pointwise call for arrays of these dtypes (0-dim or not) and numbers of these types, absent or not;
-    other values are part of it.
-
-    large: what to call, with the same arguments, where an array is large and the body is more than one call;
-    if None, the plan is for large arrays.
-    store: for a plan that writes its result into the first array, how a result that no ufunc can put
-    there is put there.
-    """
-    rule: Any = op.type
-    types = tuple([tensor_type(dt.from_numpy(a.dtype), (1,) * a.ndim) if type(a) is ndarray else a for a in args])
-    calls = Calls(len(args))
-    given = [i if type(a) is ndarray or type(a) in _NUMBERS else None for i, a in enumerate(args)]
-    result = rule.result_dtype(types)
-    arrays = [i for i, a in enumerate(args) if type(a) is ndarray and a.ndim]
-    is_put = store is not None and (rule.into_self or arrays == [0]) and result.numpy == args[0].dtype
-    out, is_long = add_pointwise(calls, op, types, result, args, given, large is None, is_put)
-    if is_put and calls.steps and calls.steps[-1][0] is _put:
-        return Plan(calls.function(out))
-    if rule.into_self:
-        out = calls.add(_within_self, (out, 0))
-    if store is not None:
-        out = _written_into(calls, out, store, result.numpy == args[0].dtype)
-    elif not arrays:
-        out = calls.add(np.asarray, (out,))  # (of 0-dim arrays ufuncs give numbers)
-    return Plan(calls.function(out, large if is_long else None, arrays))
-
-
-def _written_into(calls: Calls, out: int, store: Function, is_alike: bool) -> int:
-    """The last ufunc writes into the first array itself, where it gives the result as it is;
-    NumPy sees to operands that overlap (but NumPy 2.4 writes wrong negatives where `out` has strides).
-    """
-    function, _, last = calls.steps[-1]
-    if not is_alike or last != out or not isinstance(function, np.ufunc) or function is np.negative:
-        return calls.add(store, (0, out))
-    calls.writes = 0
-    return out
-
-
-def add_pointwise(
-    calls: Calls,
-    op: Op,
-    types: Sequence[Any],
-    result: DType,
-    values: Sequence[Any],
-    given: Sequence[int | None],
-    is_large: bool = False,
-    is_put: bool = False,
-) -> tuple[int, bool]:
-    """Add the calls of a pointwise operator: the register of its value, and whether it is more than one ufunc. given:
-    the registers of arrays, and of numbers that come with each call; None for what is known now. is_large: the body,
-    if it is long, is run in blocks. is_put: a value that the body only hands on goes into the first array.
-    """
-    rule: Any = op.type
-    assert isinstance(rule, Pointwise) and op.scalar is not None
-    wide, looks = rule.operand_dtype(tuple(types)), rule.looks_at_numbers(tuple(types))
-    operands: list[Any] = []
-    registers: list[int] = []
-    for i, (argument, value, register) in enumerate(zip(op.schema.arguments, values, given, strict=True)):
-        operand: Any = value
-        if register is not None and looks and type(value) is not ndarray:
-            register = calls.add(_checked(rule, tuple(types), i), (register,))
-        if argument.kind == "Scalar" and is_default(value, argument.default):
-            operand = register = None
-        elif argument.name in rule.keep and argument.kind == "Tensor" and type(value) in _NUMBERS:
-            operand = np.asarray(value)
-            register = None if register is None else calls.add(np.asarray, (register,))
-        elif argument.name in rule.keep or value is None or argument.kind not in ("Tensor", "Scalar"):
-            operand, register = value, register if type(value) is ndarray else None
-        elif type(value) is not ndarray:
-            operand = np.asarray(NUMPY.const(value, wide))
-            register = None if register is None else calls.add(_number_as(wide), (register,))
-        elif value.dtype != wide.numpy:
-            operand = np.empty((0,) * value.ndim, wide.numpy)
-            register = calls.add(_cast_to(wide), (register,))  # type: ignore[arg-type]
-        operands.append(operand)
-        registers.append(calls.constant(operand) if register is None else register)
-    body = trace_body(op.scalar, operands, result)
-    if is_put and body.calls is not None and not body.calls.steps:
-        return calls.put(body, registers), False
-    if is_large and body.ufunc is None:
-        return calls.add(body.whole, registers), True
-    return calls.inline(body, registers), body.ufunc is None
-
-
-_NUMBERS = frozenset((int, float, complex, bool))
-
-
-def _cast_to(dtype: DType) -> Function:
-    return lambda x: NUMPY.cast(x, dtype)
-
-
-def _number_as(dtype: DType) -> Function:
-    """Python numbers of one type as arrays of a dtype; those seen before are at hand (no zero of floats:
-    it has two signs)."""
-    seen: dict[Any, Any] = {}
-
-    def cast(value: Any) -> Any:
-        found = seen.get(value)
-        if found is None:
-            found = np.asarray(NUMPY.const(value, dtype))
-            if len(seen) < 64 and (value or type(value) is int):
-                seen[value] = found
-        return found
-
-    return cast
-
-
-def _checked(rule: Pointwise, types: tuple[Any, ...], position: int) -> Function:
-    def check(value: Any) -> Any:
-        rule.check_numbers((*types[:position], value, *types[position + 1 :]))
-        return value
-
-    return check
-
-
-def _within_self(out: Any, first: Any) -> Any:
-    """The result of an operator that writes must have the dims of its first operand."""
-    if out.shape != first.shape:
-        raise ValueError("the operands do not fit into the first one")  # the type rule has the words
-    return out

@@ -16,7 +16,8 @@ import numpy as np
 
 from weft.ops import compute
 from weft.ops.op import Op
-from weft.ops.plan import FRESH, LARGE, Plan, plan_pointwise
+from weft.ops.plan import FRESH, LARGE, Plan
+from weft.ops.pointwise_plan import plan_pointwise
 from weft.ops.schema import Argument
 from weft.ops.tracing import Traced, Untraceable, trace_rule
 from weft.support.knobs import knobs

@@ -17,7 +17,8 @@ import numpy as np
 from weft.ops import compute
 from weft.ops.array import ArrayFacts
 from weft.ops.op import Op
-from weft.ops.plan import FRESH, LARGE, Calls, Plan, add_pointwise
+from weft.ops.plan import FRESH, LARGE, Calls, Plan
+from weft.ops.pointwise_plan import add_pointwise
 from weft.ops.quiet import SILENT, reset, set_silent
 from weft.ops.route import default_route
 
