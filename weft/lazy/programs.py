@@ -150,6 +150,7 @@ class Plan:
         self._numbers = 0
         self.scalars: set[int] = set()  # numbers that are elements, not sizes, dims or places; and those in lists
         self.listed: set[int] = set()
+        self._roles: list[tuple[Op, int, int]] = []  # of each number of a call: the argument that it is, or is part of
         self.calls = [
             Call(n.op, self._places(n.op, n.args), located(n.where)) for n in map(plain.nodes.__getitem__, needed)
         ]
@@ -178,6 +179,7 @@ class Plan:
                 self.listed.update(range(first, self._numbers))
             elif declared.kind != "int":
                 self.scalars.update(range(first, self._numbers))
+            self._roles.extend([(op, i, j) for j in range(self._numbers - first)])
         return tuple(places)
 
     def _argument(self, a: Any, is_fixed: bool) -> Any:
@@ -226,7 +228,11 @@ class Plan:
     def _made(self, numbers: _Numbers, writes: Writes) -> Specialized:
         while True:
             sizes = frozenset(numbers[: self.sizes])
-            lifted = {i for i, n in enumerate(numbers) if i not in self.constant and self._is_input(i, n, sizes)}
+            likely = self._changing(numbers)
+            lifted = {
+                i for i, n in enumerate(numbers)
+                if i not in self.constant and (self._is_input(i, n, sizes) or self._role(i) in likely)
+            }
             try:
                 with collection_held():
                     graph, names = _Graph(self, numbers, lifted).built(writes)
@@ -236,6 +242,17 @@ class Plan:
                 if not numbered:
                     raise
                 self.constant |= numbered  # a kernel takes one of them as it is alone
+
+    def _role(self, i: int) -> Any:
+        return self._roles[i - self.sizes] if i >= self.sizes else None
+
+    def _changing(self, numbers: _Numbers) -> set[Any]:
+        """The arguments of operators that were other numbers before, in one call or another."""
+        known = self.programs
+        return {
+            self._role(i) for i, n in enumerate(numbers)
+            if i >= self.sizes and any(program.knows_otherwise(i, n) for program in known)
+        }
 
     def _is_input(self, i: int, number: Any, sizes: frozenset[int]) -> bool:
         """Whether a number is given to the program: it is likely to change, or it has changed before."""

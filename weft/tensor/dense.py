@@ -118,11 +118,11 @@ class DensePayload(Payload):
             owner._storage = InferenceStorage(self.array)
 
 
-def settle(array: Array, what: str, lend: bool = False) -> None:
+def settle(array: Array, what: str) -> None:
     """See that an array of a plain tensor has the bytes that its tensor shows."""
     below = floor()
     if below is not None:
-        below.settle(array, what, lend)
+        below.settle(array, what)
 
 
 def lend(tensor: Tensor, what: str) -> None:
@@ -130,8 +130,9 @@ def lend(tensor: Tensor, what: str) -> None:
     storage = tensor.storage()
     if isinstance(storage, Storage):
         storage.is_lent = True
-        if modes.special is not None and type(tensor._data) is ndarray:
-            settle(tensor._data, what, True)
+        below = floor()
+        if below is not None:
+            below.lend(tensor, what)
 
 
 def payload_of(tensor: Any) -> Payload:

@@ -43,8 +43,12 @@ class Floor:
 
     backend: Any = None
 
-    def settle(self, array: Any, what: str, lend: bool) -> None:
-        """The bytes of an array of a plain tensor are asked for; lend: whether others may write them from now on."""
+    def settle(self, array: Any, what: str) -> None:
+        """The bytes of an array of a plain tensor are asked for."""
+        raise NotImplementedError
+
+    def lend(self, tensor: Any, what: str) -> None:
+        """Others may write the memory of a tensor from now on."""
         raise NotImplementedError
 
     def beside(self, tensors: Sequence[Any], what: str) -> AbstractContextManager[None]:

@@ -50,11 +50,20 @@ class SplitFloor(Floor):
         """The value: plain tensors stay what they are."""
         return value
 
-    def settle(self, array: Any, what: str, lend: bool) -> None:
+    def settle(self, array: Any, what: str) -> None:
         where: SplitDevice = self.backend.where
         home = where.homes.get(id(root_of(array)))
-        if home is not None and (home.is_written or (lend and not home.is_lent)):
+        if home is not None and home.is_written:
             where.cut_for(what)
+
+    def lend(self, tensor: Any, what: str) -> None:
+        where: SplitDevice = self.backend.where
+        if type(tensor._data) is SplitPayload and tensor._data.waits:
+            where.cut_for(what)
+        elif type(tensor._data) is ndarray:
+            home = where.homes.get(id(root_of(tensor._data)))
+            if home is not None and not home.is_lent:
+                where.cut_for(what)
 
     @contextmanager
     def beside(self, tensors: Sequence[Any], what: str) -> Iterator[None]:
@@ -179,7 +188,7 @@ class Split(Lazy):
             raise StateError(INFERENCE_WRITE)
         if type(target._data) is ndarray:
             check_writeable(target._data)
-            if self.where.home_of(target).is_lent or type(storage) is InferenceStorage:
+            if self.where.is_lent(target) or type(storage) is InferenceStorage:
                 self._write_now(op, args)
                 return
         if not op.is_splat:

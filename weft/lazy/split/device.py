@@ -113,6 +113,12 @@ class SplitDevice(LazyDevice):
             home = self.homes[id(root)] = Home(self, root, lent or root.base is not None or not root.flags.forc)
         return home
 
+    def is_lent(self, tensor: Tensor) -> bool:
+        """Whether others may write the memory of a plain tensor now: who borrowed it may have let it go meanwhile."""
+        if self.home_of(tensor).is_lent:
+            del self.homes[id(root_of(tensor._data))]
+        return self.home_of(tensor).is_lent
+
     # ---- what may fail
     def note_failing(self) -> None:
         """The call that was traced last may refuse its values when it runs: it runs whoever wants its results."""

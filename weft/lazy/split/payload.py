@@ -93,7 +93,9 @@ class Family(LazyStorage):
         return made
 
     def bring(self, what: str) -> Array:
-        """The bytes of the base; the trace is cut for them. Raises what their computation raised."""
+        """The bytes of the base; the trace is cut if they are not there. Raises what computing them raised."""
+        if self.place is not None and not self.generation:
+            return self.place
         if self.memory is None and self.error is None:
             self.device.cut_for(what)
         if self.error is not None:
