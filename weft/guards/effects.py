@@ -19,7 +19,7 @@ class SideEffectError(CaptureError):
         self.where = where
         super().__init__(
             f"{where or 'the compiled function'} {deed}; the compiled program would not repeat it on later "
-            f"calls. {remedy}"
+            f"calls. {remedy} Or compile with split=True, which runs Python on each call."
         )
 
 

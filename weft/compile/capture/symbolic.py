@@ -136,5 +136,5 @@ class SymbolicPayload(Payload, View[Value]):
         return (
             f"{at}a compiled function asks a tensor of type {self.type} for {what} while it is being captured. "
             "The value is only known when the program runs: use weft.cond, weft.while_loop or weft.where, "
-            "or move this line out of the compiled function."
+            "move this line out of the compiled function, or compile with split=True, which runs Python on each call."
         )
