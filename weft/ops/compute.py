@@ -168,7 +168,8 @@ def view(op: Op, x: Array, rest: tuple[Any, ...]) -> Any:
 def _shows(op: Op, x: Array, rest: tuple[Any, ...]) -> Function:
     of = op.view
     assert of is not None
-    made = None if of.numpy is None or not x.size else of.numpy(x, *rest)  # (NumPy forgets strides of no elements)
+    is_lost = not x.size and op.type is None  # NumPy forgets the strides of no elements; another dtype is its affair
+    made = None if of.numpy is None or is_lost else of.numpy(x, *rest)
     if made is not None:
         if of.keeps_order and x.flags.c_contiguous:
             return _reshaping(made.shape)

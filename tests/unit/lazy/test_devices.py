@@ -125,3 +125,10 @@ def test_strides_without_elements(device):
     assert weft.zeros(2, 0, 3, device=device).stride() == (3, 3, 1)
     assert e.new_empty_strided((2, 3), (1, 2)).stride() == (1, 2)
     assert weft.empty_permuted((2, 3, 4), (2, 0, 1), device=device).stride() == (3, 1, 6)
+
+
+@pytest.mark.parametrize("device", ["cpu", "lazy", "meta"])
+def test_views_without_elements_of_another_dtype(device):
+    x = weft.zeros(0, 3, dtype=weft.complex64, device=device).unsqueeze(1)
+    assert (weft.view_as_real(x).dtype, weft.view_as_real(x).shape) == (weft.float32, (0, 1, 3, 2))
+    assert (x.real.dtype, weft.zeros(0, 2, device=device).view(weft.int16).shape) == (weft.float32, (0, 4))
