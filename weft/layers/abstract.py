@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.ops.geometry import Geometry
+from weft.ops.geometry import Geometry, contiguous, contiguous_strides
 from weft.ops.layout import joint_strides
 from weft.ops.op import Op
 from weft.support.errors import StateError, Unsupported
@@ -48,6 +48,31 @@ class Meta(Backend):
     def receive(self, tensor: Tensor) -> Tensor:
         """The type and strides; the value is left behind."""
         return like(tensor)
+
+    def resize(self, tensor: Tensor, dims: tuple[int, ...]) -> None:
+        """Other sizes, row-major from the same offset."""
+        _show(tensor, Geometry(dims, contiguous_strides(dims), tensor.geometry().offset))
+        tensor.storage().version += 1
+
+    def show(self, tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> None:
+        """The geometry of another meta tensor, or the one that is given."""
+        if source is None:
+            _show(tensor, contiguous((0,)))
+            return
+        if not isinstance(source, Tensor) or not is_meta(source):
+            raise StateError("set_: a tensor on device meta shows what another tensor on device meta shows")
+        if source.dtype is not tensor.dtype:
+            raise StateError(f"Could not set tensor of type {source.dtype} to a tensor of type {tensor.dtype}")
+        if size is None:
+            _show(tensor, source.geometry())
+        else:
+            dims = tuple(size)
+            _show(tensor, Geometry(dims, contiguous_strides(dims) if stride is None else tuple(stride), offset))
+        tensor._storage = source.storage()
+
+
+def _show(tensor: Tensor, shape: Geometry) -> None:
+    tensor._data = MetaPayload(tensor.type_.with_dims(shape.dims), shape)
 
 
 register(Meta(), MetaPayload)

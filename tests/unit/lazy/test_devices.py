@@ -132,3 +132,19 @@ def test_views_without_elements_of_another_dtype(device):
     x = weft.zeros(0, 3, dtype=weft.complex64, device=device).unsqueeze(1)
     assert (weft.view_as_real(x).dtype, weft.view_as_real(x).shape) == (weft.float32, (0, 1, 3, 2))
     assert (x.real.dtype, weft.zeros(0, 2, device=device).view(weft.int16).shape) == (weft.float32, (0, 4))
+
+
+def _facts(device):
+    x = weft.empty(2, 3, device=device)
+    x.resize_(4, 5)
+    found = [(x.shape, x.stride())]
+    z = weft.empty(1, device=device)
+    for arguments in ((weft.empty(3, 4, device=device).t(),), (weft.empty(12, device=device), 2, (2, 3)), ()):
+        z.set_(*arguments)
+        found.append((z.shape, z.stride(), z.storage_offset()))
+    return found
+
+
+@pytest.mark.parametrize("device", ["meta", "lazy"])
+def test_resize_and_set_have_eager_s_geometry(device):
+    assert _facts(device) == _facts("cpu")
