@@ -98,3 +98,24 @@ def test_nothing_is_not_replaced(walk: Any, place: str) -> None:
         y.grad_fn.register_hook(lambda made, gs: (weft.ones(2), *made[1:]))
     with walk(), pytest.raises(RuntimeError, match="can't replace a None gradient with a non-None value"):
         Nothing.apply(y).sum().backward()
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_what_is_not_wanted_hears_nothing(walk: Any) -> None:
+    for _ in range(3):
+        log: list[Any] = []
+        x, p = weft.ones(2, requires_grad=True), weft.ones(2, requires_grad=True)
+        y = x * 2
+        z = y * p
+        for name, t in (("x", x), ("p", p), ("y", y), ("z", z)):
+            t.register_hook(noting(log, name))
+        y.grad_fn.next_functions[0][0].register_hook(noting(log, "behind leaf"))
+        with walk(), compared():
+            weft.autograd.grad(z.sum(), p, retain_graph=True)
+            assert log == [("z", True), ("p", True)]
+            log.clear()
+            found = weft.autograd.grad(Nothing.apply(z).sum(), [y, p], allow_unused=True, retain_graph=True)
+            assert found == (None, None) and log == [("z", False), ("p", False), ("y", False)]
+            log.clear()
+            z.sum().backward(inputs=[p])
+        assert log == [("z", True), ("p", True)]

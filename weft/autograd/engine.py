@@ -324,7 +324,7 @@ class Walk:
 
     def _compute(self, node: Node, grads: list[Any]) -> tuple[Any, ...] | None:
         """The node's gradients, or None when it does not run (only captured, or nothing flows in)."""
-        if node.tensor_hooks or node.retain_hooks:
+        if (node.tensor_hooks or node.retain_hooks) and self.has_turn(node):
             run_tensor_hooks(node, grads)
         if self.needed is not None:
             self._capture(node, grads)
@@ -371,6 +371,10 @@ class Walk:
         """Whether a gradient along an edge is wanted."""
         assert self.needed is not None and self.wanted is not None
         return self.needed.get(edge[0], False) or edge in self.wanted
+
+    def has_turn(self, node: Node) -> bool:
+        """Whether a node is on the way to what is wanted, or wanted itself: hooks of others hear nothing."""
+        return self.needed is None or self.needed.get(node, False) or self.is_wanted(node)
 
     def _capture(self, node: Node, grads: list[Any]) -> None:
         assert self.wanted is not None

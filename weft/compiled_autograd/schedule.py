@@ -197,7 +197,7 @@ class Scheduler(Writer):
     def compute(self, node: Node, grads: list[Ref | None]) -> tuple[Ref | None, ...] | None:
         """The gradients of a node's edges; None where it does not run."""
         walk = self.walk
-        if node.tensor_hooks or node.retain_hooks:
+        if (node.tensor_hooks or node.retain_hooks) and walk.has_turn(node):
             self._tensor_hooks(node, grads)
         if walk.needed is not None:
             self._capture(node, grads)

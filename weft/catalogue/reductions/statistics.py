@@ -129,8 +129,28 @@ var = _spread("var", "variance", _variance, _variance_gradient, np.var)
 std = _spread("std", "standard deviation", _deviation, _deviation_gradient, np.std)
 
 
-def _with_mean(name: str, words: str) -> None:
-    """var_mean and std_mean: two results, opened above autograd."""
+def _and_of_mean(total: Any, of_mean: Any, dims: Dims, dim: Axes, keepdim: bool) -> Any:
+    """A gradient and that of the mean, where either may be missing."""
+    if of_mean is None:
+        return total
+    mean = aten.div(aten.expand(with_reduced(of_mean, dims, dim, keepdim), dims), reduced_count(dims, dim))
+    return mean if total is None else total + mean
+
+
+def _var_mean_gradient(gs: Any, self: Any, self_dims: Dims, dim: Axes, correction: Number, keepdim: bool) -> Any:
+    of_var = None if gs[0] is None else _variance_gradient(gs[0], self, self_dims, dim, correction, keepdim)
+    return _and_of_mean(of_var, gs[1], self_dims, dim, keepdim)
+
+
+def _std_mean_gradient(
+    gs: Any, self: Any, result: Any, self_dims: Dims, dim: Axes, correction: Number, keepdim: bool
+) -> Any:
+    of_std = None if gs[0] is None else _deviation_gradient(gs[0], self, result, self_dims, dim, correction, keepdim)
+    return _and_of_mean(of_std, gs[1], self_dims, dim, keepdim)
+
+
+def _with_mean(name: str, words: str, gradient: Callable[..., Any]) -> None:
+    """var_mean and std_mean: two results of one node."""
 
     def pair_type(self: TensorType, dim: Axes, keepdim: bool) -> tuple[TensorType, TensorType]:
         return _spread_type(name, self, dim, keepdim), reduced_type(name, self, dim, keepdim, self.dtype)
@@ -150,6 +170,7 @@ def _with_mean(name: str, words: str) -> None:
         f"The {words} and the mean over `dim` (all dims when None).",
         type=lambda self, dim, correction, keepdim: pair_type(self, dim, keepdim),
         decompose=pair,
+        vjp={"self": gradient},
         public=("weft",),
         reference=oracle,
     )
@@ -171,5 +192,5 @@ def _with_mean(name: str, words: str) -> None:
     )
 
 
-_with_mean("var", "variance")
-_with_mean("std", "standard deviation")
+_with_mean("var", "variance", _var_mean_gradient)
+_with_mean("std", "standard deviation", _std_mean_gradient)
