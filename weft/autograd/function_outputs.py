@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.function_context import FunctionCtx
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
     from weft.autograd.function import FunctionNode
 
 
+_NO_INPUT = (
+    "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be "
+    "passed to ctx.mark_dirty()."
+)
+
+
 def _is_among(tensor: Tensor, tensors: Any) -> bool:
     return any(t is tensor for t in tensors)
 
@@ -30,6 +37,8 @@ def attach(
             "Some elements marked as dirty during the forward method were not returned as output. "
             "The inputs that are modified inplace must all be outputs of the Function."
         )
+    if any(not _is_among(d, args) for d in ctx._dirty):
+        warnings.warn(_NO_INPUT, stacklevel=2)
     carry = [
         isinstance(o, Tensor) and o.dtype.is_differentiable and not _is_among(o, ctx._without_grad) for o in outputs
     ]

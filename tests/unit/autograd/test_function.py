@@ -275,3 +275,25 @@ def test_double_backward_under_capture(rng: Rng) -> None:
 
     x = weft.from_numpy(rng.standard_normal(3))
     np.testing.assert_allclose(weft.compile(step)(x).numpy(), step(x).numpy(), rtol=1e-10)
+
+
+def test_what_a_function_warns_of() -> None:
+    class Bad(Function):
+        @staticmethod
+        def forward(ctx: Any, x: weft.Tensor) -> weft.Tensor:
+            made = x * 3
+            ctx.mark_dirty(made)
+            ctx.save_for_backward(x)
+            return made
+
+        @staticmethod
+        def backward(ctx: Any, g: weft.Tensor) -> weft.Tensor:
+            (x,) = ctx.saved_variables
+            return g * 3 + 0 * x
+
+    x = weft.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match="received a tensor that was not an input"):
+        y = Bad.apply(x)
+    with pytest.warns(DeprecationWarning, match="'saved_variables' is deprecated"):
+        y.sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
