@@ -17,7 +17,7 @@ from weft.jit.functions import CompilationUnit, ScriptFunction
 from weft.jit.futures import Future, fork, wait
 from weft.jit.graph import Graph
 from weft.jit.hot import optimized_execution
-from weft.jit.marks import Final, annotate, export, ignore, is_scripting, is_tracing, unused
+from weft.jit.marks import Attribute, Final, annotate, export, ignore, interface, is_scripting, is_tracing, unused
 from weft.jit.marks import isinstance_of as isinstance
 from weft.jit.marks import unwrap_optional as _unwrap_optional  # noqa: F401  (TorchScript's name)
 from weft.jit.matching import OperatorSet, schemas
@@ -32,6 +32,7 @@ from weft.jit.tracing.values import TracerWarning
 from weft.support.absent import refuse
 
 __all__ = [
+    "Attribute",
     "CompilationUnit",
     "CompileError",
     "Error",
@@ -54,6 +55,7 @@ __all__ = [
     "fork",
     "freeze",
     "ignore",
+    "interface",
     "is_scripting",
     "is_tracing",
     "isinstance",

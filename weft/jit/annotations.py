@@ -6,6 +6,7 @@ import enum
 import sys
 import types
 import typing
+import weakref
 from typing import Any, Final, get_args, get_origin
 
 from weft.jit.futures import Future
@@ -56,7 +57,7 @@ def type_of_annotation(annotation: Any) -> Type:
         return enumeration_type(annotation)
     if is_named_tuple(annotation):
         return type_of_named_tuple(annotation)
-    if is_plain_class(annotation):
+    if is_plain_class(annotation) or (isinstance(annotation, type) and annotation in INTERFACES):
         return class_type(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is not None:
@@ -118,6 +119,7 @@ def written(kind: Type) -> str:
 
 
 ENUMERATIONS: dict[str, type[enum.Enum]] = {}  # by the names of their types
+INTERFACES: weakref.WeakSet[type] = weakref.WeakSet()
 CLASSES: dict[str, type] = {}  # those of the user's, and of files, by the names of their types
 
 

@@ -5,8 +5,9 @@ expression a type.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from weft.jit.annotations import INTERFACES
 from weft.jit.recorders import recording
 
 
@@ -36,6 +37,20 @@ def export(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile this method of a Module too, though forward does not call it."""
     function.__weft_script__ = "export"  # type: ignore[attr-defined]
     return function
+
+
+def interface(cls: type) -> type:
+    """Decorator: a class whose methods' signatures are a type. Objects and Modules that have such methods are of it."""
+    INTERFACES.add(cls)
+    return cls
+
+
+class Attribute(NamedTuple):
+    """An attribute of a Module with the type that it has in scripted programs: `self.names = Attribute([], List[str])`.
+    """
+
+    value: Any
+    type: Any
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:
@@ -72,5 +87,6 @@ def unwrap_optional(value: Any) -> Any:
 
 
 __all__ = [
-    "Final", "annotate", "export", "ignore", "is_scripting", "is_tracing", "isinstance_of", "unused", "unwrap_optional",
+    "Attribute", "Final", "annotate", "export", "ignore", "interface", "is_scripting", "is_tracing", "isinstance_of",
+    "unused", "unwrap_optional",
 ]

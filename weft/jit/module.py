@@ -19,6 +19,7 @@ from weft.jit.frontend.module_hooks import has_hooks
 from weft.jit.frontend.objects import OBJECTS, ModuleLinker, compile_call_of, compile_method
 from weft.jit.functions import Scripted, run
 from weft.jit.graph import Graph
+from weft.jit.marks import Attribute
 from weft.jit.program import MISSING, Program, accepted
 from weft.jit.recorders import recording
 from weft.jit.source import text_source
@@ -248,7 +249,7 @@ class RecursiveScriptModule(ScriptModule):
         fields["_original"] = original
         for name, value in vars(original).items():
             if (name not in OWN or name == "training") and not isinstance(value, Module):
-                fields[name] = value
+                fields[name] = value.value if isinstance(value, Attribute) else value
         for table in ("_parameters", "_buffers", "_non_persistent_buffers_set"):
             fields[table] = getattr(original, table)
 

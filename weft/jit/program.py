@@ -4,12 +4,13 @@ Python's functions.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from weft.ir.graph import Graph
-from weft.jit.annotations import CLASSES, ENUMERATIONS
+from weft.jit.annotations import CLASSES, ENUMERATIONS, INTERFACES
 from weft.jit.errors import made
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
@@ -166,6 +167,8 @@ def accepted(value: Any, kind: Type) -> Any:
 def is_object_of(value: Any, kind: ClassType) -> bool:
     """Whether a value is an object of a class; of classes that nobody knows (Modules have one each), any is."""
     cls = CLASSES.get(kind.name) or ENUMERATIONS.get(kind.name)
+    if cls in INTERFACES:
+        return all(callable(getattr(value, n, None)) for n, raw in vars(cls).items() if inspect.isfunction(raw))
     return cls is None or isinstance(value, cls) or getattr(type(value), "__weft_type__", None) == kind.name
 
 

@@ -11,6 +11,7 @@ from weft.types.tensor_type import (
     ANY,
     BOOL,
     COMPLEX,
+    DEVICE,
     FLOAT,
     INT,
     LAYOUT,
@@ -163,7 +164,7 @@ def _are_comparable(a: Type, b: Type) -> bool:
     numbers = (INT, FLOAT, BOOL, COMPLEX, NUMBER)
     loose = (OptionalType, ListType, TupleType, DictType)
     return (
-        a is b or ANY in (a, b) or {a, b} == {LAYOUT, STR} or (a in numbers and b in numbers)
+        a is b or ANY in (a, b) or {a, b} in ({LAYOUT, STR}, {DEVICE, STR}) or (a in numbers and b in numbers)
         or isinstance(a, loose) or isinstance(b, loose) or a.is_subtype_of(b) or b.is_subtype_of(a)
     )
 

@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from weft.jit.annotations import CLASSES, ENUMERATIONS, enumeration_type
+from weft.jit.annotations import CLASSES, ENUMERATIONS, INTERFACES, enumeration_type
+from weft.jit.frontend.classes.interfaces import methods_of
 from weft.jit.frontend.classes.script_classes import SETTER, Description, describe, description_of, is_described
 from weft.jit.frontend.compile import method_of_class
 from weft.jit.program import Program
@@ -80,13 +81,14 @@ class ClassWriter:
             "type": owner.name, "name": owner.cls.__name__,
             "attributes": {n: str(kind) for n, kind in owner.attributes.items()},
             "methods": {n: self._program(program) for n, program in owner.programs.items()},
+            "interface": sorted(methods_of(owner.cls)) if owner.cls in INTERFACES else [],
             "properties": [n for n in owner.programs if isinstance(owner.raw(n), property)],
         }  # fmt: skip
 
 
 def _compiled(cls: type) -> Description:
     owner = description_of(cls)
-    if owner.has_method("__init__") and "__init__" not in owner.programs:
+    if cls not in INTERFACES and owner.has_method("__init__") and "__init__" not in owner.programs:
         method_of_class(owner, "__init__")  # which knows the attributes
     return owner
 
@@ -119,7 +121,7 @@ class ClassReader:
                     raise ParseError(f"{name!r} is no name of a class or a member")
             if any(n.startswith("__") for n in names):
                 raise ParseError(f"the class {one['name']} has attributes that are Python's")
-            found[one["type"]] = names
+            found[one["type"]] = names | set(one.get("interface", ()))
         return found
 
     def named(self, stored: Any) -> Any:
@@ -160,11 +162,18 @@ class ClassReader:
         name = stored["type"]
         for method, number in stored["methods"].items():
             setattr(cls, method, _method(method, self._program, number))
+        for method in stored["interface"]:
+            setattr(cls, method, _asked_for)
+            INTERFACES.add(cls)
         for read in stored["properties"]:
             setattr(cls, read, property(getattr(cls, read), getattr(cls, f"{read}{SETTER}", None)))
         CLASSES.setdefault(name, cls)
         owner = describe(cls, {n: parse_type(kind) for n, kind in stored["attributes"].items()})
         owner.programs.update({n: self._program(number) for n, number in stored["methods"].items()})
+
+
+def _asked_for(self: Any) -> None:
+    """A method that an interface asks for."""
 
 
 class LoadedObject:

@@ -16,6 +16,7 @@ from weft.jit.annotations import ENUMERATIONS, is_named_tuple, type_of_named_tup
 from weft.jit.errors import CompileError
 from weft.jit.frontend.builtins import ANNOTATE, builtin
 from weft.jit.frontend.classes.from_python import Member, class_of_python
+from weft.jit.frontend.classes.interfaces import check_implements, interface_member, interface_of, methods_of
 from weft.jit.frontend.classes.script_classes import (
     SETTER,
     Description,
@@ -249,6 +250,9 @@ class Linker:
 
     def member(self, ctx: Context, node: ast.AST, value: Simple, name: str) -> SugaredValue:
         """An attribute of an object: of a class of the user's, or a member of an enumeration."""
+        interface = interface_of(value.type)
+        if interface is not None:
+            return interface_member(ctx, node, value, interface, name)
         owner = description_of_value(value)
         if owner is not None:
             return object_member(ctx, node, value, owner, name)
@@ -259,6 +263,17 @@ class Linker:
             if len(types_of) == 1 and None not in kinds:
                 return ctx.emit(ctx.op("prim::GetAttr"), (value.operand, name, str(types_of.pop())), node)
         ctx.fail(node, f"a value of type {value.type} has no attribute {name!r}")
+
+    def implements(self, ctx: Context, node: ast.AST, value: Simple, kind: tt.ClassType) -> bool:
+        """Whether an object may stand for an interface. Raises CompileError for methods of other signatures."""
+        interface, owner = interface_of(kind), description_of_value(value)
+        if interface is None or owner is None:
+            return False
+        for name in methods_of(interface):
+            if not owner.has_method(name):
+                ctx.fail(node, f"'{owner.cls.__name__}' has no method '{name}' of the interface '{interface.__name__}'")
+            check_implements(ctx, node, interface, name, self.method_of_class(ctx, node, owner, name))
+        return True
 
     def is_module_of(self, ctx: Context, value: Simple, kinds: ast.expr) -> bool | None:
         """Whether a Module is of one of some classes; None for what is no Module."""

@@ -200,6 +200,9 @@ class Context:
         if value.type.is_subtype_of(wanted):
             return Simple(value.operand, value.type if isinstance(wanted, tt.TensorType) else wanted)
         inner = wanted.inner if isinstance(wanted, tt.OptionalType) else wanted
+        if isinstance(inner, tt.ClassType) and self.program.implements(self, node, value, inner):
+            made = self.builder.emit_raw(self.op("prim::unchecked_cast"), (value.operand, str(wanted)), (wanted,))
+            return Simple(made.output, wanted)
         convert = _CONVERSIONS.get((tt.TENSOR if isinstance(value.type, tt.TensorType) else value.type, inner))
         if convert is None:
             self.fail(

@@ -13,6 +13,7 @@ from weft.ir.builder import Builder
 from weft.jit.annotations import CLASSES, ENUMERATIONS, UnknownType, type_of_annotation
 from weft.jit.errors import CompileError
 from weft.jit.frontend.attributes import is_constant, is_weft_own, type_of_attribute
+from weft.jit.frontend.classes.interfaces import check_implements, interface_of, methods_of
 from weft.jit.frontend.classes.script_classes import SETTER
 from weft.jit.frontend.compile import UNDERWAY, Linker, compile_python, names_of
 from weft.jit.frontend.context import Context
@@ -64,6 +65,18 @@ class ModuleLinker(Linker):
             ctx.fail(node, f"Module '{cls.__name__}' has no attribute '{name}'{_why(owner, name)}")
         return wrapped
 
+    def implements(self, ctx: Context, node: ast.AST, value: Simple, kind: ClassType) -> bool:
+        interface = interface_of(kind)
+        if interface is None or not isinstance(value.type, ClassType) or not _is_module(value):
+            return super().implements(ctx, node, value, kind)
+        owner = self._object(ctx, node, value)
+        for name in methods_of(interface):
+            if not hasattr(owner._original_class(), name):
+                wanted = f"'{name}' of the interface '{interface.__name__}'"
+                ctx.fail(node, f"'{owner.original_name}' has no method {wanted}")
+            check_implements(ctx, node, interface, name, Method(owner, value, name)._program(ctx, node))
+        return True
+
     def is_module_of(self, ctx: Context, value: Simple, kinds: ast.expr) -> bool | None:
         if not _is_module(value):
             return None
@@ -93,6 +106,10 @@ class ModuleLinker(Linker):
                 return self._tensor_member(ctx, node, value, owner, fields[table][name], name)
         if name in fields["_modules"]:
             inner = fields["_modules"][name]
+            kind = type_of_attribute(owner, name)
+            if inner is not None and kind is not None and interface_of(kind) is not None:
+                made = _read(ctx, node, value, name, class_of(inner._script_name))
+                return ctx.coerced(made, kind, node)
             return NOTHING if inner is None else _read(ctx, node, value, name, class_of(inner._script_name))
         if name == "_modules":
             return Submodules(owner, value)
