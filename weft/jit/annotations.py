@@ -11,6 +11,7 @@ from typing import Any, Final, get_args, get_origin
 
 from weft.jit.futures import Future
 from weft.tensor.device import Device
+from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
 from weft.types.dtype import DType
@@ -25,6 +26,7 @@ _PLAIN: dict[Any, Type] = {
     None: tt.NONE,
     type(None): tt.NONE,
     DType: tt.DTYPE,
+    Size: list_of(tt.INT),
     Device: tt.DEVICE,
     Any: tt.ANY,
     object: tt.ANY,

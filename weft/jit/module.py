@@ -159,6 +159,8 @@ class ScriptModule(Module, metaclass=_Compiling):
             )
         return super().__setattr__(name, found)
 
+    _assigned_by_program = Module.__setattr__
+
     def _of_container(self, name: str) -> Callable[..., Any]:
         method: Any = getattr(self._original_class(), name, None)
         if method is None or issubclass(self._original_class(), ScriptModule):

@@ -49,7 +49,8 @@ def set_attribute(code: Code, node: Node) -> Step:
 
     def write(registers: Registers) -> None:
         owner, value = read(registers)
-        setattr(owner, node.args[1], value)
+        assign = getattr(type(owner), "_assigned_by_program", setattr)  # (of a scripted Module: types are known to fit)
+        assign(owner, node.args[1], value)
 
     return write
 
