@@ -15,7 +15,7 @@ import weft.lazy.config as config
 import weft.lazy.metrics as metrics
 import weft.lazy.other_memory as other_memory
 from weft.autograd.views import storage_order
-from weft.functionalizer.views import refuse_repeated, show
+from weft.functionalizer.views import refuse_repeated
 from weft.layers import walk
 from weft.lazy.device import LazyDevice
 from weft.lazy.draws import drawn_numbers
@@ -23,6 +23,7 @@ from weft.lazy.payload import LazyPayload, fresh, received
 from weft.lazy.rules import NOT_RECORDED, Rules
 from weft.lazy.trace import LONGEST, NoValue
 from weft.lazy.values import Deferred, computed
+from weft.lazy.views import shown
 from weft.ops.op import OPS, Op
 from weft.ops.route import default_route
 from weft.support.errors import StateError
@@ -75,13 +76,19 @@ class Lazy(Backend):
         return tuple([fresh(where, v, orders[i] if orders else None) for i, v in enumerate(out)])
 
     def _operands(self, op: Op, args: Args) -> Args:
-        operands = []
-        for a, declared in zip(args, op.schema.arguments, strict=True):
-            if declared.element_optional and a is not None:
-                operands.append(tuple([self._index(op, v) for v in a]))
-            else:
-                operands.append(self._operand(op, a))
-        return tuple(operands)
+        if has_indices(op):
+            return tuple([
+                tuple([self._index(op, v) for v in a]) if declared.element_optional and a is not None
+                else self._operand(op, a) for a, declared in zip(args, op.schema.arguments, strict=True)
+            ])
+        return tuple([
+            a if a is None or type(a) in _AS_THEY_ARE
+            else a._data.storage.value if type(a) is Tensor and self._is_whole(a._data) else self._operand(op, a)
+            for a in args
+        ])
+
+    def _is_whole(self, data: Any) -> bool:
+        return type(data) is LazyPayload and not data.path and data.storage.device is self.where
 
     def _index(self, op: Op, value: Any) -> Any:
         """One of several indices, which may also be a plain tensor."""
@@ -153,15 +160,16 @@ class Lazy(Backend):
             raise StateError(
                 f"{op.base}: a view cannot be computed at once: it would show other memory than its source"
             )
-        source, rest = args[0], tuple(args[1:])
+        source, rest = args[0], args[1:]
         payload: LazyPayload = source._data
-        shown = show(op, payload, rest)
-        if shown.results is None:
+        results = shown(op, payload, rest)
+        if results is None:
             (value,) = self.where.trace.record(op, (payload.read(), *rest))
             return fresh(self.where, value)
+        storage, behind = source.storage(), payload.storage
         made = [
-            view_of(source, source.storage(), LazyPayload(payload.storage, path, kind, g), op, rest, i)
-            for i, (path, kind, g) in enumerate(shown.results)
+            view_of(source, storage, LazyPayload(behind, path, kind, g), op, rest, i)
+            for i, (path, kind, g) in enumerate(results)
         ]
         return tuple(made) if op.schema.returns_list or len(op.schema.returns) > 1 else made[0]
 
@@ -216,6 +224,15 @@ class Lazy(Backend):
     def show(self, tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> None:
         """Show another storage."""
         other_memory.show(self.where, tensor, source, offset, size, stride)
+
+
+_AS_THEY_ARE = frozenset((int, float, bool, str))
+
+
+@cache
+def has_indices(op: Op) -> bool:
+    """Whether a list among the arguments is of indices, some of which are left out."""
+    return any([a.element_optional for a in op.schema.arguments])
 
 
 @cache

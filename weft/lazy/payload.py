@@ -44,6 +44,11 @@ def row_major(kind: TensorType) -> Geometry:
     return contiguous(kind.shape)
 
 
+@lru_cache(maxsize=1 << 14)
+def _at(kind: TensorType, device: str) -> TensorType:
+    return tensor_type(kind.dtype, kind.dims, device)
+
+
 class LazyStorage(Storage[Deferred]):
     """What the aliases of a lazy tensor share. update: the latest write, if it was to a part: its path, the base before
     it and behind it. A second write to the same part takes its place. settled: the base's latest value that has bytes.
@@ -124,7 +129,7 @@ class LazyPayload(Payload, View[Deferred]):
         self, storage: LazyStorage, path: Path, kind: TensorType, geometry: Geometry | None = None
     ) -> None:
         self.storage, self.path = storage, path
-        self.type = tensor_type(kind.dtype, kind.dims, storage.device.name)
+        self.type = _at(kind, storage.device.name)
         self._geometry = geometry if path else storage.geometry
         self._memo, self._generation = None, -1
         self.permuted = None if path or not storage.is_row_major else False
@@ -141,12 +146,13 @@ class LazyPayload(Payload, View[Deferred]):
 
     def read(self) -> Deferred:
         """The value now."""
-        memo = self._memo
-        if memo is not None and memo.node is not None and memo.node.epoch != self.storage.device.trace.epoch:
-            self._memo = None  # it was cut off: the base, which is there, shows it
+        storage = self.storage
         if not self.path:
-            return self.storage.value
-        storage, rules = self.storage, self.storage.device.rules
+            return storage.value
+        memo = self._memo
+        if memo is not None and memo.node is not None and memo.node.epoch != storage.device.trace.epoch:
+            self._memo = None  # it was cut off: the base, which is there, shows it
+        rules = storage.device.rules
         if rules is None:
             return self.read_with(CALLS)
         if self._memo is None or self._generation != storage.generation:
@@ -243,8 +249,9 @@ class LazyPayload(Payload, View[Deferred]):
 def fresh(device: LazyDevice, value: Deferred, order: Order | None = None) -> Tensor:
     """A tensor with memory of its own around a value, its dims in an order in memory (None: row-major)."""
     storage = LazyStorage(device, value, order)
-    out = Tensor(LazyPayload(storage, (), value.type_))
-    out._storage = storage
+    out = Tensor.__new__(Tensor)
+    out._data, out._storage = LazyPayload(storage, (), value.type_), storage
+    out._autograd = out._view = None
     return out
 
 

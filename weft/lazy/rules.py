@@ -17,8 +17,8 @@ from weft.lazy.recorded import Recorded, Structure
 from weft.lazy.recording import Args, Recording, Replay, Rule, Unrecordable
 from weft.lazy.trace import LONGEST
 from weft.lazy.values import Deferred
+from weft.lazy.views import is_plain
 from weft.ops.geometry import Geometry
-from weft.ops.op import Op
 from weft.ops.overrides import plain_kinds
 from weft.support.locations import user_mark
 from weft.tensor.backend import Backend
@@ -100,7 +100,7 @@ class Rules:
         key = (value.type_, path)
         found = self._shown.get(key)
         if found is None:
-            if not _is_plain(path):
+            if not all([is_plain(rest) for _, rest, _ in path]):
                 shown: Deferred = replay(CALLS, value, path)
                 return shown
             if len(self._shown) >= MOST_PATHS:
@@ -206,10 +206,4 @@ def _differ_in_given_alone(a: Recorded, b: Recorded) -> bool:
     return a.structure is b.structure and a.given == b.given and rest[0] == rest[1]
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether a path picks by numbers alone."""
-    return type(value) in _PLAIN or (type(value) is tuple and all(map(_is_plain, value)))
-
-
 _SPECIAL = frozenset((0.0, 1.0))  # numbers that rules ask for
-_PLAIN = (Op, int, bool, DType, type(None))

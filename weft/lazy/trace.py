@@ -121,12 +121,21 @@ class Trace:
         for i, a in enumerate(args):
             kind = type(a)
             if kind is Deferred:
+                node = a.node
+                key.append(
+                    node.position << INDEX_BITS | a.index if node is not None and node.epoch == self.epoch
+                    else self._place(a)
+                )
                 held.append(a)
-                key.append(self._place(a))
                 seen.append(a.type_)
             elif a is None or kind is DType or kind is str:
                 held.append(a)
                 key.append(a)
+                seen.append(a)
+            elif (kind is int or kind is float) and op.specialize is None:
+                numbers.append(a)
+                held.append(a)
+                key.append(kind)
                 seen.append(a)
             else:
                 value, part = self._operand(a, numbers, op.specialize is not None and decides(op, i, a))

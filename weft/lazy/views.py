@@ -1,0 +1,50 @@
+"""Views of lazy tensors: what a view operator adds to the path of its source, found once for sources that lie alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.functionalizer.views import show
+from weft.functionalizer.writes import Path
+from weft.lazy.payload import LazyPayload
+from weft.ops.geometry import Geometry
+from weft.ops.op import Op
+from weft.types.dtype import DType
+from weft.types.tensor_type import TensorType
+
+Shown = tuple[Path, TensorType, Geometry]  # the step behind the source's path, and what is seen there
+MOST = 1 << 13  # then all are forgotten
+_found: dict[Any, Sequence[Shown] | None] = {}
+_PLAIN = frozenset((int, bool, DType, type(None)))
+
+
+def shown(op: Op, source: LazyPayload, rest: tuple[Any, ...]) -> list[Shown] | None:
+    """Path, type and geometry of each result of a view operator; None where only a copy can show it. Raises what the
+    operator's geometry does.
+    """
+    assert op.view is not None
+    if op.view.is_free:  # its path begins at the storage
+        return _none_or_list(show(op, source, rest).results)
+    path, storage = source.path, source.storage
+    key = (op, source.type, source.geometry() if path or not storage.is_row_major else None, storage.order, rest)
+    try:
+        found = _found[key]
+    except (KeyError, TypeError):
+        found = show(op, source, rest).results
+        if found is not None:
+            found = [(steps[len(path) :], kind, geometry) for steps, kind, geometry in found]
+        if is_plain(rest):
+            if len(_found) >= MOST:
+                _found.clear()
+            _found[key] = found
+    return None if found is None else [(path + steps, kind, geometry) for steps, kind, geometry in found]
+
+
+def _none_or_list(found: Any) -> list[Shown] | None:
+    return None if found is None else list(found)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether these are numbers and dtypes alone, no tensors that pick."""
+    return type(value) in _PLAIN or (type(value) is tuple and all(map(is_plain, value)))
