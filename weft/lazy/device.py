@@ -117,13 +117,16 @@ class LazyDevice:
         numbers += plan.numbers(trace)
         cells: list[Any] = [trace.inputs[turn].cell for turn in plan.inputs]
         spare = _earlier_values(plan, trace, wanted, holders)
+        for storage in holders.values():
+            storage.lasts = True
         outputs = [Cell() for _ in wanted]
         for value, cell in zip(wanted, outputs, strict=True):
             value.cell, value.node = cell, None
         trace.restart()
         if wanted:
-            writes = tuple([(i, turn) for i, turn, value in spare if value() is None])
-            program = plan.program(numbers, writes, lambda: _cause(f"a step of {len(plan.calls)} calls"))
+            writes = tuple([(i, turn) for i, turn, value, _ in spare if value() is None])
+            lasting = {turn for _, turn, _, lasts in spare if lasts}
+            program = plan.program(numbers, writes, lambda: _cause(f"a step of {len(plan.calls)} calls"), lasting)
             self.executor.submit(Job(program, cells, numbers, outputs))
 
     # ---- orders in memory
@@ -163,20 +166,22 @@ def _position(value: Deferred) -> int:
 
 def _earlier_values(
     plan: Plan, trace: Trace, wanted: list[Deferred], holders: dict[int, LazyStorage]
-) -> list[tuple[int, int, ref[Deferred]]]:
+) -> list[tuple[int, int, ref[Deferred], bool]]:
     """Results that may take the memory of an input, should nobody read that any more: the earlier value of the same
-    storage. (Two storages may have had one value; only one of them gets its memory.)"""
-    found: list[tuple[int, int, ref[Deferred]]] = []
-    free = set(plan.inputs)
+    storage. (Two storages may have had one value; only one of them gets its memory.) The last: whether the storage
+    lasts.
+    """
+    found: list[tuple[int, int, ref[Deferred], bool]] = []
+    places: dict[int | None, int] = {turn: place for place, turn in enumerate(plan.inputs)}
     for i, value in enumerate(wanted):
         storage = holders.get(id(value))
-        before = None if storage is None or storage.settled is None else storage.settled()
-        if before is None or before.type_ is not value.type_:
+        if storage is None or storage.settled is None:
             continue
-        turn = trace.turns.get(id(before))
-        if turn in free:
-            free.discard(turn)
-            found.append((i, plan.inputs.index(turn), ref(before)))
+        before = storage.settled()
+        if before is not None and before.type_ is value.type_:
+            place = places.pop(trace.turns.get(id(before)), None)
+            if place is not None:
+                found.append((i, place, ref(before), storage.lasts))
     return found
 
 

@@ -52,9 +52,10 @@ def _at(kind: TensorType, device: str) -> TensorType:
 class LazyStorage(Storage[Deferred]):
     """What the aliases of a lazy tensor share. update: the latest write, if it was to a part: its path, the base before
     it and behind it. A second write to the same part takes its place. settled: the base's latest value that has bytes.
+    lasts: whether a program computed its value before this trace.
     """
 
-    __slots__ = ("device", "settled", "update")
+    __slots__ = ("device", "lasts", "settled", "update")
 
     def __init__(self, device: LazyDevice, value: Deferred, order: Order | None = None) -> None:
         self.value, self.order, self.device = value, order, device
@@ -65,6 +66,7 @@ class LazyStorage(Storage[Deferred]):
         self.questions, self.partner, self.written = _NONE, None, None
         self.update: tuple[Path, Deferred, Deferred] | None = None
         self.settled: ref[Deferred] | None = None
+        self.lasts = False
         self._waits(value)
 
     @property

@@ -8,7 +8,7 @@ sizes of tensors, floats that are no simple ones, what generators give.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -22,12 +22,14 @@ from weft.ir.builder import Builder
 from weft.ir.graph import Graph, Value
 from weft.ir.interpreter import bind_symbols, resolve, run_node
 from weft.lazy.recorded import Opened, ResultOf
+from weft.lazy.sizes import size_from, sizes_from
 from weft.lazy.trace import Drawn, Trace, decides, needed_for
 from weft.lazy.values import Array, Deferred
 from weft.ops.op import Op
 from weft.support.errors import WeftError
 from weft.support.garbage import collection_held
 from weft.support.locations import Location, located
+from weft.types.dims import Dim, Expr
 from weft.types.dtype import DType
 from weft.types.shape_env import ShapeEnv
 from weft.types.tensor_type import FLOAT, tensor_type
@@ -69,19 +71,25 @@ class Call:
 
 class Specialized:
     """One program. names: for each number (sizes of inputs, then numbers of calls) its symbol in the graph, "" for a
-    float that is a parameter, None for a number that the program knows.
+    float that is a parameter, None for a number that the program knows. derived: what such a number is, where it hangs
+    on sizes.
     """
 
-    def __init__(self, graph: Graph, names: list[str | None], numbers: _Numbers) -> None:
-        self.graph, self.names, self.writes = graph, names, graph.writes
+    def __init__(
+        self, graph: Graph, names: list[str | None], derived: dict[int, Expr], numbers: _Numbers
+    ) -> None:
+        self.graph, self.names, self.derived, self.writes = graph, names, derived, graph.writes
         self.seconds = 0.0  # that the latest run took
         written = {position for position, _ in graph.writes}
         self._owned = [i for i in range(len(graph.results)) if i not in written]
         self.executable: Compiled | Interpreted = make_executable(graph)
-        self._known = {i: numbers[i] for i, name in enumerate(names) if name is None}
+        self._known = {i: numbers[i] for i, name in enumerate(names) if name is None and i not in derived}
         self._pick_known, self._values = _picker(list(self._known)), tuple(self._known.values())
         self.check, asked = shape_check(graph.env)
         self._pick_asked = _picker([names.index(name) for name in asked])
+        self._pick_derived = _picker(list(derived))
+        self._derive, given = _evaluator(list(derived.values()))
+        self._pick_given = _picker([names.index(name) for name in given])
         self._symbols = [(i, name) for i, name in enumerate(names) if name]
         self._floats = [i for i, name in enumerate(names) if name == ""]
 
@@ -89,10 +97,17 @@ class Specialized:
         """Whether the program knows a number that is another one now."""
         return i in self._known and self._known[i] != number
 
+    def taken_otherwise(self, numbers: _Numbers) -> set[int]:
+        """The numbers that are something else than what the program knows, or derives them as."""
+        expected = self._derive(*self._pick_given(numbers))
+        derived = {i for i, value in zip(self.derived, expected, strict=True) if numbers[i] != value}
+        return derived | {i for i, value in self._known.items() if numbers[i] != value}
+
     def fits(self, numbers: _Numbers, writes: Writes) -> bool:
         """Whether it may be run with these numbers."""
         return (
             writes == self.writes and self._pick_known(numbers) == self._values
+            and self._pick_derived(numbers) == self._derive(*self._pick_given(numbers))
             and self.check(*self._pick_asked(numbers))
         )
 
@@ -159,6 +174,7 @@ class Plan:
         self.sizes = sum(rank for _, rank in self.kinds)  # how many of a call's numbers are sizes of inputs
         self.programs: list[Specialized] = []  # shared by plans that are equal
         self.constant: set[int] = set()  # numbers that some rule takes as they are alone
+        self.free: set[int] = set()  # numbers that turned out to be something else than what a program took them for
 
     def numbers(self, trace: Trace) -> list[Any]:
         """Those of its calls, as they are in a trace."""
@@ -208,10 +224,13 @@ class Plan:
         return calls, tuple(self.kinds), tuple(self.wanted)
 
     # ---- programs
-    def program(self, numbers: _Numbers, writes: Writes, why: Callable[[], str]) -> Specialized:
+    def program(
+        self, numbers: _Numbers, writes: Writes, why: Callable[[], str], lasting: Collection[int] = ()
+    ) -> Specialized:
         """The program for these numbers, compiled if there is none.
 
-        writes: pairs of a result and an input whose memory it takes, since nobody reads that any more.
+        writes: pairs of a result and an input whose memory it takes, since nobody reads that any more. lasting: inputs
+        whose sizes will hardly change.
         """
         for i, program in enumerate(self.programs):
             if program.fits(numbers, writes):
@@ -220,23 +239,25 @@ class Plan:
                 metrics.count("CachedCompile")
                 return program
         metrics.compiling(why)
-        made = self._made(numbers, writes)
+        made = self._made(numbers, writes, self._sizes_of(lasting))
         self.programs.insert(0, made)
         del self.programs[MOST_PROGRAMS:]
         return made
 
-    def _made(self, numbers: _Numbers, writes: Writes) -> Specialized:
+    def _made(self, numbers: _Numbers, writes: Writes, lasting: frozenset[int]) -> Specialized:
+        for program in self.programs:
+            self.free |= program.taken_otherwise(numbers)
         while True:
-            sizes = frozenset(numbers[: self.sizes])
+            sizes = frozenset([n for i, n in enumerate(numbers[: self.sizes]) if i not in lasting])
             likely = self._changing(numbers)
             lifted = {
                 i for i, n in enumerate(numbers)
-                if i not in self.constant and (self._is_input(i, n, sizes) or self._role(i) in likely)
+                if i not in self.constant and (self._is_input(i, n, sizes, i in lasting) or self._role(i) in likely)
             }
             try:
                 with collection_held():
-                    graph, names = _Graph(self, numbers, lifted).built(writes)
-                    return Specialized(graph, names, numbers)
+                    made = _Graph(self, numbers, lifted)
+                    return Specialized(made.built(writes), made.names, made.derived, numbers)
             except (TypeError, WeftError):
                 numbered = {i for i in lifted if i >= self.sizes} - self.constant
                 if not numbered:
@@ -254,13 +275,25 @@ class Plan:
             if i >= self.sizes and any(program.knows_otherwise(i, n) for program in known)
         }
 
-    def _is_input(self, i: int, number: Any, sizes: frozenset[int]) -> bool:
+    def _sizes_of(self, turns: Collection[int]) -> frozenset[int]:
+        """The places among numbers of these inputs' sizes."""
+        found: list[int] = []
+        at = 0
+        for turn, (_, rank) in enumerate(self.kinds):
+            if turn in turns:
+                found.extend(range(at, at + rank))
+            at += rank
+        return frozenset(found)
+
+    def _is_input(self, i: int, number: Any, sizes: frozenset[int], is_lasting: bool) -> bool:
         """Whether a number is given to the program: it is likely to change, or it has changed before."""
         turn = i - self.sizes
-        if turn < 0 or type(number) is Drawn:
+        if (turn < 0 and not is_lasting) or type(number) is Drawn:
             return True
         if any(program.names[i] is not None or program.knows_otherwise(i, number) for program in self.programs):
             return True
+        if turn < 0:
+            return False
         is_size = number > 1 and number in sizes
         if turn in self.scalars:
             return math.isfinite(number) and (is_size or number not in _SIMPLE)
@@ -276,12 +309,13 @@ class _Graph:
         self.builder = Builder("lazy", self.env)
         self.builder.track_locations = False
         self.names: list[str | None] = []
+        self.derived: dict[int, Expr] = {}
         self.inputs: list[Any] = []
         self.given: dict[int, Any] = {}  # numbers of the call that is emitted, as its rule sees them
         self.results: list[tuple[Any, ...]] = []
 
-    def built(self, writes: Writes) -> tuple[Graph, list[str | None]]:
-        """The graph, and the names of its symbols."""
+    def built(self, writes: Writes) -> Graph:
+        """The graph. `names` and `derived` say afterwards what its numbers are."""
         plan, builder = self.plan, self.builder
         with builder.active():
             for turn, (dtype, rank) in enumerate(plan.kinds):
@@ -291,9 +325,12 @@ class _Graph:
             for call in plan.calls:
                 self.results.append(self._emitted(call))
             results = [builder.operand(self._argument(place)) for place in plan.wanted]
-        return builder.graph(results, writes), self.names
+        return builder.graph(results, writes)
 
     def _size(self) -> Any:
+        if len(self.names) not in self.lifted:
+            self.names.append(None)
+            return self.numbers[len(self.names) - 1]
         symbol = self.env.fresh("s", int(self.numbers[len(self.names)]))
         self.names.append(str(symbol))
         return symbol
@@ -303,7 +340,8 @@ class _Graph:
         turns = list(_numbers_in(call.args))
         lifted = {i for i in turns if i + self.plan.sizes in self.lifted}
         guards, params = len(self.env.guards), len(self.builder.params)
-        self.given = {i: self._given(i, i in lifted) for i in turns}
+        sizes = self._sizes(call, lifted)
+        self.given = {i: self._given(i, i in lifted, sizes.get(i)) for i in turns}
         try:
             return self._call(call)
         except (TypeError, WeftError):
@@ -313,16 +351,42 @@ class _Graph:
             self.env.guards.popitem()
         del self.builder.params[params:]
         for i in lifted:
+            self.derived.pop(i + self.plan.sizes, None)
             self.env.examples.pop(self.names[i + self.plan.sizes] or "", None)
             self.names[i + self.plan.sizes] = None
             self.plan.constant.add(i + self.plan.sizes)
         self.given = {i: self._given(i, False) for i in turns}
         return self._call(call)
 
-    def _given(self, turn: int, is_input: bool) -> Any:
+    def _sizes(self, call: Call, lifted: Collection[int]) -> dict[int, Dim]:
+        """What the numbers of a call are in terms of its first operand's sizes, where these say so."""
+        operand = next((a for a in call.args if isinstance(a, (InputOf, ResultOf))), None)
+        if operand is None or not lifted:
+            return {}
+        dims, axis = self._argument(operand).dims, _axis(call.op)
+        found: dict[int, Dim | None] = {}
+        for position, a in enumerate(call.args):
+            if type(a) is tuple and a and all([type(v) is NumberOf for v in a]):
+                sizes = sizes_from([self._number(v) for v in a], dims, self.env)
+                found |= {v.turn: d for v, d in zip(a, sizes, strict=True)}
+            elif type(a) is NumberOf and a.kind is int and axis is not None and position != axis:
+                at = call.args[axis]
+                at = self._number(at) if type(at) is NumberOf else at
+                if type(at) is int and -len(dims) <= at < len(dims):
+                    found[a.turn] = size_from(self._number(a), dims[at], self.env)
+        first, free = self.plan.sizes, self.plan.free
+        return {i: d for i, d in found.items() if d is not None and i in lifted and i + first not in free}
+
+    def _number(self, place: NumberOf) -> int:
+        return int(self.numbers[place.turn + self.plan.sizes])
+
+    def _given(self, turn: int, is_input: bool, size: Dim | None = None) -> Any:
         i = turn + self.plan.sizes
         number = self.numbers[i]
-        if not is_input:
+        if type(size) is Expr:
+            self.derived[i] = size
+            return size
+        if not is_input or size is not None:
             return number if type(number) is float else int(number)
         if type(number) is float:
             self.names[i] = ""
@@ -372,7 +436,7 @@ class Plans:
     def shared(self, plan: Plan) -> Plan:
         """The plan, with the programs of an equal one."""
         known = self._found.setdefault(plan.key(), plan)
-        plan.programs, plan.constant = known.programs, known.constant
+        plan.programs, plan.constant, plan.free = known.programs, known.constant, known.free
         return plan
 
 
@@ -382,6 +446,18 @@ def _numbers_in(args: Iterable[Any]) -> Iterator[int]:
             yield a.turn
         elif type(a) is tuple:
             yield from _numbers_in(a)
+
+
+def _axis(op: Op) -> int | None:
+    """The position of the argument that names one dim."""
+    return next((i for i, a in enumerate(op.schema.arguments) if a.name == "dim" and not a.is_list), None)
+
+
+def _evaluator(sizes: Sequence[Expr]) -> tuple[Callable[..., tuple[int, ...]], list[str]]:
+    """A function of symbols that gives these sizes, and the symbols' names."""
+    names = sorted({name for size in sizes for name in size.symbols()})
+    source = f"lambda {', '.join(names)}: ({''.join(f'{size}, ' for size in sizes)})"
+    return eval(source, {"max": max, "min": min}), names  # text of our own expressions
 
 
 def _picker(places: list[int]) -> Callable[[_Numbers], tuple[Any, ...]]:
