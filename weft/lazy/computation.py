@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.lazy.api import lazy_payload
-from weft.lazy.programs import InputOf, NumberOf, Plan
+from weft.lazy.graphs import InputOf, NumberOf
+from weft.lazy.programs import Plan
 from weft.lazy.recorded import ResultOf
 from weft.tensor.tensor import Tensor
 

@@ -8,8 +8,7 @@ sizes of tensors, floats that are no simple ones, what generators give.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -18,55 +17,24 @@ import numpy as np
 import weft.lazy.metrics as metrics
 from weft.compile.program.executable import Compiled, Interpreted, make_executable
 from weft.compile.program.shape_check import shape_check
-from weft.ir.builder import Builder
 from weft.ir.graph import Graph, Value
 from weft.ir.interpreter import bind_symbols, resolve, run_node
+from weft.lazy.graphs import Call, GraphOfPlan, InputOf, NumberOf, Numbers, Place
 from weft.lazy.recorded import Opened, ResultOf
-from weft.lazy.sizes import size_from, sizes_from
 from weft.lazy.trace import Drawn, Trace, decides, needed_for
 from weft.lazy.values import Array, Deferred
 from weft.ops.op import Op
 from weft.support.errors import WeftError
 from weft.support.garbage import collection_held
-from weft.support.locations import Location, located
-from weft.types.dims import Dim, Expr
+from weft.support.locations import located
+from weft.types.dims import Expr
 from weft.types.dtype import DType
-from weft.types.shape_env import ShapeEnv
-from weft.types.tensor_type import FLOAT, tensor_type
 
 MOST_PLANS = 1024  # then all are forgotten, and what was traced with them
 MOST_PROGRAMS = 64  # of one plan; the one that was used longest ago goes
 _SIMPLE = frozenset((0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5))  # numbers that programs are better for knowing
 _MOST_DIMS = 8  # a larger integer is hardly a dim: it is a size, or a place
-_Numbers = Sequence[Any]
 Writes = tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True)
-class InputOf:
-    """In an argument's place: a tensor that the program is given."""
-
-    turn: int
-
-
-@dataclass(frozen=True)
-class NumberOf:
-    """In an argument's place: a number that the program is given, or knows."""
-
-    turn: int
-    kind: type
-
-
-Place = InputOf | ResultOf
-
-
-@dataclass(frozen=True)
-class Call:
-    """One call of a plan; arguments name what stands in their place."""
-
-    op: Op
-    args: tuple[Any, ...]
-    where: Location | None
 
 
 class Specialized:
@@ -76,7 +44,7 @@ class Specialized:
     """
 
     def __init__(
-        self, graph: Graph, names: list[str | None], derived: dict[int, Expr], numbers: _Numbers
+        self, graph: Graph, names: list[str | None], derived: dict[int, Expr], numbers: Numbers
     ) -> None:
         self.graph, self.names, self.derived, self.writes = graph, names, derived, graph.writes
         self.seconds = 0.0  # that the latest run took
@@ -97,13 +65,13 @@ class Specialized:
         """Whether the program knows a number that is another one now."""
         return i in self._known and self._known[i] != number
 
-    def taken_otherwise(self, numbers: _Numbers) -> set[int]:
+    def taken_otherwise(self, numbers: Numbers) -> set[int]:
         """The numbers that are something else than what the program knows, or derives them as."""
         expected = self._derive(*self._pick_given(numbers))
         derived = {i for i, value in zip(self.derived, expected, strict=True) if numbers[i] != value}
         return derived | {i for i, value in self._known.items() if numbers[i] != value}
 
-    def fits(self, numbers: _Numbers, writes: Writes) -> bool:
+    def fits(self, numbers: Numbers, writes: Writes) -> bool:
         """Whether it may be run with these numbers."""
         return (
             writes == self.writes and self._pick_known(numbers) == self._values
@@ -111,7 +79,7 @@ class Specialized:
             and self.check(*self._pick_asked(numbers))
         )
 
-    def run(self, arrays: list[Array], numbers: _Numbers) -> list[Array]:
+    def run(self, arrays: list[Array], numbers: Numbers) -> list[Array]:
         """The results: arrays that nobody else has, or the inputs that they are written to."""
         inputs: list[Any] = [*arrays, *[numbers[i] for i in self._floats]]
         results = self.executable.run(inputs, {name: numbers[i] for i, name in self._symbols})
@@ -122,7 +90,7 @@ class Specialized:
             taken.add(id(results[i]))
         return results
 
-    def run_apart(self, arrays: list[Array], numbers: _Numbers) -> list[Array | BaseException]:
+    def run_apart(self, arrays: list[Array], numbers: Numbers) -> list[Array | BaseException]:
         """Each result by itself, node by node, or what computing it raises: of a program that raised."""
         inputs: list[Any] = [*arrays, *[numbers[i] for i in self._floats]]
         symbols: dict[Any, Any] = {name: int(numbers[i]) for i, name in self._symbols}
@@ -225,7 +193,7 @@ class Plan:
 
     # ---- programs
     def program(
-        self, numbers: _Numbers, writes: Writes, why: Callable[[], str], lasting: Collection[int] = ()
+        self, numbers: Numbers, writes: Writes, why: Callable[[], str], lasting: Collection[int] = ()
     ) -> Specialized:
         """The program for these numbers, compiled if there is none.
 
@@ -244,7 +212,7 @@ class Plan:
         del self.programs[MOST_PROGRAMS:]
         return made
 
-    def _made(self, numbers: _Numbers, writes: Writes, lasting: frozenset[int]) -> Specialized:
+    def _made(self, numbers: Numbers, writes: Writes, lasting: frozenset[int]) -> Specialized:
         for program in self.programs:
             self.free |= program.taken_otherwise(numbers)
         while True:
@@ -256,7 +224,7 @@ class Plan:
             }
             try:
                 with collection_held():
-                    made = _Graph(self, numbers, lifted)
+                    made = GraphOfPlan(self, numbers, lifted)
                     return Specialized(made.built(writes), made.names, made.derived, numbers)
             except (TypeError, WeftError):
                 numbered = {i for i in lifted if i >= self.sizes} - self.constant
@@ -267,7 +235,7 @@ class Plan:
     def _role(self, i: int) -> Any:
         return self._roles[i - self.sizes] if i >= self.sizes else None
 
-    def _changing(self, numbers: _Numbers) -> set[Any]:
+    def _changing(self, numbers: Numbers) -> set[Any]:
         """The arguments of operators that were other numbers before, in one call or another."""
         known = self.programs
         return {
@@ -300,117 +268,6 @@ class Plan:
         return is_size or number > (1 if turn in self.listed else _MOST_DIMS)
 
 
-class _Graph:
-    """The graph of a plan, with symbols and parameters for some of its numbers."""
-
-    def __init__(self, plan: Plan, numbers: _Numbers, lifted: set[int]) -> None:
-        self.plan, self.numbers, self.lifted = plan, numbers, lifted
-        self.env = ShapeEnv()
-        self.builder = Builder("lazy", self.env)
-        self.builder.track_locations = False
-        self.names: list[str | None] = []
-        self.derived: dict[int, Expr] = {}
-        self.inputs: list[Any] = []
-        self.given: dict[int, Any] = {}  # numbers of the call that is emitted, as its rule sees them
-        self.results: list[tuple[Any, ...]] = []
-
-    def built(self, writes: Writes) -> Graph:
-        """The graph. `names` and `derived` say afterwards what its numbers are."""
-        plan, builder = self.plan, self.builder
-        with builder.active():
-            for turn, (dtype, rank) in enumerate(plan.kinds):
-                dims = [self._size() for _ in range(rank)]
-                self.inputs.append(builder.handle(builder.param(tensor_type(dtype, tuple(dims)), f"x{turn}")))
-            self.names += [None] * (len(self.numbers) - len(self.names))
-            for call in plan.calls:
-                self.results.append(self._emitted(call))
-            results = [builder.operand(self._argument(place)) for place in plan.wanted]
-        return builder.graph(results, writes)
-
-    def _size(self) -> Any:
-        if len(self.names) not in self.lifted:
-            self.names.append(None)
-            return self.numbers[len(self.names) - 1]
-        symbol = self.env.fresh("s", int(self.numbers[len(self.names)]))
-        self.names.append(str(symbol))
-        return symbol
-
-    def _emitted(self, call: Call) -> tuple[Any, ...]:
-        """The results of a call. Where its rule takes a number as it is alone, its numbers are constants."""
-        turns = list(_numbers_in(call.args))
-        lifted = {i for i in turns if i + self.plan.sizes in self.lifted}
-        guards, params = len(self.env.guards), len(self.builder.params)
-        sizes = self._sizes(call, lifted)
-        self.given = {i: self._given(i, i in lifted, sizes.get(i)) for i in turns}
-        try:
-            return self._call(call)
-        except (TypeError, WeftError):
-            if not lifted:
-                raise
-        while len(self.env.guards) > guards:
-            self.env.guards.popitem()
-        del self.builder.params[params:]
-        for i in lifted:
-            self.derived.pop(i + self.plan.sizes, None)
-            self.env.examples.pop(self.names[i + self.plan.sizes] or "", None)
-            self.names[i + self.plan.sizes] = None
-            self.plan.constant.add(i + self.plan.sizes)
-        self.given = {i: self._given(i, False) for i in turns}
-        return self._call(call)
-
-    def _sizes(self, call: Call, lifted: Collection[int]) -> dict[int, Dim]:
-        """What the numbers of a call are in terms of its first operand's sizes, where these say so."""
-        operand = next((a for a in call.args if isinstance(a, (InputOf, ResultOf))), None)
-        if operand is None or not lifted:
-            return {}
-        dims, axis = self._argument(operand).dims, _axis(call.op)
-        found: dict[int, Dim | None] = {}
-        for position, a in enumerate(call.args):
-            if type(a) is tuple and a and all([type(v) is NumberOf for v in a]):
-                sizes = sizes_from([self._number(v) for v in a], dims, self.env)
-                found |= {v.turn: d for v, d in zip(a, sizes, strict=True)}
-            elif type(a) is NumberOf and a.kind is int and axis is not None and position != axis:
-                at = call.args[axis]
-                at = self._number(at) if type(at) is NumberOf else at
-                if type(at) is int and -len(dims) <= at < len(dims):
-                    found[a.turn] = size_from(self._number(a), dims[at], self.env)
-        first, free = self.plan.sizes, self.plan.free
-        return {i: d for i, d in found.items() if d is not None and i in lifted and i + first not in free}
-
-    def _number(self, place: NumberOf) -> int:
-        return int(self.numbers[place.turn + self.plan.sizes])
-
-    def _given(self, turn: int, is_input: bool, size: Dim | None = None) -> Any:
-        i = turn + self.plan.sizes
-        number = self.numbers[i]
-        if type(size) is Expr:
-            self.derived[i] = size
-            return size
-        if not is_input or size is not None:
-            return number if type(number) is float else int(number)
-        if type(number) is float:
-            self.names[i] = ""
-            return self.builder.handle(self.builder.param(FLOAT, f"n{turn}"))
-        symbol = self.env.fresh("i", int(number))
-        self.names[i] = str(symbol)
-        return symbol
-
-    def _call(self, call: Call) -> tuple[Any, ...]:
-        self.builder.where = call.where
-        out = self.builder.call(call.op, tuple([self._argument(a) for a in call.args]))
-        return out if isinstance(out, tuple) else (out,)
-
-    def _argument(self, a: Any) -> Any:
-        kind = type(a)
-        if kind is InputOf:
-            return self.inputs[a.turn]
-        if kind is ResultOf:
-            return self.results[a.call][a.index]
-        if kind is NumberOf:
-            return self.given[a.turn]
-        return tuple([self._argument(v) for v in a]) if kind is tuple else a
-
-
 def _literal(a: Any) -> Any:
     """An argument, told apart from others that are equal to it: 1, 1.0 and True."""
     if type(a) is tuple:
@@ -440,19 +297,6 @@ class Plans:
         return plan
 
 
-def _numbers_in(args: Iterable[Any]) -> Iterator[int]:
-    for a in args:
-        if type(a) is NumberOf:
-            yield a.turn
-        elif type(a) is tuple:
-            yield from _numbers_in(a)
-
-
-def _axis(op: Op) -> int | None:
-    """The position of the argument that names one dim."""
-    return next((i for i, a in enumerate(op.schema.arguments) if a.name == "dim" and not a.is_list), None)
-
-
 def _evaluator(sizes: Sequence[Expr]) -> tuple[Callable[..., tuple[int, ...]], list[str]]:
     """A function of symbols that gives these sizes, and the symbols' names."""
     names = sorted({name for size in sizes for name in size.symbols()})
@@ -460,7 +304,7 @@ def _evaluator(sizes: Sequence[Expr]) -> tuple[Callable[..., tuple[int, ...]], l
     return eval(source, {"max": max, "min": min}), names  # text of our own expressions
 
 
-def _picker(places: list[int]) -> Callable[[_Numbers], tuple[Any, ...]]:
+def _picker(places: list[int]) -> Callable[[Numbers], tuple[Any, ...]]:
     """A function that picks these elements of a sequence."""
     if len(places) > 1:
         return itemgetter(*places)

@@ -1,0 +1,174 @@
+"""The graph of a plan: its calls with symbols and parameters for the numbers that change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from weft.ir.builder import Builder
+from weft.ir.graph import Graph
+from weft.lazy.recorded import ResultOf
+from weft.lazy.sizes import size_from, sizes_from
+from weft.ops.op import Op
+from weft.support.errors import WeftError
+from weft.support.locations import Location
+from weft.types.dims import Dim, Expr
+from weft.types.shape_env import ShapeEnv
+from weft.types.tensor_type import FLOAT, tensor_type
+
+if TYPE_CHECKING:
+    from weft.lazy.programs import Plan, Writes
+
+Numbers = Sequence[Any]
+
+
+@dataclass(frozen=True)
+class InputOf:
+    """In an argument's place: a tensor that the program is given."""
+
+    turn: int
+
+
+@dataclass(frozen=True)
+class NumberOf:
+    """In an argument's place: a number that the program is given, or knows."""
+
+    turn: int
+    kind: type
+
+
+Place = InputOf | ResultOf
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a plan; arguments name what stands in their place."""
+
+    op: Op
+    args: tuple[Any, ...]
+    where: Location | None
+
+
+class GraphOfPlan:
+    """The graph of a plan, with symbols and parameters for some of its numbers."""
+
+    def __init__(self, plan: Plan, numbers: Numbers, lifted: set[int]) -> None:
+        self.plan, self.numbers, self.lifted = plan, numbers, lifted
+        self.env = ShapeEnv()
+        self.builder = Builder("lazy", self.env)
+        self.builder.track_locations = False
+        self.names: list[str | None] = []
+        self.derived: dict[int, Expr] = {}
+        self.inputs: list[Any] = []
+        self.given: dict[int, Any] = {}  # numbers of the call that is emitted, as its rule sees them
+        self.results: list[tuple[Any, ...]] = []
+
+    def built(self, writes: Writes) -> Graph:
+        """The graph. `names` and `derived` say afterwards what its numbers are."""
+        plan, builder = self.plan, self.builder
+        with builder.active():
+            for turn, (dtype, rank) in enumerate(plan.kinds):
+                dims = [self._size() for _ in range(rank)]
+                self.inputs.append(builder.handle(builder.param(tensor_type(dtype, tuple(dims)), f"x{turn}")))
+            self.names += [None] * (len(self.numbers) - len(self.names))
+            for call in plan.calls:
+                self.results.append(self._emitted(call))
+            results = [builder.operand(self._argument(place)) for place in plan.wanted]
+        return builder.graph(results, writes)
+
+    def _size(self) -> Any:
+        if len(self.names) not in self.lifted:
+            self.names.append(None)
+            return self.numbers[len(self.names) - 1]
+        symbol = self.env.fresh("s", int(self.numbers[len(self.names)]))
+        self.names.append(str(symbol))
+        return symbol
+
+    def _emitted(self, call: Call) -> tuple[Any, ...]:
+        """The results of a call. Where its rule takes a number as it is alone, its numbers are constants."""
+        turns = list(_numbers_in(call.args))
+        lifted = {i for i in turns if i + self.plan.sizes in self.lifted}
+        guards, params = len(self.env.guards), len(self.builder.params)
+        sizes = self._sizes(call, lifted)
+        self.given = {i: self._given(i, i in lifted, sizes.get(i)) for i in turns}
+        try:
+            return self._call(call)
+        except (TypeError, WeftError):
+            if not lifted:
+                raise
+        while len(self.env.guards) > guards:
+            self.env.guards.popitem()
+        del self.builder.params[params:]
+        for i in lifted:
+            self.derived.pop(i + self.plan.sizes, None)
+            self.env.examples.pop(self.names[i + self.plan.sizes] or "", None)
+            self.names[i + self.plan.sizes] = None
+            self.plan.constant.add(i + self.plan.sizes)
+        self.given = {i: self._given(i, False) for i in turns}
+        return self._call(call)
+
+    def _sizes(self, call: Call, lifted: Collection[int]) -> dict[int, Dim]:
+        """What the numbers of a call are in terms of its first operand's sizes, where these say so."""
+        operand = next((a for a in call.args if isinstance(a, (InputOf, ResultOf))), None)
+        if operand is None or not lifted:
+            return {}
+        dims, axis = self._argument(operand).dims, _axis(call.op)
+        found: dict[int, Dim | None] = {}
+        for position, a in enumerate(call.args):
+            if type(a) is tuple and a and all([type(v) is NumberOf for v in a]):
+                sizes = sizes_from([self._number(v) for v in a], dims, self.env)
+                found |= {v.turn: d for v, d in zip(a, sizes, strict=True)}
+            elif type(a) is NumberOf and a.kind is int and axis is not None and position != axis:
+                at = call.args[axis]
+                at = self._number(at) if type(at) is NumberOf else at
+                if type(at) is int and -len(dims) <= at < len(dims):
+                    found[a.turn] = size_from(self._number(a), dims[at], self.env)
+        first, free = self.plan.sizes, self.plan.free
+        return {i: d for i, d in found.items() if d is not None and i in lifted and i + first not in free}
+
+    def _number(self, place: NumberOf) -> int:
+        return int(self.numbers[place.turn + self.plan.sizes])
+
+    def _given(self, turn: int, is_input: bool, size: Dim | None = None) -> Any:
+        i = turn + self.plan.sizes
+        number = self.numbers[i]
+        if type(size) is Expr:
+            self.derived[i] = size
+            return size
+        if not is_input or size is not None:
+            return number if type(number) is float else int(number)
+        if type(number) is float:
+            self.names[i] = ""
+            return self.builder.handle(self.builder.param(FLOAT, f"n{turn}"))
+        symbol = self.env.fresh("i", int(number))
+        self.names[i] = str(symbol)
+        return symbol
+
+    def _call(self, call: Call) -> tuple[Any, ...]:
+        self.builder.where = call.where
+        out = self.builder.call(call.op, tuple([self._argument(a) for a in call.args]))
+        return out if isinstance(out, tuple) else (out,)
+
+    def _argument(self, a: Any) -> Any:
+        kind = type(a)
+        if kind is InputOf:
+            return self.inputs[a.turn]
+        if kind is ResultOf:
+            return self.results[a.call][a.index]
+        if kind is NumberOf:
+            return self.given[a.turn]
+        return tuple([self._argument(v) for v in a]) if kind is tuple else a
+
+
+def _numbers_in(args: Iterable[Any]) -> Iterator[int]:
+    for a in args:
+        if type(a) is NumberOf:
+            yield a.turn
+        elif type(a) is tuple:
+            yield from _numbers_in(a)
+
+
+def _axis(op: Op) -> int | None:
+    """The position of the argument that names one dim."""
+    return next((i for i, a in enumerate(op.schema.arguments) if a.name == "dim" and not a.is_list), None)
