@@ -95,3 +95,13 @@ def test_lasting_sizes_are_constants_until_they_change() -> None:
         compiles.append(lazy.metrics.counter_value("UncachedCompile"))
     assert found == [[7.0] * n for n in (4, 5, 6, 7, 8)]
     assert compiles[1] == compiles[-1]
+
+
+def test_another_way_to_take_a_lasting_size_apart_compiles_once() -> None:
+    x = weft.arange(24.0, device="lazy")
+    lazy.mark_step()
+    for rows in (4, 3, 2, 6, 8, 12):
+        x.add_(x.view(rows, 24 // rows).sum(1).max() * 0)
+        lazy.mark_step()
+    assert x.cpu().tolist() == [float(i) for i in range(24)]
+    assert (lazy.metrics.counter_value("UncachedCompile") or 0) <= 4
