@@ -29,7 +29,7 @@ from weft.support.knobs import knobs
 from weft.support.progress import progress_shown
 from weft.tensor import modes as mode_settings
 from weft.tensor.dense import is_dense
-from weft.tensor.modes import modes
+from weft.tensor.modes import Floor, modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
 
@@ -278,7 +278,10 @@ def _fewer(lifted: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
 def _is_watched() -> bool:
     """Whether transforms or dispatch modes stand above the back end: they see the operators of the function,
     not one program."""
-    return modes.special is not None and modes.special[-1] is not mode_settings.inference_layer
+    special = modes.special
+    if special is None or special[-1] is mode_settings.inference_layer:
+        return False
+    return not isinstance(special[-1], Floor) or special[-1].stays
 
 
 _FLAT: dict[int, pytree.TreeSpec] = {}

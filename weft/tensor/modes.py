@@ -38,10 +38,12 @@ class Floor:
     """The lowest interceptor of a thread: while it stands there, plain tensors have another back end than NumPy's, and
     what they hold may wait. Whoever steps below all interceptors leaves it where it is (`lowest`).
 
-    backend: that of plain tensors.
+    backend: that of plain tensors. stays: whether it belongs to what this thread does; one that does not looks on while
+    another thread has a floor.
     """
 
     backend: Any = None
+    stays = True
 
     def settle(self, array: Any, what: str) -> None:
         """The bytes of an array of a plain tensor are asked for."""
@@ -54,6 +56,11 @@ class Floor:
     def beside(self, tensors: Sequence[Any], what: str) -> AbstractContextManager[None]:
         """Within the block operators are computed as they come: on these tensors and on what is made of them."""
         raise NotImplementedError
+
+
+def look_on(floor: Floor | None) -> None:
+    """Give all threads that have not set interceptors of their own this floor, or none."""
+    Modes.special = None if floor is None else (floor,)
 
 
 def floor() -> Floor | None:
@@ -70,8 +77,8 @@ def beside(tensors: Sequence[Any], what: str) -> AbstractContextManager[None]:
 
 def lowest() -> tuple[Any, ...] | None:
     """What stands below all other interceptors, as `modes.special` has it."""
-    special = modes.special
-    return special[:1] if special is not None and isinstance(special[0], Floor) else None
+    below = floor()
+    return (below,) if below is not None and below.stays else None
 
 
 class _ModeSetting:
@@ -237,7 +244,9 @@ def _set_inference(on: bool) -> None:
         return
     modes.inference = on
     below = lowest() or ()
-    others = tuple([entry for entry in (modes.special or ())[len(below) :] if entry is not inference_layer])
+    others = tuple([
+        entry for entry in modes.special or () if entry is not inference_layer and not isinstance(entry, Floor)
+    ])
     added = (inference_layer,) if on and inference_layer is not None else ()
     modes.special = (*below, *added, *others) or None
 

@@ -14,6 +14,7 @@ from typing import Any
 from weft.lazy.split.backend import Split
 from weft.lazy.split.device import Cuts, SplitDevice
 from weft.lazy.split.handlers import outermost
+from weft.lazy.split.onlooker import running, without
 from weft.support.knobs import knobs
 from weft.tensor.modes import floor, modes
 
@@ -42,23 +43,22 @@ class SplitFunction:
     @contextmanager
     def _deferring(self) -> Iterator[None]:
         """Within the block, operators of this thread wait; a block within another one is part of it."""
-        if knobs.eager or modes.capture is not None or floor() is not None:
+        below = floor()
+        if knobs.eager or modes.capture is not None or (below is not None and below.stays):
             yield
             return
         backend = self._idle.pop() if self._idle else Split(SplitDevice(self._cuts, self.backend))
-        special = modes.special
-        modes.special = (backend.floor, *(special or ()))
-        try:
-            yield
-        except BaseException:
-            modes.special = special
-            backend.where.cut()
-            raise
-        else:
-            modes.special = special
-            backend.where.cut()
-        finally:
-            self._idle.append(backend)
+        above = tuple([entry for entry in modes.special or () if entry is not below])
+        with running(backend.where), without():
+            modes.special = (backend.floor, *above)
+            try:
+                yield
+            finally:
+                modes.special = above or None
+                try:
+                    backend.where.cut()
+                finally:
+                    self._idle.append(backend)
 
     def _stepwise(self, generator: Any) -> Generator[Any, Any, Any]:
         """The generator's own code runs deferred, what its caller does between two of its values does not."""
