@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.layers.backends import backend_of
-from weft.layers.dense import DENSE
+from weft.layers.backends import backend_of, plain_backend
 from weft.layers.walk import copy_into, walk
 from weft.library.fake import fake_types
 from weft.library.history import call_function
@@ -37,7 +36,7 @@ from weft.ops.packet import Overload, overload_of, renew
 from weft.ops.schema import Schema
 from weft.runtime.storage import root_of
 from weft.support.errors import StateError, Unsupported
-from weft.tensor.modes import modes
+from weft.tensor.modes import Floor, modes
 from weft.types.dims import Expr
 
 Args = tuple[Any, ...]
@@ -123,7 +122,8 @@ class UserOperator:
 
     def compute(self, go_on: Callable[[Op, Args], Any], args: Args) -> Any:
         """The results without history."""
-        if modes.special is None and backend_of(self.op, args) is DENSE:
+        above = [entry for entry in modes.special or () if not isinstance(entry, Floor)]
+        if not above and backend_of(self.op, args) is plain_backend():
             return self._on_dense(args)
         if self.twin is None:
             out = go_on(self.op, args)

@@ -112,6 +112,33 @@ def test_a_copy_keeps_the_old_value(rng):
     assert w.abs().sum() > 0
 
 
+# ---- foreign code
+def test_operators_of_the_user_run_where_they_are_called(rng):
+    name = f"split{int(rng.integers(1 << 30))}"
+
+    @weft.library.custom_op(f"{name}::scaled", mutates_args=())
+    def scaled(x: weft.Tensor, factor: float) -> weft.Tensor:
+        return weft.tensor(x.numpy() * factor)
+
+    @weft.library.custom_op(f"{name}::bump", mutates_args=("x",))
+    def bump(x: weft.Tensor) -> None:
+        x.numpy()[...] += 1
+
+    @weft.compile(split=True)
+    def step(x):
+        y = scaled(x * 2, 3.0)
+        z = x * 1
+        bump(z)
+        z.add_(1)
+        return y + z, z
+
+    x = drawn(rng, 3)
+    for _ in range(2):
+        y, z = step(x)
+        np.testing.assert_allclose(z, x.numpy() + 2, rtol=1e-6)
+        np.testing.assert_allclose(y, 7 * x.numpy() + 2, rtol=1e-5)
+
+
 # ---- other threads
 def test_another_thread_may_read_what_waits(rng):
     x = drawn(rng, 4)

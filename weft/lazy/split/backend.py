@@ -23,7 +23,7 @@ from weft.lazy.split.payload import SplitPayload, let_wait
 from weft.lazy.trace import LONGEST, NoValue
 from weft.ops.op import Op
 from weft.runtime.storage import InferenceStorage, Storage, root_of
-from weft.support.errors import StateError
+from weft.support.errors import StateError, Unsupported
 from weft.tensor.backend import DENSE_RANK, Args
 from weft.tensor.modes import Floor, floor, modes
 from weft.tensor.tensor import Tensor
@@ -112,7 +112,7 @@ class Split(Lazy):
                 return self.open(op, args)
         try:
             out = where.trace.record(op, self._operands(op, args))
-        except NoValue:
+        except (NoValue, Unsupported):  # what it gives is not known beforehand
             return self.at_once(op, args)
         if op.effect == "raises":
             where.note_failing()
