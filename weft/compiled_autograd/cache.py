@@ -24,8 +24,9 @@ from weft.support.errors import StateError
 from weft.tensor.modes import modes
 
 Compiler = Callable[[CapturedGraph], Callable[..., Any]]
-LONGEST = 50_000  # nodes: a longer backward is walked by the engine, for compiling it would take minutes
 LIMIT = 1024  # captured graphs; the one that was not used for the longest time goes first
+MOST_NODES = 1_000_000  # of all captured graphs: the same where they are long
+LONG = 50_000  # nodes: of a longer walk nothing is kept but its graph
 
 
 @dataclass
@@ -53,6 +54,7 @@ class Cache:
 
     def __init__(self) -> None:
         self._found: OrderedDict[Key, Captured] = OrderedDict()
+        self._nodes = 0  # of their graphs
         # what calls of Python gave the last time, by the steps that were expected
         self._patterns: dict[Key, dict[int, Pattern]] = {}
         self.recollections = Recollections()
@@ -68,6 +70,7 @@ class Cache:
         """Forget everything."""
         with self._lock:
             self._found.clear()
+            self._nodes = 0
             self._patterns.clear()
             self.recollections.clear()
             self.misses.clear()
@@ -95,10 +98,15 @@ class Cache:
                 found = self._found[key] = Captured(key, CapturedGraph(graph, plan.calls(), steps))
                 if is_verbose:
                     print(f"compiled autograd: {why}\n{found.graph.explain()}", file=sys.stderr)
-                while len(self._found) > LIMIT:
-                    self._found.popitem(last=False)
+                self._nodes += len(graph.nodes)
+                self._forget()
             self.last = found.graph
             return found
+
+    def _forget(self) -> None:
+        """Let go of graphs beyond the limits, but for the latest one."""
+        while len(self._found) > 1 and (len(self._found) > LIMIT or self._nodes > MOST_NODES):
+            self._nodes -= len(self._found.popitem(last=False)[1].graph.graph.nodes)
 
     def expected(self, key: Key) -> Mapping[int, Pattern]:
         """What calls of Python gave the last time."""
@@ -180,8 +188,6 @@ def _plan(walk: Walk) -> tuple[Schedule, Key, Mapping[int, Pattern]] | None:
     plan = cache.recollections.find(walk)
     if plan is not None:
         return plan, plan.recall.origin, plan.recall.patterns
-    if len(walk.dependencies) > LONGEST:
-        return None
     scheduler = Scheduler(walk, {}).run()
     try:
         key = scheduler.out.key
@@ -191,7 +197,7 @@ def _plan(walk: Walk) -> tuple[Schedule, Key, Mapping[int, Pattern]] | None:
     if patterns:
         scheduler = Scheduler(walk, patterns, scheduler.out).run()
     known = cache.known(scheduler.out.key)
-    if known is not None:  # it comes again: worth remembering
+    if known is not None and len(scheduler.out.live) <= LONG:  # it comes again: worth remembering
         scheduler.out.key = known
         cache.recollections.keep(walk, Recall(walk, scheduler, key))
     return scheduler.out, key, patterns

@@ -26,8 +26,9 @@ Values = dict[Value, Any]
 Places = dict[tuple[int, int], Any]  # results by the number of their node and of the result
 Run = Callable[[Values], bool]  # computes the pure nodes of a part; True: each result has memory of its own
 Before = Callable[[int, "tuple[int, ...]"], None]
-MUCH = 1 << 17  # bytes of tensors that a call is given
-PIECES = 12  # about so many parts a backward of much memory is cut into
+# Into about so many parts a backward is cut that is given so many bytes of tensors; with fewer it is one. A part costs
+# some 20 microseconds more, so that what little memory a small backward could let go of earlier is not worth many.
+PIECES = ((1 << 20, 12), (1 << 17, 8), (1 << 15, 4))
 
 
 class Diverged(WeftError):
@@ -178,8 +179,8 @@ class Program:
         self._names = {p.name: p for p in graph.params}
         self._tensors = sum(p.type is TENSOR for p in graph.params)
         leaves = sum(node.op is ACCUMULATE_LEAF for node in graph.nodes)
-        self._leaves = -(-leaves // PIECES) if compile_part is not None and leaves > 1 else None
-        self._pieces: _Parts | None = None
+        self._leaves = leaves if compile_part is not None and leaves > 1 else 0
+        self._pieces: dict[int, _Parts] = {}  # by how many leaves end one
         self._resumed: dict[int, _Parts] = {}  # by the number of the first node that is run
 
     def _compiled(self, parts: list[Part]) -> Sequence[Run | None]:
@@ -194,17 +195,22 @@ class Program:
                 parts = parts_of(self.graph, start=start)
                 self._resumed[start] = (parts, self._compiled(parts))
             return self._resumed[start]
-        if self._leaves is None or sum([t._data.nbytes for t in tensors if type(t._data) is ndarray]) < MUCH:
+        if not self._leaves:
             return self.parts, self._runs
-        if self._pieces is None:
-            parts = parts_of(self.graph, self._leaves)
-            self._pieces = (parts, self._compiled(parts))
-        return self._pieces
+        held = sum([t._data.nbytes for t in tensors if type(t._data) is ndarray])
+        pieces = next((count for least, count in PIECES if held >= least), None)
+        if pieces is None:
+            return self.parts, self._runs
+        leaves = -(-self._leaves // pieces)
+        if leaves not in self._pieces:
+            parts = parts_of(self.graph, leaves)
+            self._pieces[leaves] = (parts, self._compiled(parts))
+        return self._pieces[leaves]
 
     def stages(self) -> list[dict[str, Any]]:
         """For each part that has run natively: its latest program at each stage of the compiler, from `captured`
         (opened, with symbols for sizes) to `llvm`."""
-        runs = [*self._runs, *(run for _, runs in (self._pieces or ((), ()), *self._resumed.values()) for run in runs)]
+        runs = [*self._runs, *(run for _, runs in (*self._pieces.values(), *self._resumed.values()) for run in runs)]
         staged = [cast(Staged, run) for run in runs if isinstance(run, Staged)]
         return [run.stages() for run in staged if run.has_run]
 

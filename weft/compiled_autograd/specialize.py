@@ -37,6 +37,7 @@ from weft.types.tensor_type import FLOAT, TENSOR, tensor_type
 
 PROGRAMS = 16  # of a part, for inputs of one kind
 KINDS = 64  # of inputs
+LONGEST = 100_000  # nodes: compiling a longer part would take minutes
 ndarray = np.ndarray
 Array = np.ndarray[Any, Any]
 # of an input: dtype, rank, and for what is not row-major the order of its dims and those that show one element again
@@ -148,9 +149,9 @@ class NativePart:
 
     def _program(self, kind: Kind, numbers: list[int]) -> Specialization | None:
         """The program for a call; None where it is to run node by node: there are many already (of integers that are no
-        symbols each value makes one), Python's stack is too deep for a compiler, or a formula asks about a size that is
-        only known while the program runs."""
-        if kind in self.refused:
+        symbols each value makes one), it is very long, Python's stack is too deep for a compiler, or a formula asks
+        about a size that is only known while the program runs."""
+        if kind in self.refused or len(self.part.nodes) > LONGEST:
             return None
         known = self.found.get(kind)
         if known is None:

@@ -127,6 +127,33 @@ def test_the_cache_is_bounded(rng: Rng) -> None:
     assert len(cache) == 1 and LIMIT < 10_000
 
 
+def test_long_graphs_are_captured_and_run_call_by_call(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.compiled_autograd.specialize.LONGEST", 30)
+    monkeypatch.setattr("weft.compiled_autograd.cache.LONG", 30)
+    for _ in range(3):
+        x = leaf(rng, int(rng.integers(1, 5)))
+        y, expected = x, np.ones(x.shape)
+        for _ in range(40):
+            expected = expected * np.cos(y.detach().numpy())
+            y = y.sin()
+        before = counters.native_calls
+        with ca.enable():
+            y.sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-9)
+        assert counters.native_calls == before and len(cache) == len(ca.miss_log()) == 1
+
+
+def test_many_long_graphs_push_each_other_out(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.compiled_autograd.cache.MOST_NODES", 60)
+    for n in range(1, 12):
+        y = leaf(rng, 2)
+        for _ in range(n):
+            y = y.sin()
+        with ca.enable(ca.interpret):
+            y.sum().backward()
+    assert 1 <= len(cache) < 5 and len(ca.miss_log()) == 11
+
+
 def test_a_miss_says_where(rng: Rng) -> None:
     x = leaf(rng, 2)
     with ca.enable():
@@ -223,5 +250,9 @@ def test_counters_say_who_walked(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> N
         assert step() == (1, 0)
         with ca.disable():
             assert step() == (0, 0)
-        monkeypatch.setattr("weft.compiled_autograd.cache.LONGEST", 2)
+
+        def refuse(structure: Any) -> Any:
+            raise TypeError("a saved value that has no hash")
+
+        monkeypatch.setattr("weft.compiled_autograd.steps.Key", refuse)
         assert step() == (0, 1)
