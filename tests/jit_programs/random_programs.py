@@ -116,6 +116,9 @@ class Writer:
             self.lines.append(indent + step)
             return
         make = {"int": self.integer, "float": self.number, "tensor": self.tensor}[kind]
+        if kind == "tensor" and self.rng.random() < 0.25:
+            self.writes(scope, indent)
+            return
         if self.rng.random() < 0.3:
             name, self.count = f"v{self.count}", self.count + 1
             self.lines.append(f"{indent}{name} = {make(scope)}")
@@ -127,6 +130,21 @@ class Writer:
             self.lines.append(f"{indent}{name} {self.pick(['+=', '-='])} {self.integer(scope, 0)}")
         else:
             self.lines.append(f"{indent}{name} = {wrap.format(make(scope))}")
+
+    def writes(self, scope, indent) -> None:
+        """A tensor of the program's own, and writes to it: whole, through another name, and through a view."""
+        name, self.count = f"v{self.count}", self.count + 1
+        self.lines.append(f"{indent}{name} = weft.tanh({self.tensor(scope)}) * 1")
+        view = self.pick([name, name, f"{name}.view(-1)", f"{name}.reshape(-1)[:2]", f"{name}.view(-1)[1:]"])
+        write = self.pick([
+            f"{view}.mul_({self.pick(['0.5', '-1.5', 'y * 0.1'])})", f"{view}.add_({self.integer(scope, 1)})",
+            f"{name} += {self.tensor(scope, 1)}", f"{name}.add_({self.tensor(scope, 1)})", f"{view}.sin_()",
+        ])
+        if self.rng.random() < 0.4:
+            self.lines.append(f"{indent}if {self.condition(scope, 1)}:")
+            write = INDENT + write
+        self.lines.append(indent + write)
+        scope["tensor"] = [*scope["tensor"], name]
 
     def choice(self, scope, indent, depth, in_loop) -> None:
         self.lines.append(f"{indent}if {self.condition(scope)}:")
