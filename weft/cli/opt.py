@@ -27,6 +27,7 @@ from weft.passes.scripted.batch_products import batch_products
 from weft.passes.scripted.constants import propagate_constants
 from weft.passes.scripted.cse import eliminate_common_subexpressions
 from weft.passes.scripted.fold_cat import fold_cat
+from weft.passes.scripted.functionalize import functionalize
 from weft.passes.scripted.lists import lower_lists
 from weft.passes.scripted.peephole import peephole
 from weft.passes.scripted.shapes import propagate_shapes
@@ -38,7 +39,8 @@ from weft.support.knobs import nearest
 
 SCRIPTED: dict[str, Callable[[Graph], Graph]] = {
     "batch_products": batch_products, "constant_propagation": propagate_constants,
-    "cse": eliminate_common_subexpressions, "fold_cat": fold_cat, "lower_lists": lower_lists,
+    "cse": eliminate_common_subexpressions, "fold_cat": fold_cat, "functionalize": functionalize,
+    "lower_lists": lower_lists,
     "lower_tuples": lower_tuples, "peephole": peephole,
     "shapes": lambda graph: propagate_shapes(graph, [p.type for p in graph.params]), "unroll": unroll,
 }

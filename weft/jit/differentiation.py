@@ -6,17 +6,19 @@ from dataclasses import dataclass, field
 
 from weft.ir import graph as core
 from weft.ir.graph import Node, Operand, Value, map_operand, values_in
+from weft.ir.structure import IF, LOOP
 from weft.jit.backward import GRAD, Grads, Reverse, carries_gradient, find_active
 from weft.jit.graph import Graph
 from weft.jit.program import Program
 from weft.passes.dce import dce
 from weft.passes.scripted.constants import propagate_constants
 from weft.passes.scripted.cse import eliminate_common_subexpressions
-from weft.passes.scripted.entries import LIST_UNPACK, TUPLE
+from weft.passes.scripted.entries import BLANK, CAST, LIST_UNPACK, TUPLE
+from weft.passes.scripted.functionalize import functionalize
 from weft.passes.scripted.lists import lower_lists
 from weft.passes.scripted.rewrite import Emitter, rewrite
 from weft.passes.scripted.tuples import lower_tuples
-from weft.support.errors import StateError
+from weft.types.tensor_type import optional
 
 
 @dataclass
@@ -42,12 +44,11 @@ def differentiate(graph: Graph) -> Gradient:
     """The backward of a graph, branches and loops included. Calls of other scripted functions are inlined.
 
     Gradients flow to every parameter that is a tensor and to what hangs on one. Constants are copied, never captured.
-    Raises StateError with the line for what cannot be a part of a backward: writes, draws and calls of Python in it.
+    Writes to the program's own tensors become values. Raises StateError with the line for what cannot be a part of a
+    backward: writes that others may see, draws and calls of Python in it.
     """
     whole = graph.inlined()
-    prepared = _prepared(whole.ir)
-    _refuse_writes(prepared)
-    made = _Making(prepared)
+    made = _Making(_prepared(functionalize(whole.ir)))
     return made.gradient(whole.program)
 
 
@@ -88,13 +89,6 @@ def _unpacked(graph: core.Graph) -> core.Graph:
     return rewrite(graph, spread)
 
 
-def _refuse_writes(graph: core.Graph) -> None:
-    writer = next((n for n in graph.walk() if n.op.writes is not None), None)
-    if writer is not None:
-        line = "" if writer.where is None else f" (line {writer.where.line})"
-        raise StateError(f"differentiate: {writer.op.name} writes in place{line}; write `x = x + y` for `x.add_(y)`")
-
-
 class _Making:
     """What a gradient is made of, while it is made."""
 
@@ -126,7 +120,7 @@ class _Making:
         params = [*made.vjps, *(made.captured[self.graph.params[i]] for i in inputs),
                   *(made.captured[outputs[i]] for i in captured)]
         results = tuple(made.grads[self.graph.params[i]] for i in targets)
-        body = core.Block(tuple(params), tuple(made.emitter.nodes), results)
+        body = core.Block(tuple(params), (*made.casts, *made.emitter.nodes), results)
         df = dce(eliminate_common_subexpressions(core.Graph(f"{self.graph.name}_backward", body)))
         return Gradient(
             Graph(f, program), Graph(df, program), len(real),
@@ -150,6 +144,8 @@ class _Backward:
 
     def __init__(self, making: _Making, outputs: list[Operand], temporaries: list[Value]) -> None:
         self.emitter, self.captured, self.grads = Emitter(), {}, Grads()  # type: tuple[Emitter, dict[Value, Value], Grads]
+        self.seen: dict[Value, Value] = {}  # what its nodes read of what it captures
+        self.casts: list[Node] = []
         reverse = Reverse(
             self.emitter, making.active, lambda o: self._saved(o), lambda node: self._saved(making.remember(node))
         )
@@ -164,6 +160,24 @@ class _Backward:
         if not isinstance(operand, Value):
             return map_operand(operand, {})
         if operand not in self.captured:
-            self.captured[operand] = Value(operand.type, operand.name)
-        return self.captured[operand]
+            kind = optional(operand.type) if _may_be_unset(operand) else operand.type
+            self.captured[operand] = self.seen[operand] = Value(kind, operand.name)
+            if kind is not operand.type:  # where nobody reads it, it may be None
+                cast = Node(CAST, (self.captured[operand], str(operand.type)), (operand.type,))
+                self.casts.append(cast)
+                self.seen[operand] = cast.output
+        return self.seen[operand]
 
+
+def _may_be_unset(value: Value) -> bool:
+    """Whether a branch or loop gives nothing for it in some run, in which nobody reads it."""
+    node = value.node
+    if node is None:
+        return False
+    if node.op is IF:
+        sources = [b.results[value.index] for b in node.blocks]
+    elif node.op is LOOP and value.index < len(node.args[2]):
+        sources = [node.args[2][value.index], node.blocks[0].results[1 + value.index]]
+    else:
+        return node.op is BLANK
+    return any(isinstance(s, Value) and _may_be_unset(s) for s in sources)

@@ -145,10 +145,43 @@ def test_undefined_members_become_zeros_and_wholly_undefined_ones_nothing() -> N
     assert set(found.values()) == {None}
 
 
-def written(a: Tensor):
+def written(a: Tensor, b: Tensor, n: int):
+    c = a * 2
+    c.add_(b)
+    row = c[0]
+    row.mul_(0.5)
+    for i in range(n):
+        c[:, i % 4] = a[:, 1] * b[:, 0] + i
+        if i > 1:
+            c.view(-1)[:3].sin_()
+    c[1:] += a[0] * b[0]
+    return c * a, row
+
+
+def changed(a: Tensor):
+    a.mul_(2)
+    return a * a
+
+
+def held(a: Tensor):
     b = a * 2
+    items = [b]
     b.add_(a)
-    return b
+    return items[0]
+
+
+def left_early(a: Tensor, b: Tensor, n: int):
+    for i in range(n):
+        if i == 2:
+            return a * b * i
+        a = a * b
+    return a
+
+
+@pytest.mark.parametrize("n", (0, 1, 5))
+@pytest.mark.parametrize("function", (written, left_early), ids=lambda f: f.__name__)
+def test_writes_and_early_ends(function, n) -> None:
+    test_first_and_second_gradients(function, (n,))
 
 
 def drawn(a: Tensor, n: int):
@@ -158,7 +191,9 @@ def drawn(a: Tensor, n: int):
 
 
 def test_what_has_no_backward_is_named_with_its_line() -> None:
-    with pytest.raises(StateError, match=r"aten::add_.Tensor writes in place \(line"):
-        weft.jit.differentiate(weft.jit.script(written).graph)
+    with pytest.raises(StateError, match=r"aten::mul_.Tensor writes in place \(line \d+\), to a tensor that its"):
+        weft.jit.differentiate(weft.jit.script(changed).graph)
+    with pytest.raises(StateError, match=r"aten::add_.Tensor writes in place \(line \d+\), and .* may be the same"):
+        weft.jit.differentiate(weft.jit.script(held).graph)
     with pytest.raises(StateError, match="aten::rand within a branch or loop"):
         weft.jit.differentiate(weft.jit.script(drawn).graph)

@@ -111,6 +111,11 @@ _ask(
     "prim::tensor_setitem(Tensor self, Object index, Object value) -> ()", "`self[index] = value`. Raises IndexError.",
     lambda x, index, value: _put(x, index, value),
      (), ORDERED)  # type: ignore[arg-type]
+_ask(
+    "prim::tensor_put(Tensor self, Object index, Object value) -> Tensor",
+    "A copy of self with `value` at `self[index]`. Raises IndexError.",
+    lambda x, index, value: _with_put(x, index, value), tt.TENSOR, "raises",
+)
 
 
 def _index(parts: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -119,3 +124,9 @@ def _index(parts: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _put(x: Any, index: tuple[Any, ...], value: Any) -> None:
     x[_index(index)] = value
+
+
+def _with_put(x: Any, index: tuple[Any, ...], value: Any) -> Any:
+    copied = x.clone()
+    _put(copied, index, value)
+    return copied

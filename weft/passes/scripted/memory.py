@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
 from weft.ir.structure import IF, LOOP
-from weft.passes.scripted.entries import CALLS, GET_ATTR, NEW_LISTS, PRINT, SET_ATTR, TENSOR_SETITEM
+from weft.passes.scripted.entries import CALLS, GET_ATTR, NEW_LISTS, PRINT, SET_ATTR, TENSOR_GETITEM, TENSOR_SETITEM
 from weft.types.tensor_type import (
     ANY,
     BOOL,
@@ -94,6 +94,15 @@ class Memory:
             c in self._returned or c in self._both(self._outside) for c in self._own(value)
         )
 
+    def is_outside(self, value: Value) -> bool:
+        """Whether a tensor may be one that the program was given, or that others hold."""
+        return self.may_share(value, self._outside)
+
+    def may_share(self, a: Value, b: Value) -> bool:
+        """Whether two tensors may be one, or show the same memory."""
+        classes = self._classes[TENSORS]
+        return classes.of(a) is classes.of(b)
+
     def read_by(self, node: Node) -> tuple[Written, ...]:
         """The classes that a node may look at."""
         values = (v for v in values_in(node.args) if can_be_written(v.type))
@@ -158,7 +167,9 @@ class Memory:
             self._loop(node)
         elif node.op in CALLS or node.op is GET_ATTR or node.op is SET_ATTR:
             self._join((self._outside, node.args, node.outputs))
-        elif not makes_new(node) and not _makes_new_list(node) and node.op is not PRINT:
+        elif node.op.writes is not None or node.op.view is not None or node.op is TENSOR_GETITEM:
+            self._join((node.args[0], node.outputs))  # what else they are given is only read
+        elif not makes_new(node) and not _makes_new_list(node) and node.op not in (PRINT, TENSOR_SETITEM):
             self._join((node.args, node.outputs))
 
     def _loop(self, node: Node) -> None:
