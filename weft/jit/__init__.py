@@ -6,6 +6,8 @@ is what users call.
 
 from typing import Any
 
+from weft.jit.batching.functions import BatchedFunction, batch
+from weft.jit.batching.tensors import BatchTensor
 from weft.jit.differentiation import differentiate
 from weft.jit.errors import CompileError, Error
 from weft.jit.executor.plans import last_executed_plan
@@ -33,6 +35,8 @@ from weft.support.absent import refuse
 
 __all__ = [
     "Attribute",
+    "BatchTensor",
+    "BatchedFunction",
     "CompilationUnit",
     "CompileError",
     "Error",
@@ -49,6 +53,7 @@ __all__ = [
     "TracerWarning",
     "TracingCheckError",
     "annotate",
+    "batch",
     "create_function_from_graph",
     "differentiate",
     "export",

@@ -154,6 +154,10 @@ class Op:
             kernels, gradients and batch rules that are registered later); `walk(op, args)` goes on from there.
         reads_any_strides: its native kernel takes operands as they lie, so that a copy to row-major order is lost work.
         node: the name of its backward node, where that is not its own name and its number among the overloads.
+        padding: what may stand behind the end of an example that is padded to the size of a longer one, so that the
+            result is right up to the example's own end: a number, "lowest" or "highest" of the dtype, or a rule of
+            the arguments that gives one of them, or None. Follows for scalar and reduce.
+        by_rank: whether what is computed hangs on the ranks of the operands, as in a product of matrices.
         jvp: the tangents of the results, `rule(op, values, tangents, results)`. Follows from the vjp,
             for pointwise entries directly.
 
@@ -180,6 +184,8 @@ class Op:
     samples: Rule | None = None
     batch: Rule | None = None
     jvp: Rule | None = None
+    padding: Any = None
+    by_rank: bool = False
     unbacked_from: Rule | None = None
     fill: Rule | None = None
     counts: bool = False

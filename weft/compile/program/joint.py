@@ -255,8 +255,9 @@ class JointProgram:
             at = positions.get(id(value))
             if at is None:
                 array = results[extra]
-                # what the caller has too may be written
-                saved.append(save(array, returned.get(id(root_of(array))), True))
+                # what the caller has too may be written; numbers that the program computes are nobody's
+                shown = None if isinstance(array, (bool, int, float, complex)) else returned.get(id(root_of(array)))
+                saved.append(save(array, shown, True))
                 extra += 1
                 continue
             tensor = _tensor_of(sources[at], leaves)

@@ -28,6 +28,10 @@ _RANDOM = (
 RANDOMNESS = ("error", "same", "different")
 
 
+class AsksForAValue(StateError):
+    """One number is asked for, where each example has its own."""
+
+
 class Batched(Wrapper):
     """One value per example, stacked along dim 0."""
 
@@ -54,11 +58,12 @@ class Batched(Wrapper):
 
     def item(self) -> NoReturn:
         """Refused."""
-        raise StateError(_NO_VALUE.format(what="calling .item() (int(), float(), bool() and `if tensor` call it too)"))
+        what = "calling .item() (int(), float(), bool() and `if tensor` call it too)"
+        raise AsksForAValue(_NO_VALUE.format(what=what))
 
     def materialize(self, what: str) -> NoReturn:
         """Refused."""
-        raise StateError(_NO_VALUE.format(what=what))
+        raise AsksForAValue(_NO_VALUE.format(what=what))
 
     def outside(self) -> NoReturn:
         """Refused: the batch dim would appear from nowhere."""
@@ -139,7 +144,7 @@ class BatchLevel(Level):
                 "or move the call out of the function."
             )
         if [r.kind for r in op.schema.returns] == ["bool"]:
-            raise StateError(_NO_VALUE.format(what=f"calling {op.base}"))
+            raise AsksForAValue(_NO_VALUE.format(what=f"calling {op.base}"))
         if op.schema.namespace == "prim":
             raise StateError(
                 f"vmap: {op.name} (weft.cond, weft.while_loop) cannot branch for each example; use weft.where"

@@ -1,0 +1,115 @@
+"""The operators of batched programs: which examples go on in a block, what they take there and bring back."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from weft.catalogue.language.entries import language, type_of
+from weft.jit.batching.operators import drawn
+from weft.jit.batching.padding import replicated
+from weft.jit.batching.rows import Rows
+from weft.jit.batching.selecting import merged, put, taken
+from weft.jit.batching.values import Examples, PerExample, differs, of_example
+from weft.ops.op import OPS, Op
+from weft.support.errors import StateError
+from weft.tensor.tensor import Tensor
+from weft.types.parse import parse_type
+from weft.types.tensor_type import ANY, BOOL, INT, list_of
+
+
+def _answers(condition: Any, count: int) -> list[bool]:
+    if isinstance(condition, PerExample):
+        return [bool(value) for value in condition.values]
+    return [bool(condition)] * count
+
+
+def _where(condition: Any, rows: Rows) -> Rows:
+    return rows.kept(_answers(condition, len(rows)))
+
+
+def _where_not(condition: Any, rows: Rows) -> Rows:
+    return rows.kept([not answer for answer in _answers(condition, len(rows))])
+
+
+def _going(condition: Any, trip: Any, step: int, rows: Rows) -> Rows:
+    trips = [trip.values[row] for row in rows.indices] if isinstance(trip, PerExample) else [trip] * len(rows)
+    return rows.kept([
+        goes and step + 1 < most for goes, most in zip(_answers(condition, len(rows)), trips, strict=True)
+    ])
+
+
+def _separate(self: Any, rows: Rows) -> Any:
+    if isinstance(self, Tensor):
+        return replicated(self, len(rows))
+    if isinstance(self, (list, dict)):
+        copies = [of_example(self, at) for at in range(len(rows))]
+        return PerExample([made.copy() if made is self else made for made in copies])
+    return PerExample([copy.copy(self) for _ in range(len(rows))])
+
+
+def _owned(self: Any) -> Any:
+    if isinstance(self, (list, dict)):
+        raise StateError(
+            "batch: a list or dict that all examples share is written to where only some of them go; make it within "
+            "the program"
+        )
+    return self
+
+
+def _sizes(self: Any, sizes: Sequence[Any], batch_size: int) -> Any:
+    if not isinstance(self, Examples) or not self.leads or not sizes or differs(sizes) or sizes[0] != batch_size:
+        return sizes
+    rest = list(sizes[1:])
+    if -1 in rest or math.prod(sizes) != math.prod(self.dims_of(0)):
+        return [1, *rest]
+    return sizes
+
+
+def _draw(name: str, args: Sequence[Any], rows: Rows) -> Any:
+    return drawn(OPS[name], tuple(args), len(rows))
+
+
+def _same_type(value: Any, *rest: Any) -> Any:
+    return type_of(value)
+
+
+def _rows(name: str, arguments: str, doc: str, kernel: Any, rule: Any = lambda *seen: ANY) -> Op:
+    return language(f"batch::{name}", arguments, doc, kernel, rule=rule)
+
+
+WHERE = _rows("where", "condition, rows", "The rows for which the condition holds.", _where)
+WHERE_NOT = _rows("where_not", "condition, rows", "The rows for which the condition does not hold.", _where_not)
+GOING = _rows(
+    "going", "condition, trip, step, rows", "The rows that make the step behind this one: where the condition holds, "
+    "and the trip count is not reached.", _going,
+)
+ANY_ROWS = _rows("any", "rows", "Whether there is a row.", lambda rows: len(rows) > 0, lambda rows: BOOL)
+INSIDE = _rows(
+    "inside", "rows", "All rows of a block that these rows run.", lambda rows: rows if rows.is_all
+    else Rows.all_of(len(rows)),
+)
+TAKE = _rows("take", "self, rows", "What the rows have of a value.", taken, _same_type)
+PUT = _rows("put", "self, rows, value", "A value with what the rows have now.", put, _same_type)
+MERGE = _rows(
+    "merge", "rows, value, other_rows, other", "A value of what rows and the others have.",
+    lambda rows, value, others, other: merged([(rows, value), (others, other)]),
+    lambda rows, value, *rest: type_of(value),
+)
+SEPARATE = _rows(
+    "separate", "self, rows", "A tensor, list, dict or object of its own for each row.", _separate, _same_type
+)
+OWNED = _rows(
+    "owned", "self", "The list or dict itself, which every row has for itself. Raises StateError.", _owned, _same_type
+)
+SIZES = _rows(
+    "sizes", "self, sizes, batch_size", "Sizes for a view of one example, where they may name the batch.", _sizes,
+    lambda *seen: list_of(INT),
+)
+DRAW = _rows(
+    "draw", "op, args, type, rows", "A draw of random numbers for each row.",
+    lambda op, args, type, rows: _draw(op, args, rows), lambda op, args, type, rows: parse_type(type),
+)
+ROW_ENTRIES = frozenset((WHERE, WHERE_NOT, GOING, ANY_ROWS, INSIDE, TAKE, PUT, MERGE, SEPARATE, OWNED, SIZES, DRAW))
