@@ -23,7 +23,7 @@ from weft.guards.values import number_kind
 from weft.ops.overrides import current_modes, override_classes
 from weft.support import pytree
 from weft.support.counters import counters
-from weft.support.errors import CaptureError
+from weft.support.errors import CaptureError, ValuesThatWait
 from weft.support.garbage import collection_held
 from weft.support.knobs import knobs
 from weft.support.progress import progress_shown
@@ -101,6 +101,8 @@ class CompiledFunction:
             if entry is not None:
                 return resugar(self._run_first(entry, leaves, spec))
         args, kwargs = resugar((args, kwargs))
+        if any(s.waits for s in self.stepwise if s.spec == spec):
+            return self.function(*args, **kwargs)
         return run_stepwise(self.function, args, kwargs)
 
     def _run_first(self, entry: Entry, leaves: list[Any], spec: pytree.TreeSpec) -> Any:
@@ -120,6 +122,10 @@ class CompiledFunction:
             self._note(misses, spec)
         try:
             return self.capture(args, kwargs, leaves, spec)
+        except ValuesThatWait as error:
+            self.stepwise = [*[s for s in self.stepwise if s.spec != spec], Stepwise(spec, True)]
+            self._say(f"{error} ({self.name} now runs as it is written, its operators traced)")
+            return None
         except Exception as error:
             if not is_of_user_call(error, self.users):
                 raise

@@ -45,6 +45,7 @@ class Stepwise:
     """A structure of arguments for which a function is no program, and how many calls there were since."""
 
     spec: TreeSpec
+    waits: bool = False  # since it meets tensors whose values wait: its backward calls wait as well
     calls: int = 0
 
     def is_due(self) -> bool:

@@ -80,6 +80,10 @@ class CaptureError(WeftError, RuntimeError):
     """A function cannot be captured by weft.compile as it stands."""
 
 
+class ValuesThatWait(CaptureError):
+    """A function that is captured meets a tensor whose values wait (on a lazy device): its operators wait too."""
+
+
 class UnknownSize(CaptureError):
     """The answer to a question hangs on a size that is only known while the program runs."""
 

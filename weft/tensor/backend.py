@@ -13,7 +13,7 @@ from typing import Any
 
 from weft.ops.op import Op
 from weft.ops.route import default_route
-from weft.support.errors import Unsupported
+from weft.support.errors import Unsupported, ValuesThatWait
 from weft.tensor.device import Device, backends
 from weft.tensor.modes import modes
 from weft.tensor.payload import Payload
@@ -110,6 +110,8 @@ def backend_at(where: Device) -> Backend:
     """The back end of a device. Raises CaptureError where a function is captured that runs on another one."""
     backend, capture = backends[where.type].at(where), modes.capture
     if capture is not None and backend.device != capture.backend.device:
+        if backend.rank == DEFERRED_RANK:
+            raise ValuesThatWait(f"a tensor is made on the {where.type} device: its values wait")
         raise capture.refuse(
             f"a compiled function makes a tensor on the {where.type} device, and its program runs on the "
             f"{capture.backend.device}; make it outside of the function, and take from it what the function "

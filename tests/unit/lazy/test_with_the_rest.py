@@ -122,3 +122,32 @@ def test_the_version_error_names_the_write():
             product.sum().backward()
         messages.append(str(error.value))
     assert messages[0] == messages[1] and "the latest write is at" in messages[0]
+
+
+def test_a_compiled_function_over_lazy_state_is_traced():
+    """It has no lazy argument, and meets the device in what it closes over, or in a factory."""
+    model = weft.nn.Linear(3, 2).to("lazy")
+    optimizer = weft.optim.SGD(model.parameters(), lr=0.1)
+    runs = []
+
+    @weft.compile
+    def step():
+        runs.append(1)
+        optimizer.zero_grad()
+        loss = model(weft.ones(2, 3, device="lazy")).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    losses = []
+    for _ in range(3):
+        losses.append(step())
+        lazy.mark_step()
+    assert losses[0].device.type == "lazy"
+    assert len(runs) == 3  # the attempt to capture it left nothing behind
+    assert losses[0].item() > losses[1].item() > losses[2].item()
+    weight = weft.ones(3, device="lazy")
+    assert weft.compile(lambda x: x * weight.cpu())(weft.ones(3)).tolist() == [1, 1, 1]
+    nothing = weft.ones(3, device="meta")
+    with pytest.raises(RuntimeError, match="has no values that a compiled function could read"):
+        weft.compile(lambda x: x * nothing)(weft.ones(3))

@@ -148,6 +148,12 @@ define(
     decompose=_narrow,
     samples=draw(case(F(5, 3), 0, 1, 3), case(F(5, 3), -1, -2, 2)),
 )
+define(
+    "aten::narrow_copy(Tensor self, int dim, int start, int length) -> Tensor",
+    "A copy of `length` elements of a dim, from `start` on.",
+    decompose=lambda self, dim, start, length: aten.clone(_narrow(self, dim, start, length)),
+    samples=draw(case(F(5, 3), 0, 1, 3), case(F(5, 3), -1, -2, 2)),
+)
 
 # ---- several views at once
 

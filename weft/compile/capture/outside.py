@@ -17,7 +17,7 @@ from weft.compile.capture.writes import Writes
 from weft.compile.numbers.lifted import LiftedNumbers
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.packet import aten
-from weft.support.errors import CaptureError
+from weft.support.errors import CaptureError, ValuesThatWait
 from weft.support.locations import Location, user_location
 from weft.tensor.dense import is_dense
 from weft.tensor.flattening import inner_tensors, is_traceable_wrapper_subclass
@@ -102,6 +102,8 @@ class GuardedState:
 
     def _new_state(self, tensor: Tensor) -> StateSlot:
         if not is_dense(tensor):
+            if tensor._data.has_bytes:
+                raise ValuesThatWait(f"a tensor on the {tensor.device} device: its values wait")
             raise refusal(
                 f"a tensor of shape {list(tensor.shape)} on the {tensor.device} device has no values that a compiled "
                 "function could read"
