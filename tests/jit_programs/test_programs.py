@@ -66,7 +66,9 @@ def same(a: Any, b: Any) -> bool:
 
 
 def outcome(function: Any, args: list[Any]) -> Any:
-    """The result with the arguments as they are afterwards, and gradients of leaves; or what was raised."""
+    """The result with the arguments as they are afterwards, and first and second gradients of leaves; or what was
+    raised.
+    """
     args = copy.deepcopy(args)
     leaves = [a.requires_grad_() for a in args if isinstance(a, weft.Tensor)]
     try:
@@ -88,7 +90,10 @@ def outcome(function: Any, args: list[Any]) -> Any:
     ]
     if outs and leaves:
         total = sum((r * r).sum() for r in outs)
-        grads = [g for g in weft.autograd.grad(total, leaves, allow_unused=True)]
+        grads = [g for g in weft.autograd.grad(total, leaves, create_graph=True, allow_unused=True)]
+        flowing = [g for g in grads if g is not None and g.requires_grad]
+        if flowing:
+            grads += weft.autograd.grad(sum((g * g).sum() for g in flowing), leaves, allow_unused=True)
     return result, [a for a in args if not isinstance(a, weft.Tensor)], grads
 
 
