@@ -24,6 +24,8 @@ _ADD, _FIT, _METADATA, _FILL, _GENERIC = (
     OPS[f"prim::{n}"]
     for n in ("AutogradAdd", "fit_gradient", "metadata_if_not_equal", "fill_gradients", "backward_of")
 )
+RANDOM_STATE, _SET_STATE = OPS["prim::random_state"], OPS["prim::set_random_state"]
+STATE: Type = RANDOM_STATE.type()  # type: ignore[misc]
 _APPEND, _ITEM, _SUB, _COUNT = (OPS[f"prim::{n}"] for n in ("append", "getitem", "sub", "add"))
 _SIZE, _DTYPE = OPS["aten::size"], OPS["prim::dtype"]
 Grads = dict[Value, Operand]
@@ -71,11 +73,22 @@ def _active_in_loop(node: Node, active: set[Value]) -> None:
         find_active(block.nodes, active)
 
 
-class Reverse:
-    """Emits the backward of nodes. `saved` gives what stands for a value of the forward program."""
+def draws(node: Node) -> bool:
+    """Whether a node, or one in its blocks, draws random numbers."""
+    return any(n.op.effect == "random" for n in (node, *(n for b in node.blocks for n in b.walk())))
 
-    def __init__(self, emitter: Emitter, active: set[Value], saved: Saved, remember: Callable[[Node], Operand]) -> None:
+
+class Reverse:
+    """Emits the backward of nodes. `saved` gives what stands for a value of the forward program, `states` where the
+    stream of random numbers was before nodes that draw.
+    """
+
+    def __init__(
+        self, emitter: Emitter, active: set[Value], saved: Saved, remember: Callable[[Node], Operand],
+        states: dict[Node, Value],
+    ) -> None:
         self.emitter, self.active, self.saved, self.remember = emitter, active, saved, remember
+        self.states = states
 
     def run(self, nodes: Sequence[Node], grads: Grads) -> None:
         """Go back through nodes, the last first. `grads` has the gradients of their results, and gains others."""
@@ -83,12 +96,22 @@ class Reverse:
             if not any(grads.get(v) is not None for v in node.outputs):
                 continue
             self.emitter.where = node.where
+            state = self.states.get(node)
+            now = None if state is None else self._go_to(state)
             if node.op is IF:
                 self._if(node, grads)
             elif node.op is LOOP:
                 self._loop(node, grads)
             else:
                 self._node(node, grads)
+            if now is not None:
+                self.emitter.emit(_SET_STATE, (now,))
+
+    def _go_to(self, state: Value) -> Value:
+        """What is run again draws what it drew; where the stream is now."""
+        now = self.emitter.emit(RANDOM_STATE, (), STATE).output
+        self.emitter.emit(_SET_STATE, (self.saved(state),))
+        return now
 
     def add(self, grads: Grads, value: Value, gradient: Operand) -> None:
         """One more part of a value's gradient."""
@@ -142,7 +165,7 @@ class Reverse:
 
     def _generic(self, node: Node, given: tuple[Operand, ...]) -> tuple[list[Value], tuple[Value, ...]]:
         """For an operator without formulas of its own: its gradients by the engine, when the program runs."""
-        if node.op.effect == "random" or (node.op.effect in ("io", "python") and not node.op.observes):
+        if node.op.effect in ("io", "python") and not node.op.observes:
             raise StateError(f"differentiate: {node.op.name} has no derivative as a part of a graph{_line(node)}")
         leaves = list(_leaves(node.args))
         targets = [v for v in leaves if isinstance(v, Value) and v in self.active]
@@ -185,7 +208,7 @@ class Reverse:
             args = tuple(map_operand(a, {v: saved(v) for v in values_in(a)}) for a in node.args)
             return into.emit(node.op, args, *(v.type for v in node.outputs)).output
 
-        return Reverse(into, self.active, saved, remember)
+        return Reverse(into, self.active, saved, remember, self.states)
 
     def _outer(self, node: Node) -> list[Value]:
         """The values outside of a node's blocks that gradients flow to from within."""
@@ -227,8 +250,10 @@ class Reverse:
         last = into.emit(_SUB, (steps, 1), tt.INT).output
         at = into.emit(_SUB, (last, index), tt.INT).output
         values: dict[Value, Operand] = {block.params[0]: at}
-        for param, states in zip(block.params[1:], kept, strict=True):
+        for param, states in zip(block.params[1:], kept, strict=False):
             values[param] = into.emit(_ITEM, (states, at), param.type).output
+        if len(kept) == len(block.params):  # where the stream was when each step began
+            into.emit(_SET_STATE, (into.emit(_ITEM, (kept[-1], at), STATE).output,))
         self._again(block.nodes, values, into)
         inside, inner = self._inside(values, into), Grads()
         for place, i in enumerate(flows):
@@ -262,7 +287,11 @@ class Reverse:
         index, count = Value(tt.INT, "i"), Value(tt.INT, "steps")
         params = [Value(p.type, p.name) for p in block.params[1:]]
         values.update(zip(block.params, (index, *params), strict=True))
-        for states, param in zip(lists, params, strict=True):
+        if draws(node):
+            kind = list_of(STATE)
+            lists.append(self.emitter.emit(LIST, ((), str(kind)), kind).output)
+            into.emit(_APPEND, (lists[-1], into.emit(RANDOM_STATE, (), STATE).output))
+        for states, param in zip(lists, params, strict=False):
             into.emit(_APPEND, (states, param))
         self._again(block.nodes, values, into)
         following = into.emit(_COUNT, (count, 1), tt.INT).output
@@ -305,7 +334,7 @@ def _have_one_type(a: Value, b: Value) -> bool:
 def _refuse_effects(node: Node) -> None:
     for one in (node, *(n for b in node.blocks for n in b.walk())):
         op = one.op
-        if op.effect == "random" or (op.effect in ("io", "python") and not op.observes and op is not PRINT):
+        if op.effect in ("io", "python") and not op.observes and op not in (PRINT, RANDOM_STATE):
             raise StateError(
                 f"differentiate: {op.name} within a branch or loop is not run again for the backward{_line(one)}; "
                 "move it out"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from weft.ir import graph as core
 from weft.ir.graph import Node, Operand, Value, map_operand, values_in
 from weft.ir.structure import IF, LOOP
-from weft.jit.backward import GRAD, Grads, Reverse, carries_gradient, find_active
+from weft.jit.backward import GRAD, RANDOM_STATE, STATE, Grads, Reverse, carries_gradient, draws, find_active
 from weft.jit.graph import Graph
 from weft.jit.program import Program
 from weft.passes.dce import dce
@@ -18,7 +18,7 @@ from weft.passes.scripted.functionalize import functionalize
 from weft.passes.scripted.lists import lower_lists
 from weft.passes.scripted.rewrite import Emitter, rewrite
 from weft.passes.scripted.tuples import lower_tuples
-from weft.types.tensor_type import optional
+from weft.types.tensor_type import TensorType, optional
 
 
 @dataclass
@@ -45,7 +45,7 @@ def differentiate(graph: Graph) -> Gradient:
 
     Gradients flow to every parameter that is a tensor and to what hangs on one. Constants are copied, never captured.
     Writes to the program's own tensors become values. Raises StateError with the line for what cannot be a part of a
-    backward: writes that others may see, draws and calls of Python in it.
+    backward: writes that others may see, calls of Python. What is run again draws the random numbers that it drew.
     """
     whole = graph.inlined()
     made = _Making(_prepared(functionalize(whole.ir)))
@@ -60,7 +60,30 @@ def _prepared(graph: core.Graph) -> core.Graph:
     while len(results) == 1 and isinstance(results[0], Value) and _is_tuple(results[0]):
         assert results[0].node is not None
         results = results[0].node.args[0]
-    return dce(core.Graph(graph.name, core.Block(graph.params, graph.nodes, tuple(results)), graph.env))
+    return _with_states(dce(core.Graph(graph.name, core.Block(graph.params, graph.nodes, tuple(results)), graph.env)))
+
+
+def _with_states(graph: core.Graph) -> core.Graph:
+    """Before each node that draws and may have to be run again: where the stream of random numbers is."""
+
+    def noted(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+        if not draws(node) or not any(isinstance(v.type, TensorType) for v in node.needs()):
+            return None
+        emitter.emit(RANDOM_STATE, (), STATE)
+        emitter.nodes.append(node)
+        return node.outputs
+
+    return rewrite(graph, noted)
+
+
+def _states_of(block: core.Block) -> dict[Node, Value]:
+    found: dict[Node, Value] = {}
+    for before, node in zip((None, *block.nodes), block.nodes, strict=False):
+        if before is not None and before.op is RANDOM_STATE:
+            found[node] = before.output
+        for inner in node.blocks:
+            found.update(_states_of(inner))
+    return found
 
 
 def _is_tuple(value: Value) -> bool:
@@ -96,6 +119,7 @@ class _Making:
         self.graph = graph
         self.active = {p for p in graph.params if carries_gradient(p.type)}
         find_active(graph.nodes, self.active)
+        self.states = _states_of(graph.block)
         self.more: dict[tuple[object, ...], Node] = {}  # facts that the forward program keeps for the backward
         self.outputs: list[Operand] = []
 
@@ -147,7 +171,8 @@ class _Backward:
         self.seen: dict[Value, Value] = {}  # what its nodes read of what it captures
         self.casts: list[Node] = []
         reverse = Reverse(
-            self.emitter, making.active, lambda o: self._saved(o), lambda node: self._saved(making.remember(node))
+            self.emitter, making.active, lambda o: self._saved(o), lambda node: self._saved(making.remember(node)),
+            making.states,
         )
         self.vjps: list[Value] = []
         for value in (*outputs, *temporaries):

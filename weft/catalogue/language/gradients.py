@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.catalogue.language.entries import language
+from weft.catalogue.language.entries import ORDERED, language
+from weft.runtime.generator import default_generator
 from weft.support.errors import StateError
 from weft.types.tensor_type import DTYPE, INT, TENSOR, Type, list_of, optional, tuple_of
 
+RANDOM_STATE: Type = tuple_of(INT, INT)
 METADATA: Type = optional(tuple_of(list_of(INT), DTYPE))
 
 
@@ -55,4 +57,19 @@ language(
     lambda grads, results: grads if all(g is None for g in grads)
     else tuple(r.new_zeros(r.shape) if g is None else g for g, r in zip(grads, results, strict=True)),
     rule=lambda grads, results: tuple(optional(TENSOR) for _ in results), several=True,
+)
+
+
+def _go_on_from(state: tuple[int, int]) -> tuple[()]:
+    default_generator.set_state(state)
+    return ()
+
+
+language(
+    "prim::random_state", "", "Where the stream of random numbers is: seed and offset.",
+    default_generator.get_state, rule=lambda: RANDOM_STATE, effect=ORDERED,
+)
+language(
+    "prim::set_random_state", "state", "Go on drawing from there: what is run again draws what it drew.",
+    _go_on_from, rule=lambda state: (), effect=ORDERED, several=True,
 )
