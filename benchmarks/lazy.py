@@ -3,9 +3,10 @@
     python -m benchmarks.lazy [--steps N]
 
 "mlp": 64-128-128-10, batch 32, Adam (W4 of the peers' benchmark). "gpt": the demo's model, batch 16. A lazy run ends
-each step with mark_step() and reads a loss every tenth step. Per step, after the third: wall time (the mean) and the
-main thread's own time (the median), which leaves native programs on the worker out; calls: what a step traces;
-compiles: programs made in all.
+each step with mark_step() and reads a loss every tenth step. Per step, after the third: wall time (the mean); the time
+of all threads (the mean), which other jobs on the machine hardly change; and the main thread's own time (the median),
+which leaves native programs on the worker out. calls: what a step traces; entries: what is looked up for it; compiles:
+programs made in all.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import weft
 from benchmarks.peers import machine, parser
 from weft.cli import recipe
 from weft.cli.gpt import GPT
+from weft.lazy.backend import lazy_at
 from weft.nn import functional as F
 
 MODES = ("eager", "compiled", "lazy")
@@ -33,8 +35,10 @@ class Figures:
     """Of one mode: milliseconds per step, and counts."""
 
     wall: float
+    threads: float
     thread: float
     calls: int
+    entries: int
     compiles: int
 
 
@@ -79,23 +83,28 @@ def measured(make: Callable[[], Any], mode: str, steps: int) -> Figures:
 
     run = weft.compile(step) if mode == "compiled" else step
     weft.lazy.metrics.reset()
-    wall, thread = [], []
+    wall, thread, entries = [], [], 0
     for i in range(steps):
+        if i == 3:
+            weft.lazy.wait_device_ops()
+            began = time.process_time()
         x, y = (weft.tensor(a, device=device) for a in batch(i))
         start = time.perf_counter(), time.thread_time()
         loss = run(x, y)
         if mode == "lazy":
+            entries = len(lazy_at(0).where.trace.nodes)
             weft.lazy.mark_step()
         if i % 10 == 9:
             loss.item()
         wall.append(time.perf_counter() - start[0])
         thread.append(time.thread_time() - start[1])
     weft.lazy.wait_device_ops()
+    threads = (time.process_time() - began) / (steps - 3)
     compiles = weft.lazy.metrics.counter_value("UncachedCompile") or 0
     # the mean: a step that waits for those before it has their time
     return Figures(
-        statistics.mean(wall[3:]) * 1e3, statistics.median(thread[3:]) * 1e3,
-        weft.lazy.metrics.traced() // steps, compiles,
+        statistics.mean(wall[3:]) * 1e3, threads * 1e3, statistics.median(thread[3:]) * 1e3,
+        weft.lazy.metrics.traced() // steps, entries, compiles,
     )
 
 
@@ -108,9 +117,16 @@ def main() -> int:
     for name, make in (("mlp", mlp), ("gpt", gpt)):
         found = {mode: measured(make, mode, chosen.steps if name == "mlp" else min(chosen.steps, 24)) for mode in MODES}
         for mode, f in found.items():
-            extra = f", {f.calls} calls traced, {f.compiles} compiles" if mode == "lazy" else ""
-            print(f"{name} {mode}: {f.wall:.2f} ms a step, {f.thread:.2f} ms of the main thread's{extra}")
-        print(f"{name}: a lazy step takes {found['lazy'].wall / found['compiled'].wall:.2f} times a compiled one")
+            extra = f", {f.calls} calls in {f.entries} entries, {f.compiles} compiles" if mode == "lazy" else ""
+            print(
+                f"{name} {mode}: {f.wall:.2f} ms a step, {f.threads:.2f} of all threads, {f.thread:.2f} of the main "
+                f"one{extra}"
+            )
+        lazy, compiled = found["lazy"], found["compiled"]
+        print(
+            f"{name}: a lazy step takes {lazy.wall / compiled.wall:.2f} times a compiled one, and "
+            f"{lazy.threads / compiled.threads:.2f} times the threads' time"
+        )
     return 0
 
 

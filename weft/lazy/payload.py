@@ -52,7 +52,7 @@ def _at(kind: TensorType, device: str) -> TensorType:
 class LazyStorage(Storage[Deferred]):
     """What the aliases of a lazy tensor share. update: the latest write, if it was to a part: its path, the base before
     it and behind it. A second write to the same part takes its place. settled: the base's latest value that has bytes.
-    lasts: whether a program computed its value before this trace.
+    lasts: whether a program computed its value before this trace, or an optimizer updates it.
     """
 
     __slots__ = ("device", "lasts", "settled", "update")

@@ -83,6 +83,7 @@ class Rules:
         for place, count, turn in found.writes:
             target = tensors[place]
             target._data.storage.write(results[turn])
+            target._data.storage.lasts = True  # a parameter, or what is known of it
             storage = target.storage()
             storage.version += count
             storage.written = (storage.version, mark)

@@ -22,6 +22,7 @@ from weft.support import registry
 from weft.support.errors import ArgumentError, StateError, ValueProblem
 from weft.support.locations import is_internal
 from weft.tensor.capture import refuse_in_capture
+from weft.tensor.dense import payload_of
 from weft.tensor.modes import beside, enable_grad, modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -232,7 +233,10 @@ class Optimizer:
         and taken back if that fails."""
         state, capture = self.state[p], modes.capture
         if capture is None:
-            state.update(make(p))
+            made = make(p)
+            for tensor in made.values():
+                payload_of(tensor).backend.ready(tensor)
+            state.update(made)
             return
         if not capture.outside.is_outside(p):
             raise capture.refuse(

@@ -75,6 +75,10 @@ class Backend:
         """A rule that writes into tensors among its arguments, and hangs on nothing else than these."""
         rule(*args)
 
+    def ready(self, tensor: Tensor) -> None:
+        """A tensor that was just made is to last: where it is the same whatever else is computed, its value may come
+        now."""
+
     def fits(self, op: Op, args: Args) -> bool:
         """Whether the operator's result certainly has the type and sizes of args[0];
         False where the type rule must say."""

@@ -3,6 +3,8 @@ types. Values, layouts, aliases and counts are those of rules that run."""
 
 from __future__ import annotations
 
+import gc
+import os
 from typing import Any
 
 import numpy as np
@@ -178,3 +180,28 @@ def test_sizes_of_replayed_formulas_are_inputs_of_one_program() -> None:
         lazy.mark_step()
         np.testing.assert_allclose(x.grad.cpu().numpy(), (np.cos(v) * v + np.sin(v)) / n, rtol=1e-4, atol=1e-6)
     assert lazy.metrics.counter_value("UncachedCompile") == 1
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "rmsprop", "sgd"])
+def test_the_first_step_of_an_optimizer_is_the_program_of_those_that_follow(name: str) -> None:
+    _, compiles = _trained("lazy", OPTIMIZERS[name])
+    assert compiles == [1] * len(compiles)
+
+
+def test_many_steps_leave_memory_as_it_was() -> None:
+    weft.manual_seed(0)
+    model = nn.Linear(4, 3).to("lazy")
+    optimizer = weft.optim.Adam(model.parameters())
+
+    def objects(steps: int) -> int:
+        for i in range(steps):
+            optimizer.zero_grad()
+            model(weft.randn(2 + i % 5, 4, device="lazy")).square().mean().backward()
+            optimizer.step()
+            lazy.mark_step()
+        lazy.wait_device_ops()
+        gc.collect()
+        return len(gc.get_objects()) + lazy_at(0).where.trace.made
+
+    before = objects(int(os.environ.get("WEFT_LAZY_STEPS", "60")))
+    assert objects(int(os.environ.get("WEFT_LAZY_STEPS", "240"))) - before < 40
