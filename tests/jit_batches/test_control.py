@@ -368,3 +368,22 @@ def _objects(x):
 def test_objects_are_each_examples_own(rng):
     weft.jit.script(Pair)
     agrees(rng, _objects, batch(batch_size=COUNT)(_objects), drawn_batch(rng, COUNT, (True, 5)))
+
+
+def _seen_by_a_view(x):
+    y = x * 1
+    z = y[:, 0]
+    total = x.sum(1) * 0
+    for i in range(3):
+        if x.sum() > i * 0.2:
+            y += 0.5
+            total = total + z
+            z.mul_(1.5)
+            total = total + y.sum(1)
+        x = x * 0.9
+    return total + y.sum(1) + z
+
+
+@pytest.mark.parametrize("dims", [[(True, 4), (False, 2)], [(False, 3), (False, 2)]])
+def test_a_view_made_before_sees_what_some_examples_write(rng, dims):
+    agrees(rng, _seen_by_a_view, batch(batch_size=5)(_seen_by_a_view), drawn_batch(rng, 5, *dims))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,6 +55,7 @@ def _examples(value: Examples, rows: Rows) -> Examples:
     lengths = tuple([None if n is None else n[list(rows.indices)] for n in value.lengths])
     made = sized(selected_rows(value.data, rows.indices), lengths)
     made.links = (Link(value, rows.indices, tuple(range(len(rows)))),)
+    value.root.takers = [ref for ref in value.root.takers if ref() is not None] + [weakref.ref(made)]
     if keeps_history(value.data):
         value._selected = (rows, version, made)
     return made
@@ -68,8 +70,19 @@ def written_back(value: Examples) -> None:
         known = source._selected
         source.data.index_copy_(0, index_tensor(there), fitted(data, source.data.shape[1:]))
         written_back(source)
+        _refresh_takers(source.root, root)
         if known is not None and known[2] is root:  # what was taken is what there is now
             source._selected = (known[0], source.data._version, root)
+
+
+def _refresh_takers(root: Examples, written: Examples) -> None:
+    """What else has rows of the memory that was written to, by way of another view, has them as they are now."""
+    for ref in root.takers:
+        taker = ref()
+        if taker is not None and taker is not written:
+            source, there, _ = taker.links[0]
+            taker.data = fitted(selected_rows(source.data, there), taker.data.shape[1:])
+            forget_clean(taker)
 
 
 # ---- out of it

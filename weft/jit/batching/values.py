@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -55,17 +56,19 @@ class Examples(OperatorMethods):
 
     data: [examples, *dims], each example padded behind its end. lengths: for each dim the sizes of the examples, or
     None where all have the same; the largest is the padded size. root: the one whose memory a view shows. links: the
-    values of which this has rows; what is written here is written there as well. is_copy: the program's own tensor
+    values of which this has rows; what is written here is written there as well. takers: those that have rows of it, or
+    of a view of it. is_copy: the program's own tensor
     would be a part of something, and this is not.
     """
 
-    __slots__ = ("_clean", "_selected", "data", "is_copy", "lengths", "links", "root")
+    __slots__ = ("__weakref__", "_clean", "_selected", "data", "is_copy", "lengths", "links", "root", "takers")
 
     def __init__(self, data: Tensor, lengths: Lengths | None = None, root: Examples | None = None) -> None:
         self.data = data
         self.lengths: Lengths = (None,) * (data.ndim - 1) if lengths is None else lengths
         self.root: Examples = self if root is None else root
         self.links: tuple[Link, ...] = ()
+        self.takers: list[weakref.ref[Examples]] = []
         self.is_copy = False
         self._clean: Examples | None = None
         self._selected: tuple[Rows, int, Examples] | None = None
