@@ -22,6 +22,7 @@ from weft.lazy.split.memory import order_in
 from weft.lazy.split.payload import SplitPayload, let_wait
 from weft.lazy.trace import LONGEST, NoValue
 from weft.ops.op import Op
+from weft.ops.rules import Pointwise
 from weft.runtime.storage import InferenceStorage, Storage, root_of
 from weft.support.errors import StateError, Unsupported
 from weft.tensor.backend import DENSE_RANK, Args
@@ -30,6 +31,7 @@ from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of
 
 ndarray = np.ndarray
+_NUMBERS = frozenset((int, float, bool))
 
 
 class SplitFloor(Floor):
@@ -121,11 +123,15 @@ class Split(Lazy):
             return where.fresh(out[0], orders[0] if orders else None)
         return tuple([where.fresh(v, orders[i] if orders else None) for i, v in enumerate(out)])
 
+    def _operands(self, op: Op, args: Args) -> Args:
+        return tuple([a if a is None or type(a) in _NUMBERS else self._operand(op, a) for a in args])
+
     def _operand(self, op: Op, value: Any) -> Any:
         """An argument as the trace takes it."""
         if isinstance(value, Tensor):
             if type(value._data) is ndarray:
-                return self.where.home_of(value).read(value._data)
+                home = self.where.homes.get(id(value._data)) or self.where.home_of(value)
+                return home.read(value._data)
             data = value._data
             if type(data) is SplitPayload:
                 if data.waits and data.storage.device is self.where:
@@ -208,8 +214,11 @@ class Split(Lazy):
         DENSE.write(op, args)
 
     def fits(self, op: Op, args: Args) -> bool:
-        """As of plain tensors, where all are."""
-        return all([type(a._data) is ndarray for a in args if isinstance(a, Tensor)]) and DENSE.fits(op, args)
+        """Whether it is a pointwise operator on tensors of one float dtype and shape, and numbers."""
+        kind, dims = args[0].dtype, args[0].dims
+        return isinstance(op.type, Pointwise) and kind.is_floating_point and all([
+            a.dtype is kind and a.dims == dims if isinstance(a, Tensor) else type(a) in _NUMBERS for a in args
+        ])
 
     # ---- memory
     def receive(self, tensor: Tensor) -> Tensor:

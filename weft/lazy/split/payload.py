@@ -11,14 +11,11 @@ import numpy as np
 
 import weft.ops.compute as compute
 from weft.functionalizer.storage import Order
-from weft.functionalizer.writes import Path
 from weft.lazy.payload import LazyPayload, LazyStorage, known
 from weft.lazy.values import Array, Deferred
-from weft.ops.geometry import Geometry
 from weft.runtime.storage import Storage, address_of, root_of
 from weft.tensor.dense import DensePayload
 from weft.tensor.tensor import Tensor
-from weft.types.tensor_type import TensorType
 
 if TYPE_CHECKING:
     from weft.lazy.split.device import SplitDevice
@@ -122,9 +119,6 @@ class SplitPayload(LazyPayload):
 
     __slots__ = ()
     storage: Family
-
-    def __init__(self, storage: Family, path: Path, kind: TensorType, geometry: Geometry | None = None) -> None:
-        super().__init__(storage, path, kind, geometry)
 
     @property
     def waits(self) -> bool:
