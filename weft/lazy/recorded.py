@@ -88,18 +88,24 @@ class Opened:
     are its own (None: all).
     """
 
-    def __init__(self, trace: Trace) -> None:
-        self.nodes: Sequence[Node] = trace.nodes
-        self.sources: list[tuple[int, slice | None]] = [(i, None) for i in range(len(trace.nodes))]
+    def __init__(self, trace: Trace, entries: Sequence[Node] | None = None) -> None:
+        entries = trace.nodes if entries is None else entries
+        self.nodes: Sequence[Node] = entries
+        self.sources: list[tuple[int, slice | None]] = [(i, None) for i in range(len(entries))]
         self._trace = trace
         self._values: dict[tuple[int, int], Deferred] = {}  # by the position and index of what they stand for
-        if any([type(node.op) is Recorded for node in trace.nodes]):
-            self._open(trace.nodes)
+        if any([type(node.op) is Recorded for node in entries]):
+            self._open(entries)
 
     def value(self, value: Deferred) -> Deferred:
         """What stands for a value of the trace."""
         node = value.node
         return value if node is None else self._values.get((node.position, value.index), value)
+
+    def place(self, position: int, index: int) -> tuple[int, int]:
+        """The call, and which result of it, that gives a result of an entry."""
+        found = self._values.get((position, index))
+        return (position, index) if found is None or found.node is None else (found.node.position, found.index)
 
     def _open(self, entries: Sequence[Node]) -> None:
         self._calls: list[Node] = []

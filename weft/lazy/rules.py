@@ -122,7 +122,7 @@ class Rules:
             kind = type(a)
             if kind in plain_kinds:
                 data = a._data
-                if type(data) is not LazyPayload or data.storage.device is not device:
+                if not isinstance(data, LazyPayload) or data.storage.device is not device:
                     return None
                 value = data.read()
                 tensors.append(a)

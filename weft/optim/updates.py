@@ -8,6 +8,7 @@ from typing import Any
 from weft.autograd.accumulate import gradient_of
 from weft.ops.packet import aten
 from weft.tensor.dense import is_dense, payload_of
+from weft.tensor.modes import floor, modes
 from weft.tensor.tensor import Tensor
 
 Group = dict[str, Any]
@@ -29,10 +30,13 @@ def update(rule: Callable[..., None], p: Tensor, *args: Any) -> None:
     """`rule(p, *args)`, which writes into its tensors: one step of one parameter. It hangs on its arguments alone, and
     hands its numbers to operators as they are, so that a device may repeat what it did before.
     """
-    if is_dense(p):
-        rule(p, *args)
-    else:
+    below = floor() if modes.capture is None else None
+    if not is_dense(p):
         payload_of(p).backend.update(rule, (p, *args))
+    elif below is not None:
+        below.backend.update(rule, (p, *args))
+    else:
+        rule(p, *args)
 
 
 def before_write(state: Tensor, group: Group) -> Tensor:

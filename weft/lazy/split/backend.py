@@ -31,6 +31,7 @@ from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of
 
 ndarray = np.ndarray
+_CANNOT: Any = object()
 _NUMBERS = frozenset((int, float, bool))
 
 
@@ -150,6 +151,44 @@ class Split(Lazy):
         self.where.cut_for(f"{op.base} {why}".rstrip())
         _plain(args, op.base)
         return DENSE.run(op, args)
+
+    # ---- rules that write
+    def update(self, rule: Any, args: Args) -> None:
+        """A rule that writes into tensors among its arguments: recorded once, then one entry of the trace."""
+        if not self._repeat(rule, args):
+            rule(*args)
+
+    def _repeat(self, rule: Any, args: Args) -> bool:
+        where = self.where
+        if floor() is not self.floor or modes.special != (self.floor,) or modes.grad or config.forced:
+            return False
+        shown = [self._shown(a) if isinstance(a, Tensor) else a for a in args]
+        if len(where.trace.nodes) >= LONGEST - 1 or any([a is _CANNOT for a in shown]):
+            return False
+        targets = [(t, t._data.storage, t._data.storage.generation) for t in shown if isinstance(t, Tensor)]
+        if not where.repeated.update(rule, tuple(shown)):
+            return False
+        for tensor, family, generation in targets:
+            if family.generation != generation:
+                where.note_write(family)
+                if type(tensor._storage) is Storage:
+                    let_wait(tensor._storage, family)
+        return True
+
+    def _shown(self, tensor: Tensor) -> Any:
+        """A tensor that waits, for one that is all of its memory, and that nobody else writes."""
+        if type(tensor._data) is SplitPayload:
+            return tensor if tensor._data.waits and not tensor._data.path else _CANNOT
+        if type(tensor._data) is not ndarray or type(tensor.storage()) is InferenceStorage:
+            return _CANNOT
+        if not tensor._data.flags.writeable or self.where.is_lent(tensor):
+            return _CANNOT
+        payload = self.where.home_of(tensor).view(tensor._data)
+        if payload.path:
+            return _CANNOT
+        shown = Tensor(payload)
+        shown._storage = tensor.storage()
+        return shown
 
     def _outside(self, op: Op, args: Args) -> Any:
         """Tensors whose value waited, where their function does not run: another thread's, or not seen at the cut."""

@@ -15,8 +15,10 @@ import numpy as np
 import weft.lazy.metrics as metrics
 from weft.functionalizer.memory_format import is_permuted, result_orders
 from weft.functionalizer.storage import Order
+from weft.lazy.backend import Lazy
 from weft.lazy.device import LazyDevice
 from weft.lazy.programs import Plan, Specialized
+from weft.lazy.rules import Rules
 from weft.lazy.split.failures import Repeated, Written
 from weft.lazy.split.memory import Home, is_lent
 from weft.lazy.split.payload import Family, SplitPayload
@@ -84,11 +86,17 @@ class SplitDevice(LazyDevice):
         super().__init__("cpu")
         self.native = native  # what programs are compiled by; None: as the knob says
         self.cuts = cuts
+        self.repeated = Rules(self, Lazy)
         self.homes: dict[int, Home] = {}
         self.families: list[ref[Family]] = []
         self.made: list[ref[Tensor]] = []
         self.failing: list[int] = []  # calls that may refuse their values
         self.writes: dict[int, list[Written]] = {}  # by the identity of the family
+
+    def forget(self) -> None:
+        """Forget all programs."""
+        super().forget()
+        self.repeated.forget()
 
     # ---- tensors
     def fresh(self, value: Deferred, order: Order | None = None) -> Tensor:
@@ -216,7 +224,7 @@ class SplitDevice(LazyDevice):
 
     def _recover(self, run: ProgramRun, homes: list[Home], error: BaseException) -> BaseException:
         """Have every family show what it showed before the call that failed. The error, as eager mode has it."""
-        before = Repeated(run.nodes, run.places, INDEX_BITS)
+        before = Repeated(self.trace, run.nodes, run.places)
         for home in homes:
             family = home.family
             assert family is not None
