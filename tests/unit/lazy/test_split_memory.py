@@ -112,6 +112,26 @@ def test_a_copy_keeps_the_old_value(rng):
     assert w.abs().sum() > 0
 
 
+def test_memories_change_their_values(rng):
+    """What a tensor is given may lie in memory that is written itself."""
+    a, b, c = (drawn(rng, 4) for _ in range(3))
+    x, y, z = (t.numpy().copy() for t in (a, b, c))
+
+    @weft.compile(split=True)
+    def step():
+        kept = a.clone()
+        a.copy_(b)
+        b.copy_(kept)  # changed places
+        c.copy_(a)
+        a.mul_(2)
+
+    for _ in range(3):
+        step()
+        x, y, z = 2 * y, x, y
+        for tensor, wanted in ((a, x), (b, y), (c, z)):
+            np.testing.assert_allclose(tensor.tolist(), wanted, rtol=1e-6)
+
+
 # ---- foreign code
 def test_operators_of_the_user_run_where_they_are_called(rng):
     name = f"split{int(rng.integers(1 << 30))}"

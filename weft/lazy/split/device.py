@@ -210,6 +210,7 @@ class SplitDevice(LazyDevice):
         """Results that are put where an input lies: memory that nothing else shows as it was before."""
         families = [family for family in (found() for found in self.families) if family is not None]
         kept = {id(family.value) for family in families}
+        kept |= {id(home.family.value) for home in self.homes.values() if home.family is not None}
         turns = self.trace.turns
         inputs = {
             id(h.family.value): turns.get(id(h.first)) for h in homes
@@ -250,8 +251,9 @@ class SplitDevice(LazyDevice):
             family = found()
             if family is not None and family.memory is None and family.error is None:
                 problem = _own(family, taken) or problem
-        for home in self.homes.values():
-            home.settle()
+        written = [home.written(self.homes) for home in self.homes.values()]  # all are read before any is put
+        for home, now in zip(self.homes.values(), written, strict=True):
+            home.settle(now)
         for made in self.made:
             tensor = made()
             if tensor is not None and type(tensor._data) is SplitPayload and tensor._data.storage.error is None:

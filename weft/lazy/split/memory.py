@@ -7,6 +7,7 @@ is written into it waits as the base of a family and goes back into the memory a
 from __future__ import annotations
 
 import sys
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from weft.functionalizer.writes import Path
 from weft.lazy.split.payload import Family, SplitPayload
 from weft.lazy.values import Array, Deferred, computed
 from weft.ops.geometry import Geometry
-from weft.runtime.storage import Storage, address_of
+from weft.runtime.storage import Storage, address_of, root_of
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.tensor_type import tensor_type
@@ -112,14 +113,19 @@ class Home:
             path = (*path, (PERMUTE, (tuple(int(i) for i in np.argsort(order)),), 0))
         return path
 
-    def settle(self) -> None:
-        """Put what was written where it belongs."""
-        family = self.family
-        if family is not None:
-            now = family.value.read()
-            if now is not self.base:
-                np.copyto(self.base, now)
-            family.settle(self.base)
+    def written(self, memory: Container[int]) -> Array | None:
+        """What belongs into the memory; a copy where it lies in some memory now. memory: the identities of these."""
+        now = None if self.family is None else self.family.value.read()
+        if now is None or now is self.base:
+            return None
+        return now.copy() if id(root_of(now)) in memory else now
+
+    def settle(self, now: Array | None) -> None:
+        """Put what was written where it belongs, and have the tensors show it."""
+        if now is not None:
+            np.copyto(self.base, now)
+        if self.family is not None:
+            self.family.settle(self.base)
 
 
 def _key(data: Array) -> Any:
