@@ -141,3 +141,17 @@ OPEN = [
 def test_what_no_question_settled_is_refused(text: str, message: str) -> None:
     with pytest.raises(weft.jit.CompileError, match=message):
         weft.jit.CompilationUnit(text)
+
+
+def narrowed_and_back(o: Optional[int], n: int) -> int:
+    o = n
+    for i in range(n):
+        if i == 1:
+            o = None
+    return 0 if o is None else o
+
+
+def test_a_parameter_may_be_again_what_its_annotation_says() -> None:
+    scripted = weft.jit.script(narrowed_and_back)
+    for n in range(4):
+        assert scripted(None, n) == narrowed_and_back(None, n)

@@ -211,7 +211,7 @@ def _both(
         return Undefined(f"{name} stands for different objects in the two branches, and is used behind them")
     values = [_within(ctx, b, node, v) for b, v in zip(branches, found, strict=True) if v is not None]
     kinds = [v.type for v in values]
-    declared = ctx.scope.declared.get(name)
+    declared = ctx.widest(name)
     kind = joined(*kinds)
     if kind is None and declared is not None and all(k.is_subtype_of(declared) for k in kinds):
         kind = declared

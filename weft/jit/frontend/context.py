@@ -83,6 +83,11 @@ class Context:
         self.paused = 0  # a recorder that is told of nothing now
         self.loops = 0  # how many loops stand around the statement
         self.expected: Type | None = None
+        self.open_types: dict[str, Type] = {}  # parameters that may be None, or of several types
+
+    def widest(self, name: str) -> Type | None:
+        """The type that a variable may have anywhere: what the user wrote for it. None where nothing is written."""
+        return self.scope.declared.get(name) or self.open_types.get(name)
 
     # ---- syntax
     def expression(self, node: ast.AST, expected: Type | None = None) -> SugaredValue:

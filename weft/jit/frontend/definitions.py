@@ -68,6 +68,7 @@ def compile_definition(
     if loose:  # weft's own modules say Any where any of PyTorch's arguments will do
         program.parameters = tuple(_as_tensor(p) if p.type is tt.ANY else p for p in program.parameters)
         ctx.return_type = None if "Any" in str(ctx.return_type) else ctx.return_type
+    ctx.open_types = {p.name: p.type for p in program.parameters if len(tt.members_of(p.type)) > 1}
     for p in program.parameters:
         ctx.scope.assign(p.name, Simple(ctx.builder.param(p.type, p.name), p.type))
     body = list(definition.body)

@@ -137,7 +137,7 @@ def _carried(ctx: Context, node: ast.AST, body: Sequence[ast.stmt], more: Sequen
         value = ctx.scope.find(name)
         if not isinstance(value, (Simple, TupleValue)):
             continue
-        declared = ctx.scope.declared.get(name)
+        declared = ctx.widest(name)
         simple = value.as_value(ctx, node, declared)
         kind = declared if declared is not None and simple.type.is_subtype_of(declared) else simple.type
         found.append(Carried(name, kind, simple.operand))
