@@ -65,13 +65,15 @@ class _Copier:
             return (None, _renamed(whole.captured, node.args[1], self.program.captured[node.args[1]]), node.args[2])
         if node.op is _OBJECT:
             return (_renamed(whole.captured, node.args[0], self.program.captured[node.args[0]]), node.args[1])
+        if node.op is _ENTER:
+            return (_renamed(whole.functions, node.args[0], self.program.functions[node.args[0]]), node.args[1])
         if node.op is _PYTHON:
             return (_renamed(whole.python, node.args[0], self.program.python[node.args[0]]), *node.args[1:])
         return node.args
 
 
-_CALL, _METHOD, _ATTRIBUTE, _PYTHON, _OBJECT = (
-    OPS[f"prim::{n}"] for n in ("CallFunction", "CallMethod", "GetAttr", "PythonOp", "CreateObject")
+_CALL, _METHOD, _ATTRIBUTE, _PYTHON, _OBJECT, _ENTER = (
+    OPS[f"prim::{n}"] for n in ("CallFunction", "CallMethod", "GetAttr", "PythonOp", "CreateObject", "Enter")
 )
 
 

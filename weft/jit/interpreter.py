@@ -20,7 +20,17 @@ from weft.ir.kinds import has_many_results
 from weft.ir.structure import GROUPS
 from weft.jit.errors import Error, located
 from weft.jit.hot import HotLoop
-from weft.jit.object_steps import Registers, Step, create_object, get_attribute, is_instance, set_attribute
+from weft.jit.object_steps import (
+    Registers,
+    Step,
+    create_object,
+    enter,
+    get_attribute,
+    is_instance,
+    leave,
+    leave_entered,
+    set_attribute,
+)
 from weft.jit.operators import function_of
 from weft.jit.program import MISSING, Program, accepted
 from weft.ops.op import OPS, Op
@@ -63,6 +73,7 @@ class Code:
         self.places: dict[Value, int] = {}
         self.template: Registers = []
         self.blocks: dict[Block, Steps] = {}
+        self.entered: int | None = None  # where the objects are whose `with` blocks have begun
         self.block = self._block(program.graph.block)
 
     def __call__(self, args: Sequence[Any]) -> Any:
@@ -71,7 +82,11 @@ class Code:
         for place, value in zip(self.block.params, args, strict=True):
             registers[place] = value
         del args
-        self.block.run(registers)
+        try:
+            self.block.run(registers)
+        except BaseException:
+            leave_entered(self, registers)
+            raise
         found = self.block.results(registers)
         return found[0] if len(found) == 1 else tuple(found) or None
 
@@ -370,6 +385,8 @@ _SPECIAL: dict[Op, Callable[[Code, Node], Step]] = {
     OPS["prim::set_grad_enabled"]: _set_grad_mode,
     OPS["prim::isinstance"]: is_instance,
     OPS["prim::CreateObject"]: create_object,
+    OPS["prim::Enter"]: enter,
+    OPS["prim::Exit"]: leave,
     OPS["prim::GetAttr"]: get_attribute,
     OPS["prim::SetAttr"]: set_attribute,
 }

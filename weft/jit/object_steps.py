@@ -58,3 +58,39 @@ def set_attribute(code: Code, node: Node) -> Step:
 def is_instance(code: Code, node: Node) -> Step:
     kind = parse_type(node.args[1])
     return code._call(node, lambda value, _: has_type(value, kind))
+
+
+# ---- with
+def enter(code: Code, node: Node) -> Step:
+    """An object's `with` block begins."""
+    program, place, entered = code.program.functions[node.args[0]], code._read(node.args[1]), _entered(code)
+    assert isinstance(place, int)
+
+    def note(registers: Registers) -> None:
+        if registers[entered] is None:
+            registers[entered] = []
+        registers[entered].append((program, registers[place]))
+
+    return note
+
+
+def leave(code: Code, node: Node) -> Step:
+    """The block that began last ends."""
+    entered = _entered(code)
+
+    def forget(registers: Registers) -> None:
+        registers[entered].pop()
+
+    return forget
+
+
+def _entered(code: Code) -> int:
+    if code.entered is None:
+        code.entered = code._constant(None)
+    return code.entered
+
+
+def leave_entered(code: Code, registers: Registers) -> None:
+    """Call `__exit__` of the objects whose blocks an exception leaves, innermost first. It goes on."""
+    for program, value in reversed((registers[code.entered] if code.entered is not None else None) or ()):
+        code.of(program)([value, None, None, None])

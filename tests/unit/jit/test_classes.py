@@ -193,6 +193,28 @@ def entered(n: int):
     return log, -k
 
 
+def left_by_an_exception(log: list[int], n: int) -> int:
+    with Traced(log):
+        for i in range(n):
+            with Traced(log):
+                if i == 2:
+                    raise ValueError("third")
+    return len(log)
+
+
+def test_an_exception_leaves_the_blocks_it_passes() -> None:
+    scripted = weft.jit.script(left_by_an_exception)
+    for n in (1, 5):
+        logs: list[list[int]] = [[], []]
+        for function, log in zip((scripted, left_by_an_exception), logs, strict=True):
+            if n > 2:
+                with pytest.raises(ValueError, match="third"):
+                    function(log, n)
+            else:
+                assert function(log, n) == 4
+        assert logs[0] == logs[1]
+
+
 PROGRAMS = [counted, replaced_in_a_loop, linked, operators, in_order, by_key, dataclasses_compared, entered]
 
 

@@ -72,6 +72,12 @@ for _name, _arguments, _doc in (
 language("prim::set_grad_enabled", "mode", "Whether history is recorded from here on; gives back whether it was.",
          _is_run_by_an_interpreter, "bool -> bool", effect=ORDERED)
 language(
+    "prim::Enter", "exit, self", "A `with` block of an object begins: an exception within calls this function of it.",
+    _is_run_by_an_interpreter, "str, Any -> None", effect=ORDERED,
+)
+language("prim::Exit", "", "The `with` block that began last ends.", _is_run_by_an_interpreter, rule=lambda: (),
+         effect=ORDERED)
+language(
     "prim::PythonOp", "function, args, names, type",
     "Calls a function of Python's, which may do anything; gradients flow through it.", _is_run_by_an_interpreter,
     rule=_of_given_type, effect="python",

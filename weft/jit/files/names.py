@@ -51,6 +51,11 @@ def _member(program: Program, node: Node, members: Members) -> None:
         _refuse(program, f"uses the member {name!r} of {kind}")
 
 
+def _enter(program: Program, node: Node, members: Members) -> None:
+    if node.args[0] not in program.functions:
+        _refuse(program, f"leaves an object by {node.args[0]!r}")
+
+
 def _object(program: Program, node: Node, members: Members) -> None:
     cls, kind = program.captured.get(node.args[0]), parse_type(node.args[1])
     if not isinstance(cls, type) or not isinstance(kind, ClassType) or kind.name not in members:
@@ -93,6 +98,6 @@ def _python(program: Program, node: Node, members: Members) -> None:
 
 _CHECKS: dict[Any, Callable[[Program, Node, Members], None]] = {
     OPS["prim::CallFunction"]: _function, OPS["prim::GetAttr"]: _member, OPS["prim::SetAttr"]: _member,
-    OPS["prim::CallMethod"]: _method, OPS["prim::CreateObject"]: _object,
+    OPS["prim::CallMethod"]: _method, OPS["prim::CreateObject"]: _object, OPS["prim::Enter"]: _enter,
     OPS["prim::CallBuiltin"]: _builtin, OPS["prim::PythonOp"]: _python,
 }  # fmt: skip

@@ -16,7 +16,7 @@ from weft.jit.frontend.classes.script_classes import description_of_value, magic
 from weft.jit.frontend.conditions import condition, refine
 from weft.jit.frontend.context import STATEMENTS, Context, executes
 from weft.jit.frontend.exits import always_leaves, may_leave
-from weft.jit.frontend.values import NOTHING, Simple, constant
+from weft.jit.frontend.values import NOTHING, Simple, SugaredValue, constant
 from weft.types.tensor_type import BOOL, INT, STR
 
 
@@ -153,7 +153,7 @@ def check(ctx: Context, node: ast.Assert) -> None:
 
 @executes(ast.With)
 def within(ctx: Context, node: ast.With) -> None:
-    """`with weft.no_grad():`, `with Class() as name:`. An exception leaves the program without `__exit__`."""
+    """`with weft.no_grad():`, `with Class() as name:`."""
     from weft.jit.frontend.functions import GradMode  # the front end's objects know statements
 
     leaving: list[Callable[[], object]] = []
@@ -164,8 +164,8 @@ def within(ctx: Context, node: ast.With) -> None:
             leaving.append(partial(ctx.prim, "set_grad_enabled", node, before))
         elif description_of_value(mode) is not None:
             entered = magic_or_refuse(ctx, item.context_expr, mode, "__enter__")
-            nothing = [NOTHING] * 3
-            leaving.append(partial(magic_or_refuse, ctx, item.context_expr, mode, "__exit__", nothing))
+            leaving.append(partial(_leave_object, ctx, item.context_expr, mode))
+            _note_entered(ctx, item.context_expr, mode)
             if item.optional_vars is not None:
                 assign_target(ctx, item.optional_vars, entered)
         else:
@@ -176,6 +176,20 @@ def within(ctx: Context, node: ast.With) -> None:
     run(ctx, node.body)
     for leave_one in reversed(leaving):
         leave_one()
+
+
+def _note_entered(ctx: Context, node: ast.AST, value: SugaredValue) -> None:
+    owner = description_of_value(value)
+    assert owner is not None
+    if not owner.has_method("__exit__"):
+        magic_or_refuse(ctx, node, value, "__exit__")
+    name = ctx.program.link(ctx.program.method_of_class(ctx, node, owner, "__exit__"))
+    ctx.emit(ctx.op("prim::Enter"), (name, value.as_value(ctx, node).operand), node, ())
+
+
+def _leave_object(ctx: Context, node: ast.AST, value: SugaredValue) -> None:
+    ctx.emit(ctx.op("prim::Exit"), (), node, ())
+    magic_or_refuse(ctx, node, value, "__exit__", [NOTHING] * 3)
 
 
 @executes(ast.Raise)
