@@ -12,6 +12,7 @@ from weft.jit.frontend.classes.script_classes import description_of
 from weft.jit.frontend.compile import method_of_class
 from weft.jit.functions import CompilationUnit, ScriptFunction, script_function
 from weft.jit.module import script_module
+from weft.jit.source import refuse_class
 from weft.nn.modules.module import Module
 
 
@@ -44,7 +45,8 @@ def script_class(cls: type) -> type:
     CompileError.
     """
     if len(cls.__mro__) > 2:
-        raise CompileError(
+        refuse_class(
+            cls,
             f"weft.jit.script: {cls.__name__} is derived from {cls.__mro__[1].__name__}; classes of scripted programs "
             "do not support inheritance: hold an object of that class as an attribute"
         )

@@ -47,6 +47,20 @@ class Source:
         return f"{place}\n    {shown}\n    {' ' * column}^{'~' * (width - 1)}"
 
 
+def refuse_class(cls: type, problem: str) -> NoReturn:
+    """Raises CompileError that shows where a class is defined."""
+    try:
+        lines, first = inspect.getsourcelines(cls)
+        file = inspect.getsourcefile(cls) or "<unknown>"
+    except (OSError, TypeError):
+        raise CompileError(problem) from None
+    at = next((i for i, line in enumerate(lines) if line.lstrip().startswith("class ")), 0)
+    indent = len(lines[at]) - len(lines[at].lstrip())
+    source = Source(file, "".join(lines), first or 1)
+    end = len(lines[at].rstrip())
+    source.fail(ast.Pass(lineno=at + 1, col_offset=indent, end_lineno=at + 1, end_col_offset=end), problem)
+
+
 def function_source(function: Callable[..., Any]) -> tuple[ast.FunctionDef, Source]:
     """The definition of a Python function. Raises CompileError if there is no source for it."""
     function = inspect.unwrap(function)

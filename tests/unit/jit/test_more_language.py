@@ -170,3 +170,19 @@ def using_a_variable(n: int):
 def test_a_variable_around_a_function_is_refused_by_name() -> None:
     with pytest.raises(weft.jit.CompileError, match="m is a variable of the function around inner"):
         weft.jit.script(using_a_variable)
+
+
+def gradients_within(x: Tensor, w: Tensor) -> Tensor:
+    with weft.enable_grad():
+        x.requires_grad_(True)
+        found = weft.autograd.grad([(x * x * w).sum()], [x])
+    total = weft.zeros_like(x)
+    for g in found:
+        if g is not None:
+            total = total + g
+    return total
+
+
+def test_a_program_asks_for_gradients(rng) -> None:
+    x, w = (weft.tensor(rng.standard_normal(3)) for _ in range(2))
+    assert weft.allclose(weft.jit.script(gradients_within)(x.clone(), w), 2 * x * w)

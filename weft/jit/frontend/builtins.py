@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from weft.autograd.api import grad
 from weft.jit.frontend.classes.script_classes import magic
 from weft.jit.frontend.conditions import TYPES_OF, condition, has_attribute
 from weft.jit.frontend.context import Context
@@ -299,6 +300,13 @@ def _wait(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredVal
     return value.elements(ctx, node)[0]
 
 
+def _grad(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
+    """`weft.autograd.grad(outputs, inputs)`: a list, None for an input that has no part in the outputs."""
+    operands = tuple(v.operand for v in _values(ctx, node, (*args, *kwargs.values())))
+    given = ("weft.autograd.grad", operands, tuple(kwargs), "List(Tensor?)")
+    return ctx.prim("list", node, ctx.emit(ctx.op("prim::CallBuiltin"), given, node))
+
+
 ANNOTATE = TypedBuiltin(_annotate)
 _PYTHON_TYPES: dict[Any, Any] = {
     int: tt.INT,
@@ -366,6 +374,7 @@ _OWN: dict[Any, SugaredValue] = {
     unwrap_optional: Builtin("_unwrap_optional", _unwrap),
     Device: Builtin("device", _device),
     fork: Builtin("fork", _fork),
+    grad: Builtin("grad", _grad),
     wait: Builtin("wait", _wait),
     warnings.warn: Builtin("warn", _warn),
 }

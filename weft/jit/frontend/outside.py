@@ -24,7 +24,7 @@ def python_constant(value: Any) -> Simple | None:
     return None
 
 
-_ROOTS = ("weft", "weft.nn.functional", "weft.linalg", "weft.special", "weft.fft", "weft.nn.init")
+_ROOTS = ("weft", "weft.nn.functional", "weft.linalg", "weft.special", "weft.fft", "weft.autograd", "weft.nn.init")
 
 
 def path_of(function: Any) -> str | None:

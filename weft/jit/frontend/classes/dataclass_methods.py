@@ -8,7 +8,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from weft.jit.errors import CompileError
+from weft.jit.source import refuse_class
 
 Text = tuple[str, Mapping[str, Any]]
 
@@ -30,7 +30,7 @@ def text_of_method(cls: Any, name: str) -> Text:
         return f"def __eq__(self, other: _Self) -> bool:\n    return {same}\n", names
     if name in _ORDERS:
         return _order(name, fields), names
-    raise CompileError(f"{cls.__name__}.{name}, which its decorator writes, cannot be called from a scripted program")
+    refuse_class(cls, f"{cls.__name__}.{name}, which its decorator writes, cannot be called from a scripted program")
 
 
 _ORDERS = {"__lt__": ("<", False), "__le__": ("<", True), "__gt__": (">", False), "__ge__": (">", True)}
@@ -69,7 +69,7 @@ def _default(cls: Any, field: Any) -> Any:
     if field.default_factory is dataclasses.MISSING:
         return field.default
     if field.default_factory not in (list, dict):
-        raise CompileError(
-            f"the default_factory of {cls.__name__}.{field.name} is Python's; list and dict can be compiled"
+        refuse_class(
+            cls, f"the default_factory of {cls.__name__}.{field.name} is Python's; list and dict can be compiled"
         )
     return field.default_factory()
