@@ -25,6 +25,7 @@ from weft.jit.marks import unwrap_optional as _unwrap_optional  # noqa: F401  (T
 from weft.jit.matching import OperatorSet, schemas
 from weft.jit.module import RecursiveScriptModule, ScriptMethod, ScriptModule, TopLevelTracedModule, script_method
 from weft.jit.overloads import overload as _overload  # noqa: F401  (TorchScript's name)
+from weft.jit.overloads import overload as _overload_method  # noqa: F401  (TorchScript's name)
 from weft.jit.script import script
 from weft.jit.shape_analysis import shape_analysis
 from weft.jit.symbol import Symbol

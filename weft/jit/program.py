@@ -14,6 +14,7 @@ from weft.jit.annotations import CLASSES, ENUMERATIONS, INTERFACES
 from weft.jit.errors import made
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
+from weft.types.dtype import DType
 from weft.types.tensor_type import (
     ClassType,
     DictType,
@@ -63,6 +64,8 @@ class Program:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
         return self  # copies of Modules and objects run the same programs
+
+    __hash__ = object.__hash__
 
     def schema(self) -> str:
         """`f(Tensor x, int n=3) -> Tensor`."""
@@ -138,6 +141,7 @@ _CLASSES: dict[Type, tuple[type, ...]] = {
     tt.STR: (str,),
     tt.NONE: (type(None),),
     tt.NUMBER: (int, float, complex),
+    tt.DTYPE: (DType,),
     tt.DEVICE: (str,),
     tt.LAYOUT: (str,),
 }
@@ -179,6 +183,8 @@ def _tried(value: Any, kind: UnionType) -> Iterator[Any]:
 def _number_accepted(value: Any, kind: Type) -> Any:
     classes = _CLASSES.get(kind)
     if classes is None or (isinstance(value, classes) and (kind is not tt.INT or not isinstance(value, bool))):
+        if kind is tt.COMPLEX:
+            return complex(value)
         return float(value) if kind is tt.FLOAT and type(value) in (int, bool) else value
     if kind in (tt.INT, tt.FLOAT, tt.BOOL) and isinstance(value, Tensor) and value.numel() == 1:
         return {tt.INT: int, tt.FLOAT: float, tt.BOOL: bool}[kind](value)

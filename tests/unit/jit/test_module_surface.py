@@ -203,3 +203,33 @@ def test_warnings_are_given_when_the_program_comes_there() -> None:
         assert scripted(2) == 2
     with pytest.warns(UserWarning, match="5 is large"):
         scripted(5)
+
+
+class Growing(nn.Module):
+    @weft.jit._overload_method
+    def grow(self, x: int) -> int: ...
+
+    @weft.jit._overload_method
+    def grow(self, x: Tensor, by: int = 3) -> Tensor: ...
+
+    def grow(self, x, by: int = 3):
+        return x + by
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.grow(x) * self.grow(1) + self.grow(x, by=1)
+
+
+def test_overloaded_methods() -> None:
+    for module in (scripted := weft.jit.script(Growing()), again(scripted)):
+        assert module(weft.ones(2)).tolist() == [18.0, 18.0]
+
+
+def typed(z: complex, kind: weft.dtype) -> complex:
+    return z + float(weft.ones(1, dtype=kind).item())
+
+
+def test_arguments_become_what_their_types_say() -> None:
+    scripted = weft.jit.script(typed)
+    assert scripted(2, weft.int64) == 3 + 0j and type(scripted(1.5, weft.float32)) is complex
+    with pytest.raises(TypeError, match="expected a value of type DType"):
+        scripted(1j, "int64")

@@ -42,14 +42,14 @@ from weft.jit.frontend.outside import path_of, python_constant
 from weft.jit.frontend.scope import Scope
 from weft.jit.frontend.types import annotated_type
 from weft.jit.frontend.values import Simple, SugaredValue, TupleValue
-from weft.jit.program import Program
+from weft.jit.program import Parameter, Program
 from weft.jit.source import function_source, text_source
 from weft.ops.op import OPS
 from weft.ops.packet import Namespace, Packet
 from weft.tensor.modes import enable_grad, no_grad
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
-from weft.types.tensor_type import TupleType
+from weft.types.tensor_type import TupleType, Type
 
 Names = Callable[[str], "tuple[Any] | None"]
 _COMPILED: WeakKeyDictionary[Any, Program] = WeakKeyDictionary()
@@ -203,10 +203,8 @@ class Linker:
         found = _AS_DECLARED.get(key)
         if found is None:
             definition, source = function_source(function)
-            declared, at = function_source(signature)
             inner = Linker(Program(f"{function.__module__}.{function.__qualname__}"), names_of(function), self._compile)
-            types = Context(declared.name, at, lambda name, node: None, inner)
-            parameters = parameters_of(types, declared, signature)
+            parameters = parameters_of_function(inner, signature)
             found = _AS_DECLARED[key] = compile_definition(definition, source, inner, function, types=parameters)
         return found
 
@@ -300,6 +298,13 @@ def _unique(table: dict[str, Any], name: str, value: Any) -> str:
             found = f"{name}_{count}"
         table[found] = value
     return found
+
+
+def parameters_of_function(linker: Linker, function: Any, self_type: Type | None = None) -> tuple[Parameter, ...]:
+    """The parameters that a definition declares. Raises CompileError."""
+    definition, source = function_source(function)
+    ctx = Context(definition.name, source, lambda name, node: None, linker)
+    return parameters_of(ctx, definition, function, self_type)
 
 
 # ---- one function

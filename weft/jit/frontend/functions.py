@@ -12,11 +12,10 @@ from typing import Any
 
 from weft.ir.graph import Operand
 from weft.jit.annotations import UnknownType, type_of_annotation
-from weft.jit.errors import CompileError
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.matching import NoMatch, call_any, match
 from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
-from weft.jit.overloads import overloads_of
+from weft.jit.overloads import first_that_takes, overloads_of
 from weft.jit.program import MISSING, Program
 from weft.ops.op import PACKETS, Op
 from weft.tensor.tensor import Tensor
@@ -240,14 +239,10 @@ class PythonFunction(SugaredValue):
         self, ctx: Context, node: ast.AST, declared: Sequence[Any], args: Args, kwargs: Kwargs
     ) -> SugaredValue:
         """The first of the declared signatures that the arguments fit."""
-        problems = []
         programs = [ctx.program.compiled_as(ctx, node, self.function, signature) for signature in declared]
-        for program in sorted(programs, key=lambda p: not _takes_as_they_are(p, args, kwargs)):
-            try:
-                return Scripted(program).call(ctx, node, args, kwargs, 1)
-            except CompileError as error:
-                problems.append(str(error).partition("\n")[0])
-        ctx.fail(node, f"no overload of {self.name} takes these arguments:\n  " + "\n  ".join(problems))
+        return first_that_takes(
+            ctx, node, self.name, programs, args, kwargs, lambda p: Scripted(p).call(ctx, node, args, kwargs, 1)
+        )
 
     def _as_it_is(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
         """A node that calls Python when the program runs."""
@@ -257,15 +252,6 @@ class PythonFunction(SugaredValue):
         names = tuple(p.name for p in signature.parameters if p.keyword_only)
         made = ctx.emit(ctx.op("prim::PythonOp"), (name, tuple(operands), names, str(signature.returns)), node)
         return spread(ctx, node, made)
-
-
-def _takes_as_they_are(program: Program, args: Args, kwargs: Kwargs) -> bool:
-    """Whether no argument would have to be converted."""
-    known = {p.name: p.type for p in program.parameters}
-    pairs = [*zip(known.values(), args, strict=False), *((known.get(n), v) for n, v in kwargs.items())]
-    return all(
-        kind is not None and (not isinstance(v, Simple) or v.type.is_subtype_of(kind)) for kind, v in pairs
-    )
 
 
 class ExceptionClass(SugaredValue):

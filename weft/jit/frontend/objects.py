@@ -15,13 +15,15 @@ from weft.jit.errors import CompileError
 from weft.jit.frontend.attributes import is_constant, is_weft_own, type_of_attribute
 from weft.jit.frontend.classes.interfaces import check_implements, interface_of, methods_of
 from weft.jit.frontend.classes.script_classes import SETTER
-from weft.jit.frontend.compile import UNDERWAY, Linker, compile_python, names_of
+from weft.jit.frontend.compile import UNDERWAY, Linker, compile_python, names_of, parameters_of_function
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.definitions import compile_definition
 from weft.jit.frontend.functions import Builtin, PythonFunction, bound_operands, spread
 from weft.jit.frontend.module_hooks import compile_call, has_hooks
+from weft.jit.frontend.submodules import WALKS, Element, Submodules, read_member, view_of, walked
 from weft.jit.frontend.types import python_value
-from weft.jit.frontend.values import NOTHING, Simple, SugaredValue, TupleValue, constant
+from weft.jit.frontend.values import NOTHING, Simple, SugaredValue, constant
+from weft.jit.overloads import first_that_takes, overloads_of
 from weft.jit.program import Parameter, Program
 from weft.jit.source import function_source
 from weft.nn.modules.module import Module
@@ -51,13 +53,13 @@ class ModuleLinker(Linker):
             return Method(owner, value, name).call(ctx, node, [], {}, 1)
         if name in owner._programs:
             return Method(owner, value, name)
-        views = _view_of(ctx, node, value, owner, name)
+        views = view_of(ctx, node, value, owner, name)
         if views is not None:
             return views
         if isinstance(raw, staticmethod):
             return PythonFunction(raw.__func__, name)
-        if name in _WALKS and getattr(Module, name, None) is getattr(cls, name, None):
-            return Builtin(name, lambda c, n, args, kwargs: _walked(c, value, owner, name))
+        if name in WALKS and getattr(Module, name, None) is getattr(cls, name, None):
+            return Builtin(name, lambda c, n, args, kwargs: walked(c, value, owner, name))
         if raw is not None and (callable(raw) or hasattr(raw, "function")):
             return self._method(owner, value, name, raw)
         wrapped = None if raw is None else self.wrap(ctx, raw, name)
@@ -96,7 +98,8 @@ class ModuleLinker(Linker):
         if getattr(raw, "__weft_script__", None) in ("ignore", "unused"):
             original = owner.__dict__["_original"] or owner
             return PythonFunction(getattr(original, name), f"{value.type}.{name}")
-        return Method(owner, value, name)
+        declared = overloads_of(getattr(raw, "function", raw))
+        return OverloadedMethod(owner, value, name, declared) if declared else Method(owner, value, name)
 
     def _stored(self, ctx: Context, node: ast.AST, value: Simple, owner: Any, name: str) -> SugaredValue | None:
         """A parameter, buffer, submodule, constant or attribute of an object; None where it has no such."""
@@ -108,9 +111,9 @@ class ModuleLinker(Linker):
             inner = fields["_modules"][name]
             kind = type_of_attribute(owner, name)
             if inner is not None and kind is not None and interface_of(kind) is not None:
-                made = _read(ctx, node, value, name, class_of(inner._script_name))
+                made = read_member(ctx, node, value, name, class_of(inner._script_name))
                 return ctx.coerced(made, kind, node)
-            return NOTHING if inner is None else _read(ctx, node, value, name, class_of(inner._script_name))
+            return NOTHING if inner is None else read_member(ctx, node, value, name, class_of(inner._script_name))
         if name == "_modules":
             return Submodules(owner, value)
         if name not in fields or name in owner._programs:
@@ -119,7 +122,7 @@ class ModuleLinker(Linker):
         if is_constant(owner, name):
             return self.wrap(ctx, held, name)
         kind = type_of_attribute(owner, name)
-        return self.wrap(ctx, held, name) if kind is None else _read(ctx, node, value, name, kind)
+        return self.wrap(ctx, held, name) if kind is None else read_member(ctx, node, value, name, kind)
 
     def _tensor_member(
         self, ctx: Context, node: ast.AST, value: Simple, owner: Any, held: Any, name: str
@@ -127,7 +130,7 @@ class ModuleLinker(Linker):
         kind = type_of_attribute(owner, name)
         if held is None and not isinstance(kind, tt.OptionalType):
             return NOTHING
-        return _read(ctx, node, value, name, kind or tt.TENSOR)
+        return read_member(ctx, node, value, name, kind or tt.TENSOR)
 
     def set_member(self, ctx: Context, node: ast.AST, value: Simple, name: str, given: SugaredValue) -> None:
         if not _is_module(value):
@@ -167,7 +170,7 @@ class ModuleLinker(Linker):
         held = owner.__dict__["_parameters"]
         if held and not inner:  # ParameterList, ParameterDict
             return [constant(k, tt.STR) for k in held] if hasattr(cls, "keys") else [
-                _read(ctx, node, value, n, tt.TENSOR) for n in held
+                read_member(ctx, node, value, n, tt.TENSOR) for n in held
             ]
         if hasattr(cls, "keys"):
             return [constant(k, tt.STR) for k in inner]
@@ -177,103 +180,6 @@ class ModuleLinker(Linker):
 def _is_module(value: Simple) -> bool:
     kind = value.type
     return isinstance(kind, ClassType) and kind.name not in ENUMERATIONS and kind.name not in CLASSES
-
-
-class Element(SugaredValue):
-    """A submodule in a container, read when it is used."""
-
-    kind = "module"
-
-    def __init__(self, module: Any, container: Simple, name: str) -> None:
-        self.module, self.container, self.name = module, container, name
-
-    def as_value(self, ctx: Context, node: ast.AST, expected: Type | None = None) -> Simple:
-        return _read(ctx, node, self.container, self.name, class_of(self.module._script_name))
-
-    def attribute(self, ctx: Context, node: ast.AST, name: str) -> SugaredValue:
-        return self.as_value(ctx, node).attribute(ctx, node, name)
-
-    def set_attribute(self, ctx: Context, node: ast.AST, name: str, value: SugaredValue) -> None:
-        self.as_value(ctx, node).set_attribute(ctx, node, name, value)
-
-    def call(
-        self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue], binders: int
-    ) -> SugaredValue:
-        return self.as_value(ctx, node).call(ctx, node, args, kwargs, binders)
-
-    def elements(self, ctx: Context, node: ast.AST, count: int | None = None) -> Sequence[SugaredValue]:
-        return self.as_value(ctx, node).elements(ctx, node, count)
-
-    def item(self, ctx: Context, node: ast.AST, index: SugaredValue) -> SugaredValue:
-        return self.as_value(ctx, node).item(ctx, node, index)
-
-
-class Submodules(SugaredValue):
-    """`self._modules`: the submodules by their names."""
-
-    kind = "dict of submodules"
-
-    def __init__(self, owner: Any, value: Simple) -> None:
-        self.owner, self.value = owner, value
-
-    def attribute(self, ctx: Context, node: ast.AST, name: str) -> SugaredValue:
-        if name not in _VIEWS:
-            self.refuse(ctx, node, f"has no attribute {name!r} in a scripted program")
-        return view_of_modules(self.owner, self.value, name)
-
-    def elements(self, ctx: Context, node: ast.AST, count: int | None = None) -> Sequence[SugaredValue]:
-        return [constant(k, tt.STR) for k in self.owner.__dict__["_modules"]]
-
-
-_VIEWS = ("keys", "values", "items")
-
-
-def _view_of(ctx: Context, node: ast.AST, value: Simple, owner: Any, name: str) -> SugaredValue | None:
-    """`keys`, `values`, `items` of a ModuleDict."""
-    if name not in _VIEWS or not hasattr(owner._original_class(), "keys"):
-        return None
-    return view_of_modules(owner, value, name)
-
-
-def view_of_modules(owner: Any, value: Simple, name: str) -> SugaredValue:
-    """What `keys`, `values` or `items` give for the submodules of an object."""
-
-    def compile(c: Context, n: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue]) -> SugaredValue:
-        inner = owner.__dict__["_modules"]
-        keys = [constant(k, tt.STR) for k in inner]
-        values = [Element(m, value, k) for k, m in inner.items()]
-        if name == "items":
-            return TupleValue([TupleValue(pair) for pair in zip(keys, values, strict=True)])
-        return TupleValue(keys if name == "keys" else values)
-
-    return Builtin(name, compile)
-
-
-_WALKS = (
-    "children", "named_children", "modules", "named_modules", "parameters", "named_parameters", "buffers",
-    "named_buffers",
-)
-
-
-def _walked(ctx: Context, value: Simple, owner: Any, name: str) -> SugaredValue:
-    """`self.children()` and the like: what a Module has is known while compiling."""
-    found = getattr(owner, name)()
-    if not name.startswith("named_"):
-        paths = [path for path, _ in getattr(owner, f"named_{name}")()]
-        return TupleValue([_at_path(ctx, value, path) for path in paths])
-    return TupleValue([TupleValue([constant(path, tt.STR), _at_path(ctx, value, path)]) for path, _ in found])
-
-
-def _at_path(ctx: Context, value: Simple, path: str) -> SugaredValue:
-    found: SugaredValue = value
-    for name in filter(None, path.split(".")):
-        found = found.attribute(ctx, ast.Pass(lineno=1, col_offset=0), name)
-    return found
-
-
-def _read(ctx: Context, node: ast.AST, value: Simple, name: str, kind: Type) -> Simple:
-    made = ctx.emit(ctx.op("prim::GetAttr"), (value.operand, name, str(kind)), node)
-    return Simple(made.operand, kind)
 
 
 def _why(owner: Any, name: str) -> str:
@@ -347,6 +253,34 @@ class Method(SugaredValue):
         return found
 
 
+class OverloadedMethod(SugaredValue):
+    """A method that is compiled for several signatures, each under a name of its own."""
+
+    kind = "method"
+
+    def __init__(self, owner: Any, value: Simple, name: str, declared: Sequence[Any]) -> None:
+        self.owner, self.value, self.name, self.declared = owner, value, name, declared
+
+    def call(
+        self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue], binders: int
+    ) -> SugaredValue:
+        methods = {self._program(i): Method(self.owner, self.value, self._name(i)) for i in range(len(self.declared))}
+        given = [self.value, *args]
+        return first_that_takes(
+            ctx, node, self.name, list(methods), given, kwargs, lambda p: methods[p].call(ctx, node, args, kwargs, 1)
+        )
+
+    def _name(self, i: int) -> str:
+        return f"{self.name}__{i}"
+
+    def _program(self, i: int) -> Program:
+        found = self.owner._programs.get(self._name(i))
+        if found is None:
+            function = getattr(self.owner._original_class(), self.name)
+            found = compile_method(self.owner, self._name(i), function, self.declared[i])
+        return found  # type: ignore[no-any-return]
+
+
 def _promised(cls: type, name: str) -> Type | None:
     """The type that a method's annotation promises, a tensor for Any; None where it says what programs do not know."""
     try:
@@ -361,8 +295,10 @@ def _loosened(kind: Type) -> Type:
     return tt.TENSOR if kind is tt.ANY else kind
 
 
-def compile_method(owner: Any, name: str, function: Any) -> Program:
-    """The program of a method of a scripted Module. Raises CompileError."""
+def compile_method(owner: Any, name: str, function: Any, signature: Any = None) -> Program:
+    """The program of a method of a scripted Module; `signature` declares its types, where it is an overload. Raises
+    CompileError.
+    """
     if name == "__call__":
         program = compile_call(owner, ModuleLinker)
         owner._add(name, program)
@@ -374,7 +310,9 @@ def compile_method(owner: Any, name: str, function: Any) -> Program:
     try:
         linker = ModuleLinker(program, names_of(plain), compile_python)
         loose = is_weft_own(owner._original_class())
-        compile_definition(definition, source, linker, plain, class_of(owner._script_name), loose)
+        self_type = class_of(owner._script_name)
+        types = () if signature is None else parameters_of_function(linker, signature, self_type)
+        compile_definition(definition, source, linker, plain, self_type, loose, types)
     finally:
         UNDERWAY.pop()
     owner._add(name, program)
