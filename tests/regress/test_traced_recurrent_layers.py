@@ -15,8 +15,8 @@ def test_a_traced_recurrent_layer_follows_its_input_and_its_weights(kind, rng):
     layer = kind(3, 2)
     traced = weft.jit.trace(layer, (weft.zeros(4, 5, 3),))
     n = int(rng.integers(1, 9))
-    for _ in range(2):
-        x = weft.from_numpy(rng.standard_normal((4, n, 3)).astype(np.float32))
+    for length in (4, 6):
+        x = weft.from_numpy(rng.standard_normal((length, n, 3)).astype(np.float32))
         np.testing.assert_allclose(traced(x)[0].detach().numpy(), layer(x)[0].detach().numpy(), rtol=1e-5, atol=1e-6)
         with weft.no_grad():
             layer.weight_hh_l0.mul_(2)

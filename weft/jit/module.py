@@ -99,12 +99,20 @@ class ScriptModule(Module, metaclass=_Compiling):
     def _compile_stubs(self) -> None:
         if "_programs" not in self.__dict__:
             raise CompileError(f"{type(self).__name__}.__init__ must call super().__init__()")
+        self._take_attributes()
         made: dict[int, ScriptModule] = {}
         inner = {n: m if m is None else _wrapped(m, made) for n, m in self._modules.items()}
         self._modules.update(inner)
         stubs = {n: s for c in reversed(type(self).__mro__) for n, s in vars(c).items() if isinstance(s, _Stub)}
         for name in stubs:
             self._compiled(name)
+
+    def _take_attributes(self) -> None:
+        """Each `Attribute` becomes its value; the type that it gave stays."""
+        fields = self.__dict__
+        given = {n: v for n, v in fields.items() if isinstance(v, Attribute)}
+        fields["_given_types"] = {**fields.get("_given_types", {}), **{n: v.type for n, v in given.items()}}
+        fields.update({n: v.value for n, v in given.items()})
 
     def _compiled(self, name: str) -> Program:
         """The program of a method, compiled if it is not yet. Raises CompileError."""
@@ -251,7 +259,8 @@ class RecursiveScriptModule(ScriptModule):
         fields["_original"] = original
         for name, value in vars(original).items():
             if (name not in OWN or name == "training") and not isinstance(value, Module):
-                fields[name] = value.value if isinstance(value, Attribute) else value
+                fields[name] = value
+        self._take_attributes()
         for table in ("_parameters", "_buffers", "_non_persistent_buffers_set"):
             fields[table] = getattr(original, table)
 
@@ -313,7 +322,7 @@ def loaded_module(name: str, original_name: str) -> LoadedModule:
 
 
 STATE = frozenset(vars(Module())) | {"training"}
-OWN = STATE | {"_programs", "_original", "_script_name", "_class_name"}
+OWN = STATE | {"_programs", "_original", "_script_name", "_class_name", "_given_types"}
 _COUNTS: dict[str, int] = {}
 
 

@@ -76,7 +76,8 @@ def function_source(function: Callable[..., Any]) -> tuple[ast.FunctionDef, Sour
     plain = textwrap.dedent(text)
     source = Source(file, plain, first or 1, len(lines[0]) - len(lines[0].lstrip()))
     tree = _parsed(source)
-    found = next((node for node in tree.body if isinstance(node, ast.FunctionDef)), None)
+    own = getattr(getattr(function, "__code__", None), "co_name", None)
+    found = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == own), None)
     if found is None:
         raise CompileError(
             f"weft.jit.script: {name} is no function with a `def`; lambdas, generators and async functions cannot "

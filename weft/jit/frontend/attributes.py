@@ -17,7 +17,6 @@ from weft.jit.frontend.classes.script_classes import description_of, is_describe
 from weft.jit.frontend.compile import Linker, compile_python, names_of
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.types import annotated_type
-from weft.jit.marks import Attribute
 from weft.jit.program import Program
 from weft.jit.source import function_source
 from weft.tensor.tensor import Tensor
@@ -39,9 +38,7 @@ def is_constant(owner: Any, name: str) -> bool:
 def type_of_attribute(owner: Any, name: str) -> Type | None:
     """The type of an attribute: the annotation in the class, else that of its value; None if it has none."""
     written = _hints(owner._original_class()).get(name)
-    given = vars(owner.__dict__.get("_original") or owner).get(name)
-    if isinstance(given, Attribute):
-        written = given.type
+    written = owner.__dict__.get("_given_types", {}).get(name, written)
     if written is not None:
         try:
             return type_of_annotation(written)

@@ -205,7 +205,7 @@ class Method(SugaredValue):
             operands = bound_operands(ctx, node, program, args, kwargs, skipped=1)
         except CompileError:
             cls = self.owner._original_class()
-            kind = _promised(cls, self.name) if is_weft_own(cls) else None
+            kind = promised_type(cls, self.name) if is_weft_own(cls) else None
             if kind is None:
                 raise
             return self._as_it_is(ctx, node, args, kwargs, kind)
@@ -281,7 +281,7 @@ class OverloadedMethod(SugaredValue):
         return found  # type: ignore[no-any-return]
 
 
-def _promised(cls: type, name: str) -> Type | None:
+def promised_type(cls: type, name: str) -> Type | None:
     """The type that a method's annotation promises, a tensor for Any; None where it says what programs do not know."""
     try:
         return _loosened(type_of_annotation(typing.get_type_hints(getattr(cls, name)).get("return", Tensor)))
@@ -323,7 +323,7 @@ def compile_call_of(owner: Any) -> Program:
     """A `forward` that calls that of one of weft's own modules, whose Python cannot be compiled."""
     cls = owner._original_class()
     names = [p.name for p in inspect.signature(cls.forward).parameters.values() if p.default is p.empty]
-    kind = _promised(cls, "forward") or tt.TENSOR
+    kind = promised_type(cls, "forward") or tt.TENSOR
     program = Program(f"{owner._script_name}.forward", tuple(Parameter(n, tt.TENSOR) for n in names[1:]), kind)
     program.parameters = (Parameter("self", class_of(owner._script_name)), *program.parameters)
     builder = Builder("forward")

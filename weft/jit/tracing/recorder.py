@@ -18,7 +18,7 @@ from weft.jit.errors import CompileError
 from weft.jit.frontend.compile import compile_python, names_in
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.functions import Operators, Scripted, overloads
-from weft.jit.frontend.objects import ModuleLinker
+from weft.jit.frontend.objects import ModuleLinker, promised_type
 from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.jit.module import ScriptModule
 from weft.jit.program import Parameter, Program
@@ -70,6 +70,7 @@ class Recorder(WeftFunctionMode):
     def _note_members(self, module: ScriptModule, path: tuple[str, ...]) -> None:
         fields = module.__dict__
         self.modules.setdefault(id(module), path)
+        self.modules.setdefault(id(fields["_original"]), path)
         for table in ("_parameters", "_buffers"):
             for name, tensor in fields[table].items():
                 if tensor is not None:
@@ -138,6 +139,9 @@ class Recorder(WeftFunctionMode):
             return func(*plain[0], **plain[1])
         path = resolve_name(func)
         if path is None and isinstance(args[0] if args else None, Module):
+            as_it_is = self._called_as_it_is(args[0], args[1:], kwargs)
+            if as_it_is is not None:
+                return as_it_is
             with self:  # a module's own Python: what it calls is recorded
                 return func.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
         with DisableWeftFunction(), self.ctx.pause():
@@ -145,6 +149,21 @@ class Recorder(WeftFunctionMode):
         if path is None or not _holds_tensor(result):
             return self._number(path, args, result)
         return self.record(path, func, args, kwargs, result)
+
+    def _called_as_it_is(self, module: Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """A call of one of weft's modules whose Python goes over the steps of its input (recurrent layers): a node, so
+        that other lengths have other steps. None where the Module is no part of what is traced.
+        """
+        path = self.modules.get(id(module))
+        if path is None or self.self_value is None or kwargs or not all(map(_is_plain_input, args)):
+            return None
+        with DisableWeftFunction(), self.ctx.pause():
+            result = module(*_plain(tuple(args)))
+        operands = tuple(_operand(self.ctx, self.value_of(a)) for a in args)
+        kind = promised_type(type(module), "forward") or tt.TENSOR
+        call_method = self.ctx.op("prim::CallMethod")
+        made = self.ctx.emit(call_method, (self._at(path).operand, "__call__", operands, str(kind)), _NOWHERE)
+        return self.bound(made, result)
 
     def _number(self, path: str | None, args: Any, result: Any) -> Any:
         if isinstance(result, bool) and path in _QUESTIONS:
@@ -327,6 +346,10 @@ def _holds_tensor(value: Any) -> bool:
         or value is None
         or (isinstance(value, (tuple, list)) and any(map(_holds_tensor, value)))
     )
+
+
+def _is_plain_input(value: Any) -> bool:
+    return value is None or isinstance(value, Tensor) or (type(value) is tuple and all(map(_is_plain_input, value)))
 
 
 def _warn(text: str) -> None:
