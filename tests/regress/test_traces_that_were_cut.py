@@ -131,3 +131,26 @@ def test_memory_behind_a_write_to_all_of_it(mode):
         return base.as_strided((5,), (3,)) * 1
 
     np.testing.assert_array_equal(MODES[mode](write)(base).cpu().numpy(), np.arange(0, 15, 3) + 100)
+
+
+@pytest.mark.parametrize("backend", ["interpret", "numpy", "llvm"])
+def test_a_view_of_a_value_that_lies_otherwise(backend):
+    """What a program computes of transposed memory is a row-major value, also where NumPy keeps the strides."""
+
+    def step(a, b):
+        flat = a.squeeze(2).view(-1)
+        a.copy_(-b[-2:])
+        return flat * 1
+
+    x = weft.arange(4.0).reshape(2, 2, 1)
+    out = weft.compile(step, backend=backend)(x, x.transpose(0, 1))
+    np.testing.assert_array_equal(out.numpy(), [0, -2, -1, -3])
+
+
+def test_bits_of_a_lazy_value_that_lies_otherwise():
+    """To the user a column is dense; the value that stands for it is row-major."""
+    array = np.arange(24, dtype=np.int32).reshape(6, 4)
+    y = weft.tensor(array, device="lazy").transpose(0, 1) * 2
+    lazy.mark_step()
+    shown = y.select(1, -3).view(weft.int16)
+    np.testing.assert_array_equal(shown.cpu().numpy(), (2 * array[-3]).view(np.int16))

@@ -15,7 +15,7 @@ from weft.ops.op import Op
 from weft.ops.rules import normalize_dims
 from weft.ops.scalar_numpy import NUMPY
 from weft.ops.sums import reducer
-from weft.support.errors import StateError
+from weft.support.errors import StateError, WeftError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, tensor_type
@@ -243,8 +243,17 @@ def _evaluate_kernel(op: Op, args: tuple[Any, ...]) -> Any:
 
 
 def _evaluate_view(op: Op, args: tuple[Any, ...]) -> Any:
-    shown = view(op, args[0], args[1:])
-    return view(op, np.ascontiguousarray(args[0]), args[1:]) if shown is None else shown
+    """In a program a value lies row-major, whatever the array does that stands for it: what strides cannot express is
+    shown of a copy.
+    """
+    x, rest = args[0], args[1:]
+    try:
+        shown = view(op, x, rest)
+    except WeftError:
+        if x.flags.c_contiguous:
+            raise
+        shown = None
+    return view(op, np.ascontiguousarray(x), rest) if shown is None else shown
 
 
 def geometry_of(x: Array) -> Geometry:
