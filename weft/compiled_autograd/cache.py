@@ -139,6 +139,13 @@ class Placeholder:
             f"the capture of a backward reads {name!r} of a tensor; a captured graph knows structure alone"
         )
 
+    def _refuse(self, *operands: Any) -> Any:
+        raise StateError("the capture of a backward asks for a value; a captured graph knows structure alone")
+
+    # what Python looks up on the class
+    __bool__ = __len__ = __iter__ = __contains__ = __getitem__ = __call__ = __eq__ = __lt__ = __hash__ = _refuse
+    __index__ = __int__ = __float__ = __add__ = __radd__ = __mul__ = __rmul__ = __neg__ = __str__ = _refuse
+
 
 def _trapped(plan: Schedule) -> Schedule:
     """The schedule with placeholders for everything but its structure."""

@@ -62,6 +62,10 @@ def test_a_placeholder_refuses_every_read() -> None:
     for name in ("shape", "dtype", "stride", "_data", "item"):
         with pytest.raises(StateError, match="structure alone"):
             getattr(Placeholder(), name)
+    asked: list[Any] = [bool, len, iter, hash, str, int, float, lambda p: p + 1, lambda p: 2 * p, lambda p: p == p]
+    for ask in (*asked, lambda p: p[0], lambda p: p(), lambda p: p < 1, lambda p: range(p)):
+        with pytest.raises(StateError, match="structure alone"):
+            ask(Placeholder())
 
 
 def test_the_graph_runs_by_itself_and_from_a_file(rng: Rng, tmp_path: Path) -> None:

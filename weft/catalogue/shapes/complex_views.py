@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.catalogue.shapes.twins import view
 from weft.ops.geometry import Geometry
-from weft.ops.op import define, itself
+from weft.ops.op import NOT_DIFFERENTIABLE, define, itself
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
 from weft.support.errors import DTypeError, ShapeError
@@ -167,6 +167,7 @@ view_bits = view(
     _bits_geometry,
     _numpy_bits,
     type=_bits_type,
+    vjp=NOT_DIFFERENTIABLE,
     public=(),
 )
 
