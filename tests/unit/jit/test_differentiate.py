@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
 import weft
 import weft.jit
 import weft.nn.functional as F
+from tests.jit_programs.orders import arguments
+from tests.jit_programs.random_programs import program
 from weft import Tensor
 from weft.support.errors import StateError
 
+COUNT = 25 * int(os.environ.get("WEFT_AGREE", "1"))
 X = np.random.default_rng(3).uniform(0.3, 1.7, (3, 4))
 
 
@@ -218,3 +223,30 @@ def test_what_has_no_backward_is_named_with_its_line() -> None:
         weft.jit.differentiate(weft.jit.script(changed).graph)
     with pytest.raises(StateError, match=r"aten::add_.Tensor writes in place \(line \d+\), and .* may be the same"):
         weft.jit.differentiate(weft.jit.script(held).graph)
+
+
+def test_random_programs() -> None:
+    start, refused = int(np.random.default_rng(23).integers(1 << 30)), 0
+    for seed in range(start, start + COUNT):
+        text = program(seed)
+        space = {"weft": weft, "F": F}
+        exec(text, space)
+        try:
+            gradient = weft.jit.differentiate(weft.jit.CompilationUnit(text).f.graph)
+        except StateError:  # a write to a list within a branch or loop
+            refused += 1
+            continue
+        x, *rest = arguments(np.random.default_rng(seed))
+        x.requires_grad_()
+        found = space["f"](x, *rest)
+        seeds = [2 * v.detach() if isinstance(v, Tensor) else None for v in found]
+        flowing = [v for v in found if isinstance(v, Tensor) and v.requires_grad]
+        try:
+            wanted = weft.autograd.grad(sum((v * v).sum() for v in flowing), [x])[0].numpy() if flowing else 0
+        except RuntimeError:  # what was saved has been written, or nothing hangs on x
+            continue
+        with weft.jit.optimized_execution(False):
+            _, grads = backward(gradient, [x, *rest], seeds)
+        given = 0 if grads.get(0) is None else grads[0].detach().numpy()
+        np.testing.assert_allclose(given, wanted, rtol=1e-7, atol=1e-9, err_msg=text)
+    assert refused < COUNT * 0.6
