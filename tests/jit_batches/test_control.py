@@ -387,3 +387,16 @@ def _seen_by_a_view(x):
 @pytest.mark.parametrize("dims", [[(True, 4), (False, 2)], [(False, 3), (False, 2)]])
 def test_a_view_made_before_sees_what_some_examples_write(rng, dims):
     agrees(rng, _seen_by_a_view, batch(batch_size=5)(_seen_by_a_view), drawn_batch(rng, 5, *dims))
+
+
+def _lists_that_grow(x):
+    items = [x.size(1), 1]
+    items = items + [x.size(1) * 2]  # noqa: RUF005
+    if x.sum() > 0:
+        items[-1] = 7
+    more = items + items
+    return x * len(more) + more[2] + items[0]
+
+
+def test_a_list_of_numbers_that_differ_is_each_examples_own(rng):
+    agrees(rng, _lists_that_grow, batch(batch_size=COUNT)(_lists_that_grow), drawn_batch(rng, COUNT, (True, 4)))

@@ -42,6 +42,8 @@ def _going(condition: Any, trip: Any, step: int, rows: Rows) -> Rows:
 
 
 def _separate(self: Any, rows: Rows) -> Any:
+    if isinstance(self, (PerExample, Examples)):
+        return self
     if isinstance(self, Tensor):
         return replicated(self, len(rows))
     if isinstance(self, (list, dict)):
