@@ -388,6 +388,23 @@ def test_values_are_not_known(ask: Any) -> None:
         weft.compile(lambda x: x.sum() * ask(x.sum()))(weft.ones(3))
 
 
+def test_split_functions_raise_at_the_cut() -> None:
+    def swallows(index: Any) -> Any:
+        with contextlib.suppress(IndexError):
+            return weft.ones(3)[index]
+
+    def catches(index: Any) -> Any:
+        try:
+            return weft.ones(3)[index]
+        except IndexError:
+            return None
+
+    outside = weft.tensor([7])
+    assert swallows(outside) is None and weft.compile(catches, split=True)(outside) is None
+    with pytest.raises(IndexError, match=r"test_differences\.py:\d+"):
+        weft.compile(swallows, split=True)(outside)
+
+
 class Holder:
     n = 0
     name = "before"
