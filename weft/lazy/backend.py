@@ -34,6 +34,7 @@ from weft.tensor.device import Device
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of
+from weft.types.dtype import on_default_change
 
 _CAST = OPS["aten::_to_copy"]
 ndarray = np.ndarray
@@ -167,6 +168,8 @@ class Lazy(Backend):
             return
         stand_ins = [Tensor(np.empty(a.dims, a.dtype.numpy)) if type(a) is Deferred else a for a in node.args]
         made = walk.below(node.op, tuple(stand_ins))
+        if type(made._data) is not ndarray:
+            return
         data.storage.replace(computed(self.where.trace, np.array(made._data, order="C")))
 
     # ---- views
@@ -285,6 +288,7 @@ def lazy_at(index: int) -> Lazy:
     if found is None:
         device = LazyDevice("lazy" if index == 0 else f"lazy:{index}")
         device.rules = Rules(device, Lazy)
+        on_default_change(device.rules.forget)
         found = _devices.setdefault(index, Lazy(device))
         found.where.backend = found
     return found

@@ -205,3 +205,22 @@ def test_many_steps_leave_memory_as_it_was() -> None:
 
     before = objects(int(os.environ.get("WEFT_LAZY_STEPS", "60")))
     assert objects(int(os.environ.get("WEFT_LAZY_STEPS", "240"))) - before < 40
+
+
+def test_rules_are_recorded_anew_for_another_default_dtype() -> None:
+    def kinds() -> int:
+        x = weft.ones(3, device="lazy", dtype=weft.float32, requires_grad=True)
+        (x.exp() * x).sum().backward()
+        assert x.grad.cpu().tolist() == pytest.approx([2 * np.e] * 3)
+        rules = lazy_at(0).where.rules
+        assert rules is not None
+        return len(rules._known)
+
+    assert kinds() == kinds() > 0
+    weft.set_default_dtype(weft.float64)
+    try:
+        rules = lazy_at(0).where.rules
+        assert rules is not None and not rules._known
+        assert kinds() > 0
+    finally:
+        weft.set_default_dtype(weft.float32)
