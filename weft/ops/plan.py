@@ -227,6 +227,7 @@ class Body:
         self.calls = tracer.calls if isinstance(out, _Value) else None
         self.out = out.register if isinstance(out, _Value) else 0
         self.is_own = self.is_operand = False
+        self.is_constant = self.calls is not None and self.out in self.calls.constants  # which the plan keeps
         self.dtype = tracer.values[out.register].dtype if isinstance(out, _Value) else result.numpy
         if isinstance(out, _Value) and out.needs == arrays:
             self.is_own = self._is_own(tracer.values, out.register)
@@ -267,7 +268,8 @@ class Body:
         )
         if out.shape != shape:
             return np.broadcast_to(out, shape).copy()
-        return out.copy(order=copied_order(out)) if out.base is not None or any(out is a for a in arrays) else out
+        is_shared = self.is_constant or out.base is not None or any(out is a for a in arrays)
+        return out.copy(order=copied_order(out)) if is_shared else out
 
 
 def _copied(x: Any) -> Any:
