@@ -238,11 +238,13 @@ def _masked_grad_values(g: Any, values_dims: Any, mask: Any) -> Any:
     needs to be picked."""
     whole = aten.reshape(mask, (*mask.dims, *(1,) * (g.ndim - mask.ndim)))
     rest = g.ndim - mask.ndim
-    if len(values_dims) <= rest or shape_env.equal(values_dims[0], 1):
+    # (a number of rows that is found while the program runs is that of the places: no row is repeated)
+    rows = values_dims[0] if len(values_dims) > rest else 1
+    if shape_env.is_less(rows, 2) and not shape_env.is_zero(rows):
         kept = aten.sum(aten.where(whole, g, 0), tuple(range(mask.ndim)), True)
         return aten.reshape(aten.sum_to_size(aten.reshape(kept, (1, *g.dims[mask.ndim :])), values_dims), values_dims)
-    rows = (values_dims[0], *g.dims[mask.ndim :])
-    return aten.sum_to_size(aten.masked_scatter_backward(g, aten.expand(whole, g.dims), rows), values_dims)
+    dims = (rows, *g.dims[mask.ndim :])
+    return aten.sum_to_size(aten.masked_scatter_backward(g, aten.expand(whole, g.dims), dims), values_dims)
 
 
 index_put = define(
