@@ -140,6 +140,8 @@ def _joined_name(
         operands = [_result_operand(ctx, b) for b in branches]
         return (ANY, operands[0], operands[1])
     if name == EXIT:
+        if all(b.leaves == RETURNS for b in branches):  # one of them because it was left before
+            return constant(RETURNS, INT)
         first, second = (b.exit() for b in branches)
         return constant(first, INT) if not isinstance(first, Value) and first is second else (INT, first, second)
     found = [b.scope.find(name) for b in branches]
