@@ -92,3 +92,32 @@ def test_a_damaged_class_loads_nothing(case, tmp_path) -> None:
     weft.save(content, tmp_path / "damaged")
     with pytest.raises(ParseError, match=words):
         weft.jit.load(tmp_path / "damaged")
+
+
+class Within(nn.Module):
+    def __init__(self, inner: nn.Module, other: nn.Module) -> None:
+        super().__init__()
+        self.inner, self.other = inner, other
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x) * self.other(x)
+
+
+class Shift(nn.Module):
+    def __init__(self, by: float) -> None:
+        super().__init__()
+        self.by = by
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.by
+
+
+def test_loaded_modules_are_parts_of_others() -> None:
+    first, second = (again(weft.jit.script(Shift(by))) for by in (1.0, 2.0))
+    x = weft.ones(2)
+    whole = weft.jit.script(Within(first, second))
+    assert whole(x).tolist() == [6.0, 6.0] and again(again(whole))(x).tolist() == [6.0, 6.0]
+    kept = weft.jit.script(Shift(3.0))
+    content = stored(kept)
+    several = [weft.jit.load(io.BytesIO(content)) for _ in range(2)]
+    assert weft.jit.script(Within(kept, weft.jit.script(Within(*several))))(x).tolist() == [64.0, 64.0]

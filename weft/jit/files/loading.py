@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from weft.interop import files
@@ -10,6 +11,7 @@ from weft.ir.verifier import verify
 from weft.jit.files.classes import ClassReader
 from weft.jit.files.names import check_names
 from weft.jit.files.saving import KEY, VERSION
+from weft.jit.frontend.objects import OBJECTS
 from weft.jit.functions import ScriptFunction
 from weft.jit.module import ScriptModule, loaded_module, restore_own
 from weft.jit.program import MISSING, Parameter, Program, accepted
@@ -58,6 +60,7 @@ class _Reader:
         ]
         self.programs: dict[int, Program] = {}
         self.modules: dict[int, ScriptModule] = {}
+        self.names = _own_names(content["modules"])
         self.types: dict[str, set[str]] = {}  # what the Modules and objects of each type have
         self.classes = ClassReader(content.get("classes", []), self.program)
 
@@ -75,7 +78,8 @@ class _Reader:
     def _members(self, stored: dict[str, Any]) -> None:
         tables = ("parameters", "buffers", "attributes", "objects", "modules", "methods")
         own = ("forward()",) if stored["own"] is not None else ()  # one of weft's modules has its own methods too
-        self.types[stored["type"]] = {"training", *own, *(name for table in tables for name in stored.get(table, ()))}
+        held = (name for table in tables for name in stored.get(table, ()))
+        self.types[self.names[stored["type"]]] = {"training", *own, *held}
 
     def program(self, number: int) -> Program:
         """A program by its number."""
@@ -83,15 +87,16 @@ class _Reader:
         if found is not None:
             return found
         stored = self.content["programs"][number]
-        graph = verify(parse_graph(stored["graph"]))
-        parameters = tuple(_parameter(*p) for p in stored["parameters"])
-        program = Program(stored["name"], parameters, parse_type(stored["returns"]), graph, document=stored["document"])
+        graph = verify(parse_graph(self._named(stored["graph"])))
+        parameters = tuple(_parameter(n, self._named(kind), *rest) for n, kind, *rest in stored["parameters"])
+        returns = parse_type(self._named(stored["returns"]))
+        program = Program(self._method_name(stored["name"]), parameters, returns, graph, document=stored["document"])
         if [p.type for p in parameters] != [p.type for p in graph.params] or len(graph.results) != 1:
             raise ParseError(f"the graph of {program.name} has other parameters than its signature")
         self.programs[number] = program
         program.captured = dict(stored["captured"])
         program.captured.update({n: self.classes.named(v) for n, v in stored.get("objects", {}).items()})
-        program.functions = {name: self.program(callee) for name, callee in stored["functions"].items()}
+        program.functions = {self._method_name(n): self.program(callee) for n, callee in stored["functions"].items()}
         check_names(program, self.types)
         return program
 
@@ -101,8 +106,11 @@ class _Reader:
         if found is not None:
             return found
         stored = self.content["modules"][number]
-        module = self.modules[number] = loaded_module(stored["type"], stored["class"])
+        module = self.modules[number] = loaded_module(self.names[stored["type"]], stored["class"])
         fields = module.__dict__
+        OBJECTS[self.names[stored["type"]]] = module
+        kinds = {n: kind for table in ("attributes", "objects") for n, (kind, _) in stored.get(table, {}).items()}
+        fields["_given_types"] = {n: parse_type(kind) for n, kind in kinds.items()}
         fields["training"] = bool(stored["training"])
         for name, held in stored["parameters"].items():
             module.register_parameter(name, None if held is None else self.tensors[held])
@@ -121,12 +129,35 @@ class _Reader:
             restore_own(module, *stored["own"])
         return module
 
+    def _named(self, text: str) -> str:
+        """A text with the names that the types of Modules have in this process."""
+        return _TYPE.sub(lambda m: f"Class({self.names.get(m[1], m[1])})", text)
+
+    def _method_name(self, name: str) -> str:
+        owner, dot, method = name.partition(".")
+        return f"{self.names.get(owner, owner)}{dot}{method}"
+
     @staticmethod
     def _method(module: ScriptModule, name: str, program: Program) -> None:
         kind: Type = program.parameters[0].type
         if not isinstance(kind, ClassType) or kind.name != module.__dict__["_script_name"]:
             raise ParseError(f"method {name!r} of {module.original_name} belongs to {kind}")
         module._add(name, program)
+
+
+_TYPE = re.compile(r"Class\((\w+)\)")
+
+
+def _own_names(modules: list[dict[str, Any]]) -> dict[str, str]:
+    """For the types of a file's Modules names that no other Module of this process has."""
+    found: dict[str, str] = {}
+    for name in [m["type"] for m in modules]:
+        count, made = 0, name
+        while made in OBJECTS or made in found.values():
+            count += 1
+            made = f"{name}_{count}"
+        found[name] = made
+    return found
 
 
 def _parameter(name: str, kind: str, default: list[Any], keyword_only: bool) -> Parameter:
