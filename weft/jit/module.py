@@ -329,8 +329,11 @@ _COUNTS: dict[str, int] = {}
 def unique_name(cls: type) -> str:
     """A name for the type of one object: its class's, with a number behind the first."""
     stem = "".join(c if c.isalnum() or c == "_" else "_" for c in cls.__name__)
-    count = _COUNTS[stem] = _COUNTS.get(stem, -1) + 1
-    return f"{stem}_{count}" if count else stem
+    while True:
+        count = _COUNTS[stem] = _COUNTS.get(stem, -1) + 1
+        name = f"{stem}_{count}" if count else stem
+        if name not in OBJECTS:  # (one that was read from a file may have it)
+            return name
 
 
 def default_names() -> Mapping[str, Any]:
