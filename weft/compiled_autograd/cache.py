@@ -19,6 +19,7 @@ from weft.compiled_autograd.recall import Recall, Recollections
 from weft.compiled_autograd.schedule import Scheduler, schedule
 from weft.compiled_autograd.steps import Key, Pattern, Schedule
 from weft.compiled_autograd.watched import Watched
+from weft.compiled_autograd.writer import unpacked
 from weft.support.counters import counters
 from weft.support.errors import StateError
 from weft.tensor.modes import modes
@@ -235,7 +236,7 @@ class _Call:
             if saved is not None:
                 if done:
                     packed, node = saved
-                    packed.unpack(node)
+                    unpacked(packed, node)
                 plan.saved[i] = None
         if self.keep:
             return

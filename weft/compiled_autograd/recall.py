@@ -29,7 +29,7 @@ from weft.compiled_autograd.steps import (
     Key,
     Schedule,
 )
-from weft.compiled_autograd.writer import Place, Slots, place_of
+from weft.compiled_autograd.writer import Place, Slots, place_of, unpacked
 from weft.types.dtype import DType
 
 # How a node is taken again.
@@ -275,7 +275,7 @@ class _Match:
     def _tensor(self, value: SavedTensor, node: Any, expected: int) -> None:
         """A saved tensor: a new one where a new one is expected, else the same as earlier in the walk."""
         out = self.out
-        tensor = value.unpack(node)
+        tensor = unpacked(value, node)
         key, tensors = place_of(tensor), out.tensors
         if expected != ~len(tensors):
             if out.places.get(key) != expected:

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from weft.autograd.anomaly import describe_failure
 from weft.autograd.node import Node, OpNode
 from weft.autograd.saved import SavedTensor
 from weft.compiled_autograd.steps import FLOAT, INT, SIZE, UNPACK, Constant, Pattern, Ref, Saved, Schedule, Step
 from weft.ops.backward import ARG, DIMS, Plan, Source, needed_slots
+from weft.support.errors import VersionError
 
 # Of what a node saved: whether it is read, whether it is sizes, and for a number which values decide what is computed.
 Slots = tuple[tuple[bool, bool, "Callable[[Any], bool] | None"], ...]
@@ -95,7 +97,7 @@ class Writer:
             if not is_read or value is None:
                 out.append(None)
             elif kind is SavedTensor and value.unpack_hook is None:
-                out.append(Place(self.tensor(value.unpack(node), (value, node))))
+                out.append(Place(self.tensor(unpacked(value, node), (value, node))))
             elif kind is tuple:
                 out.append(self._placed(value, ((True, False, None),) * len(value), node))
             else:
@@ -125,6 +127,15 @@ class Writer:
             self.out.sizes.append(value)
             return SIZE
         return None if value is None else tuple([self._sizes(v) for v in value])
+
+
+def unpacked(saved: SavedTensor, node: Node) -> Any:
+    """What a node saved. One that was written since is an error in the node's name, as where the node runs."""
+    try:
+        return saved.unpack(node)
+    except VersionError as error:
+        describe_failure(node, error)
+        raise
 
 
 def place_of(tensor: Any) -> tuple[Any, ...]:
