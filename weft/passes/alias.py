@@ -98,6 +98,8 @@ class Aliases:
         if changes_dtype(node) or _is_complex(node.args[0]):
             return False
         root, source = self.of(node.args[0])
+        if node.op.view is not None and node.op.view.is_free and source != contiguous(dims_of(node.args[0])):
+            return False  # it speaks of the row-major memory of its argument, which lies otherwise in its root
         found = view_geometries(node.op, source, node.args[1:])
         if found is None or any(g.ndim != len(dims_of(v)) for g, v in zip(found, node.outputs, strict=True)):
             return False
