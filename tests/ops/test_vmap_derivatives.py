@@ -23,7 +23,7 @@ TESTED = [
 ]
 # Only what one differentiates by is batched here; indices and counts are not, so that few operators refuse.
 REFUSED = {"aten::masked_select", "aten::unique"}
-WITHOUT = {f"aten::{name}" for name in WITHOUT_SLOPE} | {"aten::empty_strided", "aten::unique_consecutive"}
+WITHOUT = {f"aten::{name}" for name in (*WITHOUT_SLOPE, "empty_strided", "empty_permuted", "unique_consecutive")}
 
 
 @pytest.mark.parametrize("op", TESTED, ids=lambda op: op.name)

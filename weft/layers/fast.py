@@ -75,7 +75,7 @@ def _recorded(run: Run, op: Op, args: tuple[Any, ...]) -> Any:
     if not op.is_differentiable or anomaly.enabled or default_hooks.stack:
         return walk(op, args)
     first = args[op.tensor_positions[0]] if op.tensor_positions else None
-    if first is not None and type(first._data) is not ndarray:
+    if isinstance(first, Tensor) and type(first._data) is not ndarray:
         return walk(op, args)
     node = record.prepare(op, args)
     try:

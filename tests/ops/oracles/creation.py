@@ -17,4 +17,6 @@ given(
 given("meshgrid.one", lambda x, indexing: (np.atleast_1d(x),))
 given("cartesian_prod.one", lambda x: x)
 given("tril_indices triu_indices", None, case(3, 4), case(4, 3, 1), case(3, 3, -1))
+given("empty_permuted", lambda size, order, *_: np.zeros(size), case((2, 3), (1, 0)), case((2, 3, 4), (2, 0, 1)))
+given("new_empty_strided", lambda x, size, stride, *_: np.zeros(size, x.dtype), case(F(2), (2, 3), (1, 2)))
 given("empty_strided", lambda size, stride, *_: np.zeros(size), case((2, 3), (3, 1)), case((2, 3), (1, 2)))

@@ -136,7 +136,10 @@ given("linalg_diagonal", lambda x, offset, dim1, dim2: np.diagonal(x, offset, di
 given("diagonal_scatter", diagonal_scatter)
 given("diag_embed", diag_embed)
 given("diagflat", np.diagflat)
-given("narrow", lambda x, dim, start, length: x[along(dim, slice(start, None), x.ndim)].take(range(length), dim))
+given(
+    "narrow narrow_copy",
+    lambda x, dim, start, length: x[along(dim, slice(start, None), x.ndim)].take(range(length), dim),
+)
 given(
     "narrow.Tensor", lambda x, dim, start, length: x.take(range(int(start), int(start) + length), dim),
     case(F(5, 3), 0, I(high=3), 2), case(F(3, 4), -1, I(high=2), 3),

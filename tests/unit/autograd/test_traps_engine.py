@@ -58,7 +58,6 @@ def test_t_eng_1_re_entrant_backward_of_depth_300(rng: Rng, start: str) -> None:
     assert begin().grad.item() == 1.0 and depth[0] == 0
 
 
-@pytest.mark.walked_backwards(1)  # a program of so many calls would take minutes to compile
 def test_t_eng_1_a_chain_of_100000_nodes_runs_and_is_freed() -> None:
     x = weft.ones(1, requires_grad=True)
     y = x

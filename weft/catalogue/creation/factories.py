@@ -282,7 +282,6 @@ define(
     f"aten::new_empty_strided(Tensor self, int[] size, int[] stride, *, {OPTIONS}) -> Tensor",
     "A tensor of the given size and strides and the type of self, its elements not to be relied on.",
     decompose=lambda self, size, stride, dtype, device: aten.empty_strided(size, stride, dtype=dtype or self.dtype),
-    vjp=NOT_DIFFERENTIABLE,
 )
 
 
@@ -298,7 +297,6 @@ define(
     "A dense tensor of the given size, its elements not to be relied on; `physical_layout` names its dims from the "
     "outermost in memory inwards.",
     decompose=lambda size, physical_layout, dtype, device: _empty_permuted(size, tuple(physical_layout), dtype),
-    vjp=NOT_DIFFERENTIABLE,
     public=("weft",),
 )
 

@@ -13,6 +13,7 @@ from weft.catalogue.linalg.square import LinAlgError, _adjoint, _check_square, _
 from weft.catalogue.samples import D, F, case, draw
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
+from weft.ops.rules import dims_text
 from weft.support.errors import ShapeError, Unsupported
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -127,10 +128,22 @@ def _permutation(pivots: Any, rows: Any, dtype: Any) -> Any:
     return aten._to_copy(aten.eq(aten.unsqueeze(order, -2), aten.unsqueeze(aten._iota(rows), -1)), dtype=dtype)
 
 
+def _check_pivots(name: str, LU: Any, pivots: Any, count: Any) -> None:
+    wanted = (*LU.dims[:-2], count)
+    if len(pivots.dims) != len(wanted) or any(
+        not shape_env.equal(a, b) for a, b in zip(pivots.dims, wanted, strict=True)
+    ):
+        raise ShapeError(
+            f"{name}: expected LU_pivots of shape {dims_text(wanted)}, one row number for each step of the "
+            f"factorization of {dims_text(LU.dims)}, but got {dims_text(pivots.dims)}"
+        )
+
+
 def _unpacked(LU: Any, pivots: Any) -> tuple[Any, Any, Any]:
     check_matrix("lu_unpack", tensor_type(LU.dtype, tuple(LU.dims)))
     m, n = LU.dims[-2], LU.dims[-1]
     k = smaller(m, n)
+    _check_pivots("lu_unpack", LU, pivots, k)
     lower = aten.tril(aten.narrow(LU, -1, 0, k), -1)
     return (
         _permutation(pivots, m, LU.dtype), lower + aten.eye(m, k, dtype=LU.dtype), aten.triu(aten.narrow(LU, -2, 0, k))

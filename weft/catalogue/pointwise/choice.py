@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import alias, pointwise
-from weft.ops.op import define
+from weft.ops.op import Op, define
 from weft.ops.packet import aten
+from weft.ops.route import call
 from weft.ops.rules import Pointwise, broadcast_dims, check_fits, dims_text, is_real, same_dims
 from weft.ops.schema import parse_schema
 from weft.support.errors import DTypeError, ShapeError, StateError
@@ -206,6 +207,15 @@ copy = pointwise(
     crosses_devices=True,
 )
 
+def _fill_examples(op: Op, size: Any, flags: tuple[Any, ...], self: Any, value: Any) -> Any:
+    if not flags[1]:
+        return call(op, (self, value))
+    if value.ndim > 1:
+        op.type(self, value)  # type: ignore[misc]  (which refuses it)
+    whole = self if flags[0] else aten.expand(self, (size, *self.dims))
+    return aten.copy(whole, aten.reshape(value, (size, *(1,) * (whole.ndim - 1))))
+
+
 fill_tensor = pointwise(
     "aten::fill.Tensor(Tensor self, Tensor value) -> Tensor",
     "A tensor like self with every element equal to `value`, a 0-dim tensor.",
@@ -218,6 +228,7 @@ fill_tensor = pointwise(
     vjp={"value": lambda g: g},
     reference=lambda x, value: np.full_like(x, value),
     is_splat=True,
+    batch=_fill_examples,
 )
 
 fill = pointwise(
