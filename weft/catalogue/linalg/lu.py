@@ -14,7 +14,7 @@ from weft.catalogue.samples import D, F, case, draw
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
-from weft.support.errors import ShapeError, Unsupported
+from weft.support.errors import OutOfBounds, ShapeError, Unsupported
 from weft.types import dtype as dt
 from weft.types import shape_env
 from weft.types.tensor_type import TensorType, tensor_type
@@ -102,6 +102,8 @@ define(
 
 def _pivot_rows(pivots: Array, rows: int) -> Array:
     """Which row of A each row of L U is."""
+    if pivots.size and not 1 <= pivots.min() <= pivots.max() <= rows:
+        raise OutOfBounds(f"LU_pivots must be row numbers from 1 to {rows}, but hold {int(pivots.max())}")
     flat = pivots.reshape(int(np.prod(pivots.shape[:-1])), pivots.shape[-1])
     order = np.tile(np.arange(rows), (len(flat), 1))
     which = np.arange(len(flat))
@@ -119,6 +121,7 @@ define(
     ),
     kernel=_pivot_rows,
     vjp=NOT_DIFFERENTIABLE,
+    effect="raises",
     public=(),
 )
 
@@ -177,6 +180,7 @@ define(
 
 def _lu_solve(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> Any:
     _check_square("lu_solve", tensor_type(LU.dtype, tuple(LU.dims)))
+    _check_pivots("lu_solve", LU, pivots, LU.dims[-1])
     if not left:  # X A = B is A^H X^H = B^H
         return _adjoint(_lu_solve(LU, pivots, _adjoint(B), True, not adjoint))
     P = _permutation(pivots, LU.dims[-1], LU.dtype)

@@ -121,6 +121,10 @@ def _correlate_type(x: TensorType, w: TensorType, size: Sequence[Dim], *rest: An
             f"Given groups={groups}, weight of size {dims_text(w.shape)}, expected input{dims_text(x.shape)} to have "
             f"{w.shape[1] * groups} channels, but got {x.shape[1]} channels instead"
         )
+    for kernel in w.shape[2:]:
+        shape_env.refuse_less(kernel, 1, lambda: ShapeError(
+            f"kernel size should be greater than zero, but got weight of size {dims_text(w.shape)}"
+        ))
     shape_env.refuse_less(w.shape[0], groups, lambda: ShapeError(
         f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, "
         f"but got weight of size {dims_text(w.shape)} instead"

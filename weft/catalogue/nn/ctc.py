@@ -111,12 +111,15 @@ def _check_lengths(log_probs: Array, targets: Array, input_lengths: Array, targe
             f"Expected input_lengths to have value at most {log_probs.shape[0]}, "
             f"but got value {int(input_lengths.max())}"
         )
-    held = targets.shape[1] if targets.ndim > 1 else targets.shape[0]
+    held = targets.shape[-1]
     if (
-        (targets.ndim > 1 and target_lengths.size and target_lengths.max() > held)
+        (targets.ndim > 1 and targets.shape[0] != batch)
+        or (targets.ndim > 1 and target_lengths.size and target_lengths.max() > held)
         or (targets.ndim == 1 and target_lengths.sum() > held)
     ):
         raise ShapeError(f"Expected targets to hold what target_lengths says, but its size is {list(targets.shape)}")
+    if targets.size and targets.max() >= log_probs.shape[2]:
+        raise ShapeError(f"Expected targets to be labels of {log_probs.shape[2]} classes, but got {int(targets.max())}")
 
 
 def _paths(
