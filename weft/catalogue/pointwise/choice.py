@@ -174,15 +174,17 @@ class _IntoSelf(Pointwise):
         check_fits(args[1], args[0].dtype)
 
 
+def _no_number(ndim: int) -> ShapeError:
+    return ShapeError(f"fill_ only supports 0-dimension value tensor but got tensor with {ndim} dimensions.")
+
+
 class _Filled(_IntoSelf):
     """The rule of fill with a tensor: it has no dims."""
 
     def result_dtype(self, args: tuple[Any, ...]) -> dt.DType:
         value = args[1]
         if isinstance(value, TensorType) and value.dims:
-            raise ShapeError(
-                f"fill_ only supports 0-dimension value tensor but got tensor with {len(value.dims)} dimensions."
-            )
+            raise _no_number(len(value.dims))
         return super().result_dtype(args)
 
     def __call__(self, *args: Any) -> Any:
@@ -211,7 +213,7 @@ def _fill_examples(op: Op, size: Any, flags: tuple[Any, ...], self: Any, value: 
     if not flags[1]:
         return call(op, (self, value))
     if value.ndim > 1:
-        op.type(self, value)  # type: ignore[misc]  (which refuses it)
+        raise _no_number(value.ndim - 1)
     whole = self if flags[0] else aten.expand(self, (size, *self.dims))
     return aten.copy(whole, aten.reshape(value, (size, *(1,) * (whole.ndim - 1))))
 
