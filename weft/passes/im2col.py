@@ -66,7 +66,7 @@ def _correlate(x: Any, w: Any, size: Dims, stride: Dims, padding: Dims, dilation
     [o / groups, window] @ [window, places]."""
     n, o, kernel = x.dims[0], w.dims[0], w.dims[2:]
     shown = _windows(_padded(x, padding, padding), kernel, size, stride, dilation)
-    rows = aten.reshape(w, (groups, dm.floordiv(o, groups), -1))
+    rows = aten.reshape(w, (groups, dm.floordiv(o, groups), product(w.dims[1:])))
     return _times_columns(rows, shown, n, size, groups)
 
 
@@ -110,7 +110,7 @@ def _spread(g: Any, w: Any, size: Dims, stride: Dims, padding: Dims, dilation: D
     after = [s + r - have - b for s, r, have, b in zip(size, reach, apart.dims[2:], before, strict=True)]
     shown = _windows(_padded(apart, before, after), kernel, size, (1,) * rank, dilation)
     turned = aten.reshape(_turned(w, rank), (groups, dm.floordiv(o, groups), c, *kernel))
-    rows = aten.reshape(aten.transpose(turned, 1, 2), (groups, c, -1))
+    rows = aten.reshape(aten.transpose(turned, 1, 2), (groups, c, dm.floordiv(o, groups) * product(kernel)))
     return _times_columns(rows, shown, n, size, groups)
 
 
@@ -119,7 +119,7 @@ def _folded(g: Any, w: Any, size: Dims, stride: Dims, padding: Dims, groups: int
     No work is done for zeros between elements of g."""
     n, kernel, out = g.dims[0], w.dims[2:], g.dims[2:]
     rank, m, places = len(size), dm.floordiv(w.dims[0], groups), product(tuple(out))
-    rows = aten.transpose(aten.reshape(w, (groups, m, -1)), 1, 2)
+    rows = aten.transpose(aten.reshape(w, (groups, m, product(w.dims[1:]))), 1, 2)
     width = rows.dims[1]
     each = aten.reshape(aten.expand(aten.unsqueeze(rows, 0), (n, groups, width, m)), (n * groups, width, m))
     columns = aten.bmm(each, aten.reshape(g, (n * groups, m, places)))

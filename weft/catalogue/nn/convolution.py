@@ -112,6 +112,17 @@ def _same_dtype(a: TensorType, b: TensorType) -> dt.DType | None:
     return a.dtype
 
 
+def _refuse_empty(w: TensorType, groups: int) -> None:
+    for kernel in w.shape[2:]:
+        shape_env.refuse_less(kernel, 1, lambda: ShapeError(
+            f"kernel size should be greater than zero, but got weight of size {dims_text(w.shape)}"
+        ))
+    shape_env.refuse_less(w.shape[0], groups, lambda: ShapeError(
+        f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, "
+        f"but got weight of size {dims_text(w.shape)} instead"
+    ))
+
+
 def _correlate_type(x: TensorType, w: TensorType, size: Sequence[Dim], *rest: Any) -> TensorType:
     dtype, groups = _same_dtype(x, w), rest[-1]
     if not (x.is_complete and w.is_complete):
@@ -121,14 +132,7 @@ def _correlate_type(x: TensorType, w: TensorType, size: Sequence[Dim], *rest: An
             f"Given groups={groups}, weight of size {dims_text(w.shape)}, expected input{dims_text(x.shape)} to have "
             f"{w.shape[1] * groups} channels, but got {x.shape[1]} channels instead"
         )
-    for kernel in w.shape[2:]:
-        shape_env.refuse_less(kernel, 1, lambda: ShapeError(
-            f"kernel size should be greater than zero, but got weight of size {dims_text(w.shape)}"
-        ))
-    shape_env.refuse_less(w.shape[0], groups, lambda: ShapeError(
-        f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, "
-        f"but got weight of size {dims_text(w.shape)} instead"
-    ))
+    _refuse_empty(w, groups)
     if not shape_env.equal(dm.mod(w.shape[0], groups), 0):
         raise ShapeError(
             f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
@@ -146,6 +150,11 @@ def _spread_type(g: TensorType, w: TensorType, size: Sequence[Dim], *rest: Any) 
             f"Given transposed=1, weight of size {dims_text(w.shape)}, expected input{dims_text(g.shape)} to have "
             f"{w.shape[0]} channels, but got {g.shape[1]} channels instead"
         )
+    _refuse_empty(w, groups)
+    for d in g.shape[2:]:
+        shape_env.refuse_less(d, 1, lambda: ShapeError(
+            f"Only zero batch or zero channel inputs are supported, but got input shape: {dims_text(g.shape)}"
+        ))
     if not shape_env.equal(dm.mod(w.shape[0], groups), 0):
         raise ShapeError(
             f"Given transposed=1, groups={groups}, expected weight to be divisible by {groups} at dimension 0, "

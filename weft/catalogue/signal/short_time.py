@@ -12,6 +12,7 @@ from weft.catalogue.creation.factories import OPTIONS, or_default
 from weft.catalogue.samples import F, P, case, draw
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
+from weft.ops.rules import dims_text
 from weft.support.errors import DTypeError, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -149,6 +150,8 @@ def _istft(
         raise ShapeError(
             f"istft requires a complex-valued input tensor of 2 or 3 dims, but got {self.dtype} with {self.ndim}"
         )
+    for d in self.dims:
+        shape_env.refuse_less(d, 1, lambda: ShapeError(f"istft: input tensor cannot be empty: {dims_text(self.dims)}"))
     if not 0 < hop <= width:
         raise ShapeError(f"istft: expected 0 < hop_length <= win_length, but got hop_length={hop}")
     x = aten.unsqueeze(self, 0) if self.ndim == 2 else self
