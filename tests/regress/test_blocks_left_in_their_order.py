@@ -29,6 +29,8 @@ def test_blocks_of_compiled_autograd() -> None:
     with pytest.raises(AssertionError, match="must return before their parent context"):
         outer.__exit__(None, None, None)
     assert current_runner() is None
+    del inner  # which ends its block: the outer one's runner came back, and stayed
+    assert current_runner() is None
 
 
 def test_blocks_where_saved_tensors_may_be_written(rng: np.random.Generator) -> None:

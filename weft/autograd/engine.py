@@ -58,7 +58,7 @@ Runner = Callable[["Walk"], "tuple[Any, ...]"]
 
 class _Local(threading.local):
     evaluators: tuple[Evaluator, ...] = (Evaluator(),)
-    runner: Runner | None = None
+    runners: tuple[list[Runner | None], ...] = ()  # of the blocks that are open, the innermost one last
     depth: int = 0
     callbacks: list[Callable[[], None]] | None = None
     walk: Walk | None = None
@@ -82,17 +82,19 @@ def install(evaluator: Evaluator) -> Iterator[None]:
 def run_by(runner: Runner | None) -> Iterator[None]:
     """Let `runner(walk)` run the backward calls of this thread as a whole, within a block; None: the engine itself.
     Blocks nest."""
-    previous = _local.runner
-    _local.runner = runner
+    block = [runner]
+    _local.runners = (*_local.runners, block)
     try:
         yield
-    finally:
-        _local.runner = previous
+    finally:  # those within it end with it, and have nothing to bring back later
+        open_blocks = [each is block for each in _local.runners]
+        if True in open_blocks:
+            _local.runners = _local.runners[: open_blocks.index(True)]
 
 
 def current_runner() -> Runner | None:
     """What runs the backward calls of this thread, if not the engine itself."""
-    return _local.runner
+    return _local.runners[-1][0] if _local.runners else None
 
 
 def queue_callback(callback: Callable[[], None]) -> None:
@@ -183,7 +185,7 @@ def _run(walk: Walk) -> tuple[Any, ...]:
     modes.grad = walk.create_graph
     _local.callbacks = [] if previous_callbacks is None else previous_callbacks
     try:
-        runner = _local.runner
+        runner = current_runner()
         out = walk.run() if runner is None or walk.border or type(walk.evaluator) is not Evaluator else runner(walk)
         if previous_callbacks is None:
             for callback in _drain(_local.callbacks):
@@ -204,11 +206,11 @@ def _drain(callbacks: list[Callable[[], None]]) -> Iterator[Callable[[], None]]:
 def _on_fresh_thread(walk: Walk) -> tuple[Any, ...]:
     """Continue deep re-entrant backward calls on another Python stack."""
     outcome: list[Any] = []
-    state = (modes.grad, modes.inference, modes.capture, modes.special, _local.evaluators, _local.runner)
+    state = (modes.grad, modes.inference, modes.capture, modes.special, _local.evaluators, _local.runners)
     asking = overrides.state()
 
     def body() -> None:
-        modes.grad, modes.inference, modes.capture, modes.special, _local.evaluators, _local.runner = state
+        modes.grad, modes.inference, modes.capture, modes.special, _local.evaluators, _local.runners = state
         overrides.carry(asking)
         try:
             outcome.append((_run(walk), None))
