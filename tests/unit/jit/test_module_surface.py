@@ -233,3 +233,14 @@ def test_arguments_become_what_their_types_say() -> None:
     assert scripted(2, weft.int64) == 3 + 0j and type(scripted(1.5, weft.float32)) is complex
     with pytest.raises(TypeError, match="expected a value of type DType"):
         scripted(1j, "int64")
+
+
+def test_a_loaded_module_calls_its_own_functions() -> None:
+    """Two files hold types of one name, and the types have other names once both are read."""
+    modules = [Outer(), Outer()]
+    modules[1].inner.register_forward_hook(shifted)
+    scripted = [weft.jit.script(m) for m in modules]
+    x = weft.tensor([1.0, 3.0])
+    for made in ([again(s) for s in scripted], [again(again(s)) for s in scripted]):
+        for module, loaded in zip(modules, made, strict=True):
+            assert weft.equal(loaded(x), module(x))

@@ -9,7 +9,7 @@ from weft.interop import files
 from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify
 from weft.jit.files.classes import ClassReader
-from weft.jit.files.names import check_names
+from weft.jit.files.names import CALLS_BY_NAME, check_names
 from weft.jit.files.saving import KEY, VERSION
 from weft.jit.frontend.objects import OBJECTS
 from weft.jit.functions import ScriptFunction
@@ -88,6 +88,9 @@ class _Reader:
             return found
         stored = self.content["programs"][number]
         graph = verify(parse_graph(self._named(stored["graph"])))
+        for node in graph.walk():
+            if node.op in CALLS_BY_NAME:
+                node.args = (self._method_name(str(node.args[0])), *node.args[1:])
         parameters = tuple(_parameter(n, self._named(kind), *rest) for n, kind, *rest in stored["parameters"])
         returns = parse_type(self._named(stored["returns"]))
         program = Program(self._method_name(stored["name"]), parameters, returns, graph, document=stored["document"])

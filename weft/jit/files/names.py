@@ -101,3 +101,5 @@ _CHECKS: dict[Any, Callable[[Program, Node, Members], None]] = {
     OPS["prim::CallMethod"]: _method, OPS["prim::CreateObject"]: _object, OPS["prim::Enter"]: _enter,
     OPS["prim::CallBuiltin"]: _builtin, OPS["prim::PythonOp"]: _python,
 }  # fmt: skip
+# whose first argument is the name of a function of the program's
+CALLS_BY_NAME = frozenset((OPS["prim::CallFunction"], OPS["prim::Enter"]))
